@@ -1,0 +1,22 @@
+"""Keras layers: noise, dropout, heads and the MIMO input."""
+
+from s2d_tf.layers.dropout import Dropout, monte_carlo_member
+from s2d_tf.layers.heads import Head
+from s2d_tf.layers.mimo import stack_inputs
+from s2d_tf.layers.noise import (
+    AdditiveGaussianNoise,
+    BernoulliNoise,
+    MultiplicativeGaussianNoise,
+    Noise,
+)
+
+__all__ = [
+    "AdditiveGaussianNoise",
+    "BernoulliNoise",
+    "Dropout",
+    "Head",
+    "MultiplicativeGaussianNoise",
+    "Noise",
+    "monte_carlo_member",
+    "stack_inputs",
+]

@@ -1,0 +1,66 @@
+"""Dropout that can also be sampled at prediction time, one mask for each ensemble member."""
+
+import contextlib
+import random
+import threading
+
+import keras
+import tensorflow as tf
+
+from s2d_tf.layers.randomness import fold_in_replica, next_seed
+
+_prediction = threading.local()
+
+
+@contextlib.contextmanager
+def monte_carlo_member(member):
+    """Within this context every `Dropout` applies the mask of ensemble member `member`.
+
+    The mask is one draw for all images (shape `[1, ...]`), a pure function of the layer's seed and
+    the member, so an answer never depends on the batch it came in.
+    """
+    previous = getattr(_prediction, "member", None)
+    _prediction.member = member
+    try:
+        yield
+    finally:
+        _prediction.member = previous
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Dropout(keras.layers.Layer):
+    """Bernoulli dropout for backbones, with Monte Carlo masks under `monte_carlo_member`.
+
+    In training each row has a mask of its own; replicas draw apart, so a run with dropout is
+    equal over numbers of replicas in distribution, not in bits.
+
+    Args:
+        rate: probability of a zero, in [0, 1).
+        seed: integer; `None` draws one, and the config keeps it.
+    """
+
+    def __init__(self, rate, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(f"rate must be in [0, 1), received {rate}.")
+        self.rate = rate
+        self.seed = random.getrandbits(31) if seed is None else seed
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    def call(self, inputs, training=False):
+        member = getattr(_prediction, "member", None)
+        if self.rate == 0 or (not training and member is None):
+            return inputs
+        if member is None:
+            return self._drop(inputs, tf.shape(inputs), fold_in_replica(next_seed(self.seed_generator)))
+        return self._drop(inputs, [1, *inputs.shape[1:]], tf.stack([self.seed, member]))
+
+    def _drop(self, inputs, mask_shape, seed):
+        kept = tf.random.stateless_uniform(mask_shape, seed) >= self.rate
+        return inputs * tf.cast(kept, inputs.dtype) * (1 / (1 - self.rate))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -1,0 +1,77 @@
+"""From feature vectors to the logits of one or, for MIMO, several heads."""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Head(keras.layers.Layer):
+    """Linear output layers, one for each head, applied to many samples in one product.
+
+    Features `[batch, num_heads, samples, d]` (or 1 in place of `num_heads`: all heads see the same)
+    become logits `[batch, num_heads, samples, units]`. It computes in float32 under any precision
+    policy, because its outputs are exponents.
+
+    Args:
+        units: outputs of each head, the number of classes.
+        num_heads: independent heads; 1 for all but MIMO.
+        kernel_initializer, bias_initializer: `None` starts the kernel uniform in
+            +-1/sqrt(fan-in) and the bias at zero, as the original DenseNet and WRN do.
+        seed: integer seed of that kernel; `None` draws one.
+    """
+
+    def __init__(
+        self,
+        units,
+        num_heads=1,
+        kernel_initializer=None,
+        bias_initializer="zeros",
+        seed=None,
+        dtype="float32",
+        **kwargs,
+    ):
+        super().__init__(dtype=dtype, **kwargs)
+        self.units = units
+        self.num_heads = num_heads
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+
+    def build(self, input_shape):
+        fan_in = input_shape[-1]
+        bound = fan_in**-0.5
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.num_heads, fan_in, self.units),
+            initializer=self.kernel_initializer
+            or keras.initializers.RandomUniform(-bound, bound, seed=self.seed),
+        )
+        self.bias = self.add_weight(
+            name="bias", shape=(self.num_heads, self.units), initializer=self.bias_initializer
+        )
+
+    def call(self, features):
+        if self.num_heads == 1:
+            logits = tf.matmul(features, self.kernel[0])
+        else:
+            shape = tf.shape(features)
+            features = tf.broadcast_to(
+                features, [shape[0], self.num_heads, shape[2], features.shape[-1]]
+            )
+            logits = tf.einsum("bhsd,hdk->bhsk", features, self.kernel)
+        return logits + tf.convert_to_tensor(self.bias)[:, None, :]
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_heads, input_shape[2], self.units)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "num_heads": self.num_heads,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer)
+            if self.kernel_initializer
+            else None,
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,126 @@
+"""The stochastic regularisers that turn one feature vector into many teacher inputs."""
+
+import keras
+import tensorflow as tf
+
+from s2d_tf.layers.randomness import draw_rows, next_seed
+
+
+class Noise(keras.layers.Layer):
+    """Base of the regularisers: features `[..., d]` to noisy copies `[..., num_samples, d]`.
+
+    The noise is a pure function of the seed, of how often the layer was called (the training
+    step) and of the row of the global batch. It is therefore independent between rows and samples
+    and the same for any number of replicas.
+
+    Args:
+        num_samples: how many noisy copies to make of each row (the paper's M).
+        seed: integer; `None` draws one.
+    """
+
+    def __init__(self, num_samples=5, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if num_samples < 1:
+            raise ValueError(
+                f"num_samples must be at least 1 teacher pass, received {num_samples}."
+            )
+        self.num_samples = num_samples
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def call(self, features):
+        shape = tf.shape(features)
+        copies = [shape[i] for i in range(len(features.shape) - 1)] + [self.num_samples]
+        seeds = tf.random.split(next_seed(self.seed_generator), 2)
+        return self.perturb(features[..., None, :], copies, features.shape[-1], seeds)
+
+    def perturb(self, features, copies, width, seeds):
+        """Noisy copies of `features` `[..., 1, width]`, as many as the shape `copies` says."""
+        raise NotImplementedError
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.num_samples, input_shape[-1])
+
+    def get_config(self):
+        return {**super().get_config(), "num_samples": self.num_samples, "seed": self.seed}
+
+
+class _GaussianNoise(Noise):
+    """Gaussian noise with a fixed, or for each row and sample a uniformly random, deviation."""
+
+    def __init__(self, stddev=0.1, num_samples=5, seed=None, **kwargs):
+        super().__init__(num_samples, seed, **kwargs)
+        low, high = stddev if isinstance(stddev, (tuple, list)) else (stddev, stddev)
+        if not 0 <= low <= high:
+            raise ValueError(
+                "stddev must be a number of at least 0 or a pair (low, high) with "
+                f"0 <= low <= high, received {stddev!r}."
+            )
+        self.stddev = tuple(stddev) if isinstance(stddev, (tuple, list)) else stddev
+        self._low, self._high = float(low), float(high)
+
+    def noise(self, copies, width, seeds, dtype):
+        """Zero-mean noise `[*copies, width]`; the deviation is shared by a row's features."""
+
+        def normal(shape):
+            return tf.random.stateless_normal(shape, seeds[0])
+
+        def uniform(shape):
+            return tf.random.stateless_uniform(shape, seeds[1], self._low, self._high)
+
+        noise = draw_rows(normal, [*copies, width])
+        if self._low == self._high:
+            return tf.cast(self._low * noise, dtype)
+        return tf.cast(draw_rows(uniform, [*copies, 1]) * noise, dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "stddev": self.stddev}
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class MultiplicativeGaussianNoise(_GaussianNoise):
+    """`x * (1 + s * eps)`: Gaussian dropout, the regulariser that the paper uses.
+
+    Args:
+        stddev: the deviation `s`; a pair `(low, high)` draws it uniformly for each row and sample.
+        num_samples: how many noisy copies to make of each row (the paper's M).
+        seed: integer; `None` draws one.
+    """
+
+    def perturb(self, features, copies, width, seeds):
+        return features * (1 + self.noise(copies, width, seeds, features.dtype))
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class AdditiveGaussianNoise(_GaussianNoise):
+    """`x + s * eps`; the arguments are those of `MultiplicativeGaussianNoise`."""
+
+    def perturb(self, features, copies, width, seeds):
+        return features + self.noise(copies, width, seeds, features.dtype)
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class BernoulliNoise(Noise):
+    """Dropout: each feature of each copy is zero with probability `rate`, else scaled up.
+
+    Args:
+        rate: probability of a zero, in [0, 1).
+        num_samples: how many noisy copies to make of each row (the paper's M).
+        seed: integer; `None` draws one.
+    """
+
+    def __init__(self, rate=0.1, num_samples=5, seed=None, **kwargs):
+        super().__init__(num_samples, seed, **kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(f"rate must be in [0, 1), received {rate}.")
+        self.rate = rate
+
+    def perturb(self, features, copies, width, seeds):
+        def uniform(shape):
+            return tf.random.stateless_uniform(shape, seeds[0])
+
+        kept = draw_rows(uniform, [*copies, width]) >= self.rate
+        return features * tf.cast(kept, features.dtype) / (1 - self.rate)
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate}
