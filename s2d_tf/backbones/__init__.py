@@ -1,0 +1,6 @@
+"""Backbones: functional Keras models from a normalised image to features, no head."""
+
+from s2d_tf.backbones.densenet_bc import densenet_bc
+from s2d_tf.backbones.wide_resnet import wide_resnet
+
+__all__ = ["densenet_bc", "wide_resnet"]

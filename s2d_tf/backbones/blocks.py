@@ -1,0 +1,138 @@
+"""What both backbones are made of: convolution, batch norm with ReLU, dropout, and argument checks.
+
+Layer names, their order and the shapes of their variables are a file format: weights files depend
+on them. A change here that renames a layer makes published weights unreadable.
+"""
+
+import hashlib
+import operator
+
+import keras
+
+from s2d_tf.layers import Dropout
+
+# The original authors' batch norm; torch's momentum 0.1 is 0.9 in the sense of Keras.
+BATCH_NORM_MOMENTUM = 0.9
+BATCH_NORM_EPSILON = 1e-5
+
+
+def layer_seed(seed, name):
+    """Returns the 31-bit seed of the layer called `name` in a network built with `seed`.
+
+    The name is hashed, not counted: layers of one network and networks of neighbouring seeds share
+    no random numbers, and a layer keeps its seed when others are added or the order changes.
+    """
+    if seed is None:
+        return None
+    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+class Blocks:
+    """Adds named layers to a functional graph with one network's initialiser, dropout and seed.
+
+    Args:
+        fan: `"fan_in"` or `"fan_out"`; kernels are untruncated normal with variance 2 / fan.
+        dropout: the rate of every dropout layer; no layer is made when it is 0.
+        synchronized_batch_norm: whether batch statistics are those of all replicas.
+        seed: an integer from which each layer's own seed is derived, or None.
+    """
+
+    def __init__(self, fan, dropout, synchronized_batch_norm, seed):
+        self.fan = fan
+        self.rate = dropout
+        self.synchronized_batch_norm = synchronized_batch_norm
+        self.seed = seed
+
+    def conv(self, x, filters, kernel_size, name, strides=1):
+        """A bias-free convolution, padded by `kernel_size // 2` on every side as in torch."""
+        padding = "same"
+        if strides > 1 and kernel_size > 1:
+            # "same" would pad an even image at the far side only and put the windows one pixel off
+            # the original's, and off those of the strided 1x1 shortcut beside it.
+            x = keras.layers.ZeroPadding2D(kernel_size // 2, name=f"{name}_pad")(x)
+            padding = "valid"
+        kernel_initializer = keras.initializers.VarianceScaling(
+            2.0, self.fan, "untruncated_normal", seed=layer_seed(self.seed, name)
+        )
+        return keras.layers.Conv2D(
+            filters,
+            kernel_size,
+            strides=strides,
+            padding=padding,
+            use_bias=False,
+            kernel_initializer=kernel_initializer,
+            name=name,
+        )(x)
+
+    def norm_relu(self, x, scope, index=""):
+        """Batch norm `<scope>_bn<index>`, then ReLU `<scope>_relu<index>`."""
+        x = keras.layers.BatchNormalization(
+            momentum=BATCH_NORM_MOMENTUM,
+            epsilon=BATCH_NORM_EPSILON,
+            synchronized=self.synchronized_batch_norm,
+            name=f"{scope}_bn{index}",
+        )(x)
+        return keras.layers.Activation("relu", name=f"{scope}_relu{index}")(x)
+
+    def dropout(self, x, name):
+        """Dropout, or `x` itself when the rate is 0."""
+        if self.rate == 0:
+            return x
+        return Dropout(self.rate, seed=layer_seed(self.seed, name), name=name)(x)
+
+
+def check_positive_integer(name, value):
+    """Returns `value` as an int; raises a ValueError unless it is at least 1."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+    return number
+
+
+def check_depth(depth):
+    """Returns `depth` as an int; three blocks of n units with two convolutions make 6n + 4."""
+    depth = check_positive_integer("depth", depth)
+    if depth < 10 or (depth - 4) % 6:
+        raise ValueError(
+            f"`depth` must be 6n + 4 with n >= 1 (10, 16, 22, 28, ...). Received: depth={depth}"
+        )
+    return depth
+
+
+def check_input_shape(input_shape):
+    """Returns `input_shape` as a tuple of three positive ints: height, width, channels."""
+    try:
+        shape = tuple(operator.index(size) for size in input_shape)
+    except TypeError:
+        shape = ()
+    if len(shape) != 3 or min(shape) < 1:
+        raise ValueError(
+            "`input_shape` must be (height, width, channels), three positive integers without the "
+            f"batch. Received: input_shape={input_shape!r}"
+        )
+    return shape
+
+
+def check_dropout(dropout):
+    """Returns `dropout` as a float; raises a ValueError unless 0 <= dropout < 1."""
+    try:
+        rate = float(dropout)
+    except (TypeError, ValueError):
+        rate = -1.0
+    if not 0.0 <= rate < 1.0:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
+    return rate
+
+
+def check_seed(seed):
+    """Returns `seed` as an int or None."""
+    if seed is None:
+        return None
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}") from None

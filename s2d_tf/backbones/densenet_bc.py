@@ -1,0 +1,88 @@
+"""DenseNet-BC (Huang et al., 2017), as its authors trained it."""
+
+import math
+
+import keras
+
+from s2d_tf.backbones.blocks import (
+    Blocks,
+    check_depth,
+    check_dropout,
+    check_input_shape,
+    check_positive_integer,
+    check_seed,
+)
+
+NUM_BLOCKS = 3
+BOTTLENECK_FACTOR = 4
+
+
+def densenet_bc(
+    input_shape=(32, 32, 3),
+    depth=100,
+    growth_rate=12,
+    reduction=0.5,
+    dropout=0.0,
+    stem_stride=1,
+    synchronized_batch_norm=False,
+    seed=None,
+    name="densenet_bc",
+):
+    """Builds DenseNet-BC-`depth`-`growth_rate` without its head.
+
+    Args:
+        input_shape: (height, width, channels) of a normalised float image; any size and channels.
+        depth: 6n + 4, where n is the number of dense units in each of the three blocks.
+        growth_rate: channels that each unit adds; the stem has twice as many.
+        reduction: the fraction of channels that a transition keeps, in (0, 1].
+        dropout: rate after every convolution but the stem.
+        stem_stride: 1 as published; 2 halves the image at once, for compact networks.
+        synchronized_batch_norm: whether batch statistics are those of all replicas.
+        seed: an integer that fixes all initial weights and dropout masks, whatever was built before.
+        name: the name of the model.
+
+    Returns:
+        A functional `keras.Model`: images `[batch, *input_shape]` -> features `[batch, channels]`
+        (342 channels for the default arguments).
+    """
+    input_shape = check_input_shape(input_shape)
+    depth = check_depth(depth)
+    growth_rate = check_positive_integer("growth_rate", growth_rate)
+    if not 0.0 < reduction <= 1.0:
+        raise ValueError(f"`reduction` must be in (0, 1]. Received: reduction={reduction!r}")
+    stem_stride = check_positive_integer("stem_stride", stem_stride)
+    # The authors' initialiser keeps the variance of the backward pass.
+    blocks = Blocks("fan_out", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))
+
+    images = keras.Input(input_shape, name="images")
+    x = blocks.conv(images, 2 * growth_rate, 3, "stem", strides=stem_stride)
+    for block in range(1, NUM_BLOCKS + 1):
+        if block > 1:
+            x = _transition(blocks, x, reduction, f"transition{block - 1}")
+        for unit in range(1, (depth - 4) // 6 + 1):
+            x = _dense_unit(blocks, x, growth_rate, f"block{block}_unit{unit}")
+    x = blocks.norm_relu(x, "final")
+    features = keras.layers.GlobalAveragePooling2D(name="features")(x)
+    return keras.Model(images, features, name=name)
+
+
+def _dense_unit(blocks, x, growth_rate, scope):
+    """BN-ReLU-1x1 (the bottleneck), then BN-ReLU-3x3, whose output is appended to the input."""
+    new = blocks.norm_relu(x, scope, 1)
+    new = blocks.conv(new, BOTTLENECK_FACTOR * growth_rate, 1, f"{scope}_conv1")
+    new = blocks.dropout(new, f"{scope}_dropout1")
+    new = blocks.norm_relu(new, scope, 2)
+    new = blocks.conv(new, growth_rate, 3, f"{scope}_conv2")
+    new = blocks.dropout(new, f"{scope}_dropout2")
+    return keras.layers.Concatenate(name=f"{scope}_concat")([x, new])
+
+
+def _transition(blocks, x, reduction, scope):
+    """BN-ReLU-1x1 to the kept channels, then the mean of 2x2 pixels."""
+    filters = max(1, math.floor(x.shape[-1] * reduction))
+    x = blocks.norm_relu(x, scope)
+    x = blocks.conv(x, filters, 1, f"{scope}_conv")
+    x = blocks.dropout(x, f"{scope}_dropout")
+    # "same" differs from the original only where a side is odd: the last row is kept and averaged
+    # over the pixels that exist, so that even a 1x1 image passes.
+    return keras.layers.AveragePooling2D(2, padding="same", name=f"{scope}_pool")(x)

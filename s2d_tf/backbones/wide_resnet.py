@@ -1,0 +1,72 @@
+"""Wide residual networks (Zagoruyko and Komodakis, 2016), as their authors trained them."""
+
+import keras
+
+from s2d_tf.backbones.blocks import (
+    Blocks,
+    check_depth,
+    check_dropout,
+    check_input_shape,
+    check_positive_integer,
+    check_seed,
+)
+
+STEM_FILTERS = 16
+BLOCK_FILTERS = (16, 32, 64)
+
+
+def wide_resnet(
+    input_shape=(32, 32, 3),
+    depth=28,
+    width=10,
+    dropout=0.0,
+    stem_stride=1,
+    synchronized_batch_norm=False,
+    seed=None,
+    name="wide_resnet",
+):
+    """Builds WRN-`depth`-`width` without its head.
+
+    Args:
+        input_shape: (height, width, channels) of a normalised float image; any size and channels.
+        depth: 6n + 4, where n is the number of residual units in each of the three blocks.
+        width: what the channels 16, 32, 64 of the three blocks are multiplied by.
+        dropout: rate between the two 3x3 convolutions of each unit.
+        stem_stride: 1 as published; 2 halves the image at once, for compact networks.
+        synchronized_batch_norm: whether batch statistics are those of all replicas.
+        seed: an integer that fixes all initial weights and dropout masks, whatever was built before.
+        name: the name of the model.
+
+    Returns:
+        A functional `keras.Model`: images `[batch, *input_shape]` -> features
+        `[batch, 64 * width]`.
+    """
+    input_shape = check_input_shape(input_shape)
+    depth = check_depth(depth)
+    width = check_positive_integer("width", width)
+    stem_stride = check_positive_integer("stem_stride", stem_stride)
+    # The authors' initialiser keeps the variance of the forward pass.
+    blocks = Blocks("fan_in", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))
+
+    images = keras.Input(input_shape, name="images")
+    x = blocks.conv(images, STEM_FILTERS, 3, "stem", strides=stem_stride)
+    for block, filters in enumerate(BLOCK_FILTERS, start=1):
+        for unit in range(1, (depth - 4) // 6 + 1):
+            strides = 2 if block > 1 and unit == 1 else 1
+            x = _residual_unit(blocks, x, filters * width, strides, f"block{block}_unit{unit}")
+    x = blocks.norm_relu(x, "final")
+    features = keras.layers.GlobalAveragePooling2D(name="features")(x)
+    return keras.Model(images, features, name=name)
+
+
+def _residual_unit(blocks, x, filters, strides, scope):
+    """Pre-activation unit; where the shape changes, both branches see the same BN-ReLU output."""
+    activated = blocks.norm_relu(x, scope, 1)
+    shortcut = x
+    if x.shape[-1] != filters:
+        shortcut = blocks.conv(activated, filters, 1, f"{scope}_shortcut", strides=strides)
+    residual = blocks.conv(activated, filters, 3, f"{scope}_conv1", strides=strides)
+    residual = blocks.norm_relu(residual, scope, 2)
+    residual = blocks.dropout(residual, f"{scope}_dropout")
+    residual = blocks.conv(residual, filters, 3, f"{scope}_conv2")
+    return keras.layers.Add(name=f"{scope}_add")([shortcut, residual])
