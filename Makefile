@@ -1,0 +1,66 @@
+# make quickstart   install, then train and compare a plain classifier and its S2D twin (needs no data set)
+# make test         install, then run the default tests
+# make test-all     the same with the slow ones
+# make lint         ruff: lint and format check
+# make bench        what S2D costs over the plain model
+# make clean        remove the environments and what was built
+#
+# PYTHON=python3.12 make test uses another interpreter; VENV=path puts the environment elsewhere.
+
+PYTHON ?= python3
+VENV ?= .venv
+# TensorFlow takes both cores of a small machine and 1 GB a process: two workers, each test file in one of them.
+PYTEST_WORKERS ?= 2
+PYTEST_FLAGS ?=
+
+BIN := $(VENV)/bin
+# The stamps depend on what decides the environment, so an install is repeated only when that changes.
+INSTALL_INPUTS := setup.cfg pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test test-all lint format bench clean
+
+help:
+	@sed -n 's/^# make /make /p' Makefile
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	  "s2d_tf needs Python 3.11 or newer, received " + sys.version.split()[0] + ": try PYTHON=python3.12 make ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(INSTALL_INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# setuptools and wheel: the tests build a wheel without a network.
+$(VENV)/.installed-test: $(INSTALL_INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: $(INSTALL_INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+quickstart: $(VENV)/.installed
+	$(BIN)/s2d quickstart
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+test-all: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "" $(PYTEST_FLAGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed
+	$(BIN)/s2d bench
+
+clean:
+	rm -rf $(VENV) .pybuild dist s2d_tf.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

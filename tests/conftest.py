@@ -1,0 +1,110 @@
+"""Fixtures and settings that all tests share."""
+
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+# Before TensorFlow and matplotlib are imported by any test.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+try:
+    import hypothesis
+except ImportError:  # pytest reports it for the files that need it.
+    pass
+else:
+    # The same examples on every machine and every run; no deadline, since the first call traces a
+    # graph.
+    hypothesis.settings.register_profile("s2d", derandomize=True, deadline=None, database=None)
+    hypothesis.settings.load_profile("s2d")
+
+
+def pytest_collectstart(collector):
+    """Gives TensorFlow two logical CPU devices before the first test file that may use it.
+
+    Devices cannot be added once TensorFlow has run an operation, so a fixture would come too late
+    for a file with tensors at its top level. Everything that does not ask for the second device
+    runs on the first as before. The packaging tests do not use TensorFlow and are spared its
+    import.
+    """
+    if not isinstance(collector, pytest.Module) or "packaging" in collector.path.parts:
+        return
+    if "tensorflow" not in sys.modules:
+        import tensorflow as tf
+
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
+        tf.config.set_logical_device_configuration(cpu, logical)
+
+
+@pytest.fixture(autouse=True)
+def _same_start():
+    """Every test starts from the same seeds and the default precision, whatever ran before it."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    keras = sys.modules.get("keras")
+    if keras is None:
+        yield
+        return
+    keras.utils.set_random_seed(0)
+    policy = keras.config.dtype_policy()
+    yield
+    keras.config.set_dtype_policy(policy)
+
+
+@pytest.fixture
+def two_replicas():
+    """A MirroredStrategy over two logical CPU devices."""
+    import tensorflow as tf
+
+    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+    if len(devices) < 2:
+        pytest.fail("TensorFlow was used before tests/conftest.py could give it two CPU devices")
+    return tf.distribute.MirroredStrategy(devices[:2])
+
+
+@pytest.fixture(scope="session")
+def project_root():
+    """The checkout's top folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def real_data_dir():
+    """A TFDS data_dir with the real CIFAR-100, SVHN and Tiny ImageNet, or a skip."""
+    named = os.environ.get("S2D_TEST_DATA_DIR")
+    folder = pathlib.Path(named) if named else ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"needs real data, but {folder} does not exist: set S2D_TEST_DATA_DIR")
+    return str(folder)
+
+
+@pytest.fixture
+def run_s2d():
+    """Runs `s2d` in a process of its own, as a person would; returns the CompletedProcess.
+
+    `run_s2d("list", timeout=60, env={"S2D_DEBUG": "1"})`; stdout and stderr are text.
+    """
+
+    def run(*args, timeout=300, env=None, cwd=None):
+        # The checkout comes first on the path, so that a test from another folder sees the same
+        # code.
+        path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
+        return subprocess.run(
+            [sys.executable, "-m", "s2d_tf", *map(str, args)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": path, **(env or {})},
+            check=False,
+        )
+
+    return run
