@@ -1,0 +1,97 @@
+"""Opens a split of any dataset by name, as arrays or as a `tf.data.Dataset`."""
+
+import functools
+import os
+import pathlib
+
+import numpy as np
+
+from s2d_tf.data import digits, prepared
+from s2d_tf.data.location import MissingDataError, resolve_data_dir
+from s2d_tf.data.registry import DatasetInfo, info
+from s2d_tf.data.splits import DERIVED_SPLITS, validation_mask
+
+
+def load_arrays(
+    name: str, split: str, data_dir: str | os.PathLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reads one split into memory, in an order that is always the same.
+
+    The arrays are kept for the life of the process and shared by all callers, so they are read-only.
+
+    Args:
+        name: one of `names()`.
+        split: "train", "test", "validation" (a fixed, class-balanced tenth of train) or
+            "train_without_validation".
+        data_dir: TFDS folder; default: the environment variable TFDS_DATA_DIR, else that of TFDS.
+
+    Returns:
+        images uint8 [N, H, W, C] and labels int64 [N], -1 where there is no label.
+    """
+    record = info(name)
+    _check_split(record, split)
+    return _cached_arrays(record, split, resolve_data_dir(data_dir))
+
+
+def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
+    """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C], label int64).
+
+    Arguments as in `load_arrays`. For training and evaluation see `train_pipeline`, `eval_pipeline`.
+    """
+    import tensorflow as tf
+
+    from s2d_tf.data.pipelines import with_standard_options
+
+    images, labels = load_arrays(name, split, data_dir)
+    return with_standard_options(tf.data.Dataset.from_tensor_slices((images, labels)))
+
+
+def available_splits(name: str, data_dir: str | os.PathLike | None = None) -> tuple[str, ...]:
+    """The splits of `name` that can be read from `data_dir`, with those derived from "train"."""
+    record = info(name)
+    if record.source == "embedded":
+        found = set(record.splits)
+    else:
+        found = set(_builder(record, resolve_data_dir(data_dir)).info.splits)
+    splits = [split for split in ("train", "test") if split in found]
+    return tuple(splits + (list(DERIVED_SPLITS) if "train" in found else []))
+
+
+def _check_split(record: DatasetInfo, split: str) -> None:
+    known = list(record.splits) + (list(DERIVED_SPLITS) if "train" in record.splits else [])
+    if split not in known:
+        raise ValueError(
+            f"Dataset {record.name!r} has no split {split!r}; expected one of: {', '.join(known)}."
+        )
+
+
+def _cached_arrays(record: DatasetInfo, split: str, data_dir: pathlib.Path):
+    if split in DERIVED_SPLITS:
+        images, labels = _read(record.name, "train", data_dir)
+        chosen = validation_mask(labels) == DERIVED_SPLITS[split]
+        return _frozen(images[chosen], labels[chosen])
+    return _read(record.name, split, data_dir)
+
+
+@functools.cache
+def _read(name: str, split: str, data_dir: pathlib.Path):
+    record = info(name)
+    if record.source == "embedded":
+        return _frozen(*digits.arrays(name, split))
+    builder = _builder(record, data_dir)
+    if split not in builder.info.splits:
+        raise MissingDataError(
+            f"Split {split!r} of {name!r} is not in {builder.data_dir}, which holds only: "
+            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy."
+        )
+    return _frozen(*prepared.read_split(builder, split))
+
+
+def _builder(record: DatasetInfo, data_dir: pathlib.Path, download: bool = False):
+    return prepared.open_builder(record.name, data_dir, download)
+
+
+def _frozen(*arrays):
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays

@@ -1,0 +1,242 @@
+"""Input pipelines: training batches as pure functions of (seed, epoch, index), and exact evaluation."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf.data.augmentation import AUGMENTATIONS, PixelTable
+
+# Each kind of draw has a stream of its own, so that adding one never changes another.
+_ORDER, _SHIFT, _MIRROR, _PAIRING = range(4)
+
+
+def steps_per_epoch(num_examples: int, batch_size: int, drop_remainder: bool = True) -> int:
+    """Batches in one pass over the data."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size: expected at least 1; received {batch_size}.")
+    return num_examples // batch_size if drop_remainder else -(-num_examples // batch_size)
+
+
+def train_pipeline(
+    images: np.ndarray,
+    labels: np.ndarray,
+    *,
+    batch_size: int,
+    seed: int,
+    epochs: int = 1,
+    start_step: int = 0,
+    augmentation: str | None = None,
+    padding: str | None = None,
+    mean: Sequence[float] | None = None,
+    max_shift: int = 4,
+    with_index: bool = False,
+    num_heads: int = 1,
+    drop_remainder: bool = True,
+) -> tf.data.Dataset:
+    """Shuffled training batches of all epochs in one dataset.
+
+    The order of an epoch is a permutation drawn from (seed, epoch); the shift and the mirroring of an image
+    are drawn from (seed, epoch, index of the image). Nothing depends on the batch size, on the number
+    of replicas or on what was read before, so `start_step` continues a run at any step of any epoch, at
+    no cost, with exactly the batches that an uninterrupted run would have seen.
+
+    Use it as `model.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch(len(images), batch_size))`.
+
+    Args:
+        images: uint8 [N, H, W, C].
+        labels: integers [N].
+        batch_size: images in a global batch, over all replicas.
+        seed: any integer.
+        epochs: how many passes over the data the dataset holds.
+        start_step: batches to leave out at the beginning, counted over all epochs.
+        augmentation: None, or "mirror_shift": mirrored half of the time, and shifted by up to `max_shift`
+            pixels in each direction.
+        padding: what a shift uncovers: "mean" or "reflect"; see `PixelTable`.
+        mean: the mean of each channel on raw pixels, for padding "mean".
+        max_shift: largest shift in pixels.
+        with_index: also deliver each image's position in `images`.
+        num_heads: more than 1 makes MIMO inputs: head 0 sees the batch in order, each other head
+            the same batch in an order drawn from (seed, epoch, step). No image is repeated.
+        drop_remainder: leave out the images after the last full batch of an epoch.
+
+    Returns:
+        A dataset of `steps_per_epoch * epochs - start_step` elements (images, labels), or with
+        `with_index` (images, {"labels": labels, "index": index}). Images are uint8 [B, H, W, C], labels int64
+        [B]; with heads [B, heads, H, W, C] and [B, heads].
+    """
+    images, labels = _checked_arrays(images, labels)
+    num_examples = len(images)
+    steps = steps_per_epoch(num_examples, batch_size, drop_remainder)
+    if steps < 1:
+        raise ValueError(
+            f"batch_size: expected at most {num_examples} images; received {batch_size}."
+        )
+    if epochs < 1 or num_heads < 1:
+        raise ValueError(
+            f"Expected epochs and num_heads of 1 or more; received {epochs}, {num_heads}."
+        )
+    total_steps = steps * epochs
+    if not 0 <= start_step <= total_steps:
+        raise ValueError(f"start_step: expected 0 to {total_steps}; received {start_step}.")
+    fetch = _image_fetcher(images, augmentation, padding, mean, max_shift)
+    draws = _Draws(seed, num_examples, max_shift)
+    label_table = tf.constant(labels)
+
+    def epoch_batches(epoch):
+        """Positions, shifts and mirror flags: a few bytes an image, drawn once for the epoch."""
+        order = draws.order(epoch)
+        shift, mirror = draws.shift(epoch), draws.mirror(epoch)
+        resumed = epoch == start_step // steps
+        first_step = tf.where(resumed, tf.constant(start_step % steps, tf.int64), 0)
+
+        def batch_of(step):
+            start = step * batch_size
+            index = order[start : start + batch_size]
+            if drop_remainder:
+                index = tf.ensure_shape(index, [batch_size])
+            draw = tf.gather(shift, index), tf.gather(mirror, index)
+            heads = draws.head_positions(epoch, step, tf.size(index), num_heads)
+            return index, draw, heads
+
+        return tf.data.Dataset.range(first_step, steps).map(batch_of)
+
+    def make_batch(index, draw, heads):
+        batch_images = fetch(index, *draw)
+        if num_heads > 1:
+            heads = tf.ensure_shape(heads, [index.shape[0], num_heads])
+            batch_images, index = tf.gather(batch_images, heads), tf.gather(index, heads)
+        batch_labels = tf.gather(label_table, index)
+        if with_index:
+            return batch_images, {"labels": batch_labels, "index": index}
+        return batch_images, batch_labels
+
+    dataset = tf.data.Dataset.range(start_step // steps, epochs).flat_map(epoch_batches)
+    dataset = dataset.map(make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(total_steps - start_step))
+    return with_standard_options(dataset.prefetch(tf.data.AUTOTUNE))
+
+
+def eval_pipeline(
+    images: np.ndarray, labels: np.ndarray, batch_size: int, pad_to: int | None = None
+) -> tf.data.Dataset:
+    """All images in order, once; the last batch holds what is left.
+
+    Args:
+        images: uint8 [N, H, W, C].
+        labels: integers [N].
+        batch_size: images in a global batch.
+        pad_to: for several replicas, whose number must divide every batch: fills the last batch up to a
+            multiple of `pad_to` images with repetitions of the last image. Elements are then (images,
+            labels, weights) with float32 weights of 1, and 0 for the filling, so that a weighted metric
+            counts each image exactly once.
+
+    Returns:
+        A dataset of (images, labels) or (images, labels, weights) batches.
+    """
+    images, labels = _checked_arrays(images, labels)
+    num_examples = len(images)
+    num_batches = steps_per_epoch(num_examples, batch_size, drop_remainder=False)
+    image_table, label_table = tf.constant(images), tf.constant(labels)
+    filled = num_examples
+    if pad_to is not None:
+        if pad_to < 1 or batch_size % pad_to:
+            raise ValueError(
+                f"pad_to: expected a divisor of batch_size {batch_size}; received {pad_to}."
+            )
+        filled = -(-num_examples // pad_to) * pad_to
+
+    def make_batch(step):
+        index = tf.range(step * batch_size, tf.minimum((step + 1) * batch_size, filled))
+        source = tf.minimum(index, num_examples - 1)
+        batch = tf.gather(image_table, source), tf.gather(label_table, source)
+        if pad_to is None:
+            return batch
+        return *batch, tf.cast(index < num_examples, tf.float32)
+
+    dataset = tf.data.Dataset.range(num_batches)
+    dataset = dataset.map(make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return with_standard_options(dataset.prefetch(tf.data.AUTOTUNE))
+
+
+def with_standard_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Fixed order, and sharding over workers by elements, which loses and repeats none."""
+    options = tf.data.Options()
+    options.deterministic = True
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return dataset.with_options(options)
+
+
+class _Draws:
+    """All that is random in training input, by stateless operations of a fixed algorithm."""
+
+    def __init__(self, seed: int, num_examples: int, max_shift: int):
+        self._seed = tf.constant([seed, 0x53_32_44], dtype=tf.int64)
+        self._num_examples = num_examples
+        self._max_shift = max_shift
+
+    def order(self, epoch):
+        return tf.random.experimental.stateless_shuffle(
+            tf.range(self._num_examples, dtype=tf.int64),
+            seed=self._fold(_ORDER, epoch),
+            alg="philox",
+        )
+
+    def shift(self, epoch):
+        return self._integers(
+            _SHIFT, epoch, [self._num_examples, 2], -self._max_shift, self._max_shift + 1
+        )
+
+    def mirror(self, epoch):
+        return self._integers(_MIRROR, epoch, [self._num_examples], 0, 2) == 1
+
+    def head_positions(self, epoch, step, size, num_heads):
+        """[size, heads]: which image of the batch each head sees."""
+        positions = [tf.range(size)]
+        for head in range(1, num_heads):
+            seed = self._fold(_PAIRING, epoch, step, head)
+            positions.append(
+                tf.random.experimental.stateless_shuffle(positions[0], seed=seed, alg="philox")
+            )
+        return tf.stack(positions, axis=-1)
+
+    def _integers(self, stream, epoch, shape, low, high):
+        return tf.random.stateless_uniform(
+            shape, self._fold(stream, epoch), low, high, dtype=tf.int32, alg="philox"
+        )
+
+    def _fold(self, *values):
+        seed = self._seed
+        for value in values:
+            seed = tf.random.experimental.stateless_fold_in(
+                seed, tf.cast(value, tf.int64), alg="philox"
+            )
+        return seed
+
+
+def _image_fetcher(images, augmentation, padding, mean, max_shift):
+    if augmentation is None:
+        table = tf.constant(images)
+        return lambda index, shift, mirror: tf.gather(table, index)
+    if augmentation not in AUGMENTATIONS:
+        raise ValueError(
+            f"augmentation: expected None or {', '.join(AUGMENTATIONS)}; received {augmentation!r}."
+        )
+    if not 0 <= max_shift < min(images.shape[1:3]):
+        raise ValueError(
+            f"max_shift: expected 0 to {min(images.shape[1:3]) - 1}; received {max_shift}."
+        )
+    return PixelTable(images, padding, mean).gather
+
+
+def _checked_arrays(images, labels):
+    images, labels = np.asarray(images), np.asarray(labels)
+    if images.dtype != np.uint8 or images.ndim != 4 or not len(images):
+        raise ValueError(
+            f"images: expected uint8 [N, H, W, C], N > 0; received {images.dtype} {list(images.shape)}."
+        )
+    if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"labels: expected integers [{len(images)}]; received {labels.dtype} {list(labels.shape)}."
+        )
+    return images, labels.astype(np.int64)

@@ -1,0 +1,105 @@
+"""The names of the datasets and one small record of facts about each."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+
+CIFAR10_CLASSES = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+CIFAR100_CLASSES = (
+    "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle",
+    "bowl", "boy", "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle",
+    "chair", "chimpanzee", "clock", "cloud", "cockroach", "couch", "crab", "crocodile", "cup",
+    "dinosaur", "dolphin", "elephant", "flatfish", "forest", "fox", "girl", "hamster", "house",
+    "kangaroo", "keyboard", "lamp", "lawn_mower", "leopard", "lion", "lizard", "lobster", "man",
+    "maple_tree", "motorcycle", "mountain", "mouse", "mushroom", "oak_tree", "orange", "orchid",
+    "otter", "palm_tree", "pear", "pickup_truck", "pine_tree", "plain", "plate", "poppy",
+    "porcupine", "possum", "rabbit", "raccoon", "ray", "road", "rocket", "rose", "sea", "seal",
+    "shark", "shrew", "skunk", "skyscraper", "snail", "snake", "spider", "squirrel", "streetcar",
+    "sunflower", "sweet_pepper", "table", "tank", "telephone", "television", "tiger", "tractor",
+    "train", "trout", "tulip", "turtle", "wardrobe", "whale", "willow_tree", "wolf", "woman",
+    "worm",
+)  # fmt: skip
+
+_CIFAR = "Krizhevsky, Learning multiple layers of features from tiny images, 2009"
+_SVHN = "Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011"
+_TINY = "Le and Yang, Tiny ImageNet visual recognition challenge, 2015"
+_ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection, ICLR 2018"
+_LSUN = "Yu et al., LSUN: construction of a large-scale image dataset, 2015; " + _ODIN
+_DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
+_PHOTOS = "Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample images"
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetInfo:
+    """What is known of a dataset before any file of it is opened.
+
+    Attributes:
+        name: the name that `load` takes.
+        image_shape: (height, width, channels) of the uint8 images.
+        num_classes: number of classes of the labels; 0 where every label is -1.
+        class_names: one name per class, or None where they are not known in advance.
+        splits: images in each split of the complete, official dataset. A folder may hold fewer splits.
+        role: what the dataset is for in the experiments.
+        source: where the images come from: "tfds", "tiny_imagenet", "odin" or "embedded".
+        citation: author, title and year.
+    """
+
+    name: str
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    class_names: tuple[str, ...] | None
+    splits: Mapping[str, int]
+    role: str
+    source: str
+    citation: str
+
+
+_REGISTRY: dict[str, DatasetInfo] = {}
+
+
+def _register(name, image_shape, num_classes, class_names, splits, role, source, citation):
+    if name in _REGISTRY:
+        raise ValueError(f"Dataset name {name!r} is registered twice.")
+    _REGISTRY[name] = DatasetInfo(
+        name, image_shape, num_classes, class_names, splits, role, source, citation
+    )
+
+
+_RGB = (32, 32, 3)
+_TEST_10K = {"test": 10_000}
+_OOD = "out of distribution"
+_TEN = tuple("0123456789")
+_register("cifar100", _RGB, 100, CIFAR100_CLASSES, {"train": 50_000, "test": 10_000},
+          "in distribution: training and test", "tfds", _CIFAR)  # fmt: skip
+_register("cifar10", _RGB, 10, CIFAR10_CLASSES, {"train": 50_000, "test": 10_000},
+          "in distribution or near out of distribution", "tfds", _CIFAR)  # fmt: skip
+_register("svhn_cropped", _RGB, 10, _TEN, {"train": 73_257, "test": 26_032},
+          _OOD, "tfds", _SVHN)  # fmt: skip
+for _variant in ("resize", "crop"):
+    _register(f"tiny_imagenet_{_variant}", _RGB, 200, None, {"train": 100_000, "test": 10_000},
+              _OOD, "tiny_imagenet", _TINY)  # fmt: skip
+    _register(f"odin_lsun_{_variant}", _RGB, 0, None, _TEST_10K, _OOD, "odin", _LSUN)
+    _register(f"odin_tiny_imagenet_{_variant}", _RGB, 0, None, _TEST_10K,
+              _OOD, "odin", f"{_TINY}; {_ODIN}")  # fmt: skip
+_register("digits", (8, 8, 1), 8, _TEN[:8], {"train": 320, "test": 1_123},
+          "in distribution: training and test", "embedded", _DIGITS)  # fmt: skip
+_register("digits_heldout", (8, 8, 1), 2, _TEN[8:], {"test": 354},
+          "near out of distribution", "embedded", _DIGITS)  # fmt: skip
+_register("digits_photos", (8, 8, 1), 0, None, {"test": 1_000},
+          "far out of distribution", "embedded", _PHOTOS)  # fmt: skip
+
+
+def names() -> tuple[str, ...]:
+    """The names of all datasets."""
+    return tuple(sorted(_REGISTRY))
+
+
+def info(name: str) -> DatasetInfo:
+    """The record of the dataset `name`; raises ValueError with the near names for an unknown one."""
+    if name not in _REGISTRY:
+        near = difflib.get_close_matches(str(name), names(), n=3, cutoff=0.4)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"Unknown dataset {name!r}.{hint} Known: {', '.join(names())}.")
+    return _REGISTRY[name]
