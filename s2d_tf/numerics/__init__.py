@@ -1,0 +1,47 @@
+"""Pure tensor functions: special functions, Dirichlet and normal divergences and fits."""
+
+from s2d_tf.numerics.dirichlet import (
+    LOG_CONCENTRATION_LIMIT,
+    concentrations_from_logits,
+    dirichlet_kl_divergence,
+    dirichlet_negative_log_likelihood,
+)
+from s2d_tf.numerics.dirichlet_fit import (
+    FIT_METHODS,
+    MAX_TOTAL_CONCENTRATION,
+    DirichletFit,
+    fit_dirichlet,
+    fit_dirichlet_with_info,
+)
+from s2d_tf.numerics.normal import (
+    MIN_SCALE,
+    fit_normal,
+    normal_kl_divergence,
+    normal_negative_log_likelihood,
+)
+from s2d_tf.numerics.special import (
+    digamma,
+    digamma_and_trigamma,
+    digamma_minus_log,
+    trigamma,
+)
+
+__all__ = [
+    "FIT_METHODS",
+    "LOG_CONCENTRATION_LIMIT",
+    "MAX_TOTAL_CONCENTRATION",
+    "MIN_SCALE",
+    "DirichletFit",
+    "concentrations_from_logits",
+    "digamma",
+    "digamma_and_trigamma",
+    "digamma_minus_log",
+    "dirichlet_kl_divergence",
+    "dirichlet_negative_log_likelihood",
+    "fit_dirichlet",
+    "fit_dirichlet_with_info",
+    "fit_normal",
+    "normal_kl_divergence",
+    "normal_negative_log_likelihood",
+    "trigamma",
+]

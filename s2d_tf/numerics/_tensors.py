@@ -1,0 +1,59 @@
+"""Input conversion and shape checks that the numerical functions share."""
+
+import tensorflow as tf
+
+
+def as_float(value, name):
+    """Converts to a float32 or float64 tensor.
+
+    Both are kept as they are. Anything else (half precision, integers, Python numbers) becomes
+    float32, because neither float16 nor bfloat16 can hold a concentration.
+    """
+    tensor = tf.convert_to_tensor(value, name=name)
+    if tensor.dtype in (tf.float32, tf.float64):
+        return tensor
+    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+        raise ValueError(f"`{name}` must be a numeric tensor; received dtype {tensor.dtype.name}.")
+    return tf.cast(tensor, tf.float32)
+
+
+def check_classes(tensor, name):
+    """Refuses a tensor whose last axis cannot be classes, as far as the static shape tells."""
+    if tensor.shape.rank is not None and tensor.shape.rank < 1:
+        raise ValueError(f"`{name}` must have shape [..., classes]; received a scalar.")
+    if tensor.shape.rank is not None and tensor.shape[-1] is not None and tensor.shape[-1] < 2:
+        raise ValueError(
+            f"`{name}` must have at least 2 classes on its last axis; "
+            f"received shape {tuple(tensor.shape)}."
+        )
+
+
+def check_samples(tensor, name, samples="samples"):
+    """Refuses a tensor that is not `[..., samples, classes]`, as far as the static shape tells."""
+    rank = tensor.shape.rank
+    if rank is not None and rank < 2:
+        raise ValueError(
+            f"`{name}` must have shape [..., {samples}, classes]; "
+            f"received shape {tuple(tensor.shape)}."
+        )
+    if rank is not None and tensor.shape[-2] == 0:
+        raise ValueError(
+            f"`{name}` must hold at least one of {samples} on axis -2; "
+            f"received shape {tuple(tensor.shape)}."
+        )
+    check_classes(tensor, name)
+
+
+def normalised_log_probs(log_probs):
+    """Log-probabilities in float64, normalised there.
+
+    A float32 `log_softmax` sums to one only within about 1e-7. Total concentrations multiply that
+    error, so a Dirichlet likelihood at 1e6 would already be off in the first decimal.
+    """
+    log_probs = tf.cast(log_probs, tf.float64)
+    return log_probs - tf.reduce_logsumexp(log_probs, axis=-1, keepdims=True)
+
+
+def floor_at_zero(divergence):
+    """Lifts a rounding error below zero to zero and leaves the gradient as it is."""
+    return divergence + tf.stop_gradient(tf.nn.relu(-divergence))

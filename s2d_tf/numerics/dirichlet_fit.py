@@ -1,0 +1,204 @@
+"""Maximum-likelihood Dirichlet of a few categorical predictions (the proxy target of S2D).
+
+With t_k the mean over samples of ln p_k, the likelihood is maximal where
+
+    psi(a_k) - psi(a_0) = t_k,    a_0 = sum_k a_k.
+
+Both methods run in float64, start from a closed form, and iterate on a small state until every row
+has converged or `max_iterations` is reached. A row is left alone once it has converged, so its
+answer does not depend on the batch it came in.
+"""
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from s2d_tf.numerics._tensors import as_float, check_samples, normalised_log_probs
+from s2d_tf.numerics.dirichlet import LOG_CONCENTRATION_LIMIT
+from s2d_tf.numerics.special import digamma_and_trigamma
+
+FIT_METHODS = ("newton", "mean_precision")
+
+# Samples that agree have no maximum-likelihood Dirichlet: the more concentrated, the better. The
+# fit stops at this total. It leaves two decades above the largest total that occurs (1e6), and
+# float64 still resolves the equations to better than 1e-6 there.
+MAX_TOTAL_CONCENTRATION = 1e8
+
+# What a head can represent; reached only by probabilities below exp(-1e8), or by `mean_precision`.
+MIN_CONCENTRATION = math.exp(-LOG_CONCENTRATION_LIMIT)
+
+_EULER_GAMMA = 0.5772156649015329
+
+
+class DirichletFit(NamedTuple):
+    """Concentrations and how they were reached."""
+
+    concentration: tf.Tensor  # [..., K], in the dtype of the input
+    num_iterations: tf.Tensor  # scalar int32, until the slowest row had converged
+    residual: tf.Tensor  # [...] float64, relative size of the last step of each row
+
+
+class _State(NamedTuple):
+    iteration: tf.Tensor
+    concentration: tf.Tensor  # [..., K]
+    residual: tf.Tensor  # [...]
+
+
+class _Statistics(NamedTuple):
+    mean_log_probs: tf.Tensor  # [..., K], t
+    log_mean_probs: tf.Tensor  # [..., K], ln m
+    mean_probs: tf.Tensor  # [..., K], m
+
+
+def fit_dirichlet(log_probs, method="newton", max_iterations=30, tolerance=1e-6):
+    """Fits a Dirichlet to categorical predictions by maximum likelihood.
+
+    Args:
+      log_probs: log-probabilities `[..., samples, K]`; they are normalised again in float64.
+      method: `"newton"`, the exact maximum of the likelihood, or `"mean_precision"`, where the mean
+        is held at the arithmetic mean of the probabilities and only the total concentration is
+        fitted (Minka's generalised Newton). Under the second, a class with mean probability m gets
+        m times the total, however small: its divergence from a student grows like 1 / m.
+      max_iterations: bound on the iterations; about 5 are typical.
+      tolerance: a row has converged when its last step changed no concentration by more than this,
+        relatively. Convergence is quadratic, so the error left is far smaller.
+
+    Returns:
+      Concentrations `[..., K]` in the dtype of `log_probs`, always finite and positive.
+
+      Where the maximum likelihood does not exist (one sample, or identical samples), or where its
+      total exceeds `MAX_TOTAL_CONCENTRATION`, the answer is the most likely Dirichlet with that
+      total: the mean of the samples times `MAX_TOTAL_CONCENTRATION` (with `"newton"`, classes whose
+      product would be below about 1 get the concentration that matches their mean log-probability).
+
+    The result is a target: no gradient passes through it. The input is detached, so that a tape does
+    not record the iterations.
+    """
+    return fit_dirichlet_with_info(log_probs, method, max_iterations, tolerance).concentration
+
+
+def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=30, tolerance=1e-6):
+    """`fit_dirichlet`, with the number of iterations and the residuals (a `DirichletFit`)."""
+    if method not in FIT_METHODS:
+        raise ValueError(f"`method` must be one of {list(FIT_METHODS)}; received {method!r}.")
+    if max_iterations < 1:
+        raise ValueError(f"`max_iterations` must be at least 1; received {max_iterations}.")
+    log_probs = as_float(log_probs, "log_probs")
+    check_samples(log_probs, "log_probs")
+    statistics = _statistics(tf.stop_gradient(log_probs))
+    init, step = {
+        "newton": (_init_newton, _step_newton),
+        "mean_precision": (_init_mean_precision, _step_mean_precision),
+    }[method]
+    final = _iterate(init, step, statistics, max_iterations, tolerance)
+    concentration = tf.maximum(final.concentration, MIN_CONCENTRATION)
+    return DirichletFit(tf.cast(concentration, log_probs.dtype), final.iteration, final.residual)
+
+
+def _iterate(init, step, statistics, max_iterations, tolerance):
+    def is_running(state):
+        return tf.reduce_any(state.residual > tolerance)
+
+    def advance(state):
+        proposal = step(state.concentration, statistics)
+        is_active = tf.expand_dims(state.residual > tolerance, axis=-1)
+        change = tf.abs(proposal - state.concentration) / state.concentration
+        return (
+            _State(
+                iteration=state.iteration + 1,
+                concentration=tf.where(is_active, proposal, state.concentration),
+                residual=tf.where(
+                    is_active[..., 0], tf.reduce_max(change, axis=-1), state.residual
+                ),
+            ),
+        )
+
+    concentration = init(statistics)
+    start = _State(
+        iteration=tf.constant(0),
+        concentration=concentration,
+        residual=tf.fill(tf.shape(concentration)[:-1], tf.constant(math.inf, tf.float64)),
+    )
+    (final,) = tf.while_loop(is_running, advance, (start,), maximum_iterations=max_iterations)
+    return final
+
+
+def _statistics(log_probs):
+    log_probs = normalised_log_probs(log_probs)
+    num_samples = tf.cast(tf.shape(log_probs)[-2], tf.float64)
+    log_mean_probs = tf.reduce_logsumexp(log_probs, axis=-2) - tf.math.log(num_samples)
+    return _Statistics(
+        mean_log_probs=tf.reduce_mean(log_probs, axis=-2),
+        log_mean_probs=log_mean_probs,
+        mean_probs=tf.exp(log_mean_probs),
+    )
+
+
+def _closed_form_total(statistics):
+    """Total concentration from Stirling's formula: exact for large, within a factor 2 for small."""
+    num_classes = tf.cast(tf.shape(statistics.mean_probs)[-1], tf.float64)
+    spread = tf.reduce_sum(
+        statistics.mean_probs * (statistics.log_mean_probs - statistics.mean_log_probs),
+        axis=-1,
+        keepdims=True,
+    )
+    smallest_spread = 0.5 * (num_classes - 1.0) / MAX_TOTAL_CONCENTRATION
+    return 0.5 * (num_classes - 1.0) / tf.maximum(spread, smallest_spread)
+
+
+def _init_newton(statistics):
+    total = _closed_form_total(statistics)
+    target = statistics.mean_log_probs + digamma_and_trigamma(total)[0]
+    # Minka's start of the inverse digamma.
+    large = tf.exp(tf.maximum(target, -2.22)) + 0.5
+    small = -1.0 / (tf.minimum(target, -2.22) + _EULER_GAMMA)
+    return tf.where(target >= -2.22, large, small)
+
+
+def _step_newton(concentration, statistics):
+    """One Newton step on all concentrations; its linear system is diagonal plus rank one.
+
+    Given the right-hand side v = psi(a_0) of the next iterate, every class moves on its own,
+    da_k = (v + t_k - psi(a_k)) / psi'(a_k); the scalar v follows from sum_k da_k = da_0. Where the
+    total would pass its maximum, v is the smaller one that reaches the maximum exactly.
+    """
+    total = tf.reduce_sum(concentration, axis=-1, keepdims=True)
+    digammas, trigammas = digamma_and_trigamma(tf.concat([concentration, total], axis=-1))
+    weights = 1.0 / trigammas[..., :-1]
+    gaps = statistics.mean_log_probs + digammas[..., -1:] - digammas[..., :-1]
+    sum_weights = tf.reduce_sum(weights, axis=-1, keepdims=True)
+    weighted_gap = tf.reduce_sum(weights * gaps, axis=-1, keepdims=True)
+    # Positive, as the likelihood is concave; (K - 1) / (2 a_0) when all concentrations are large.
+    curvature = tf.maximum(1.0 - trigammas[..., -1:] * sum_weights, 1e-15)
+    shift = trigammas[..., -1:] * weighted_gap / curvature
+    largest_shift = (MAX_TOTAL_CONCENTRATION - total - weighted_gap) / sum_weights
+    step = weights * (gaps + tf.minimum(shift, largest_shift))
+    # psi is close to linear in -1/a on the left of its root, hence the reciprocal update: it can
+    # not cross zero. Upwards the additive step is the careful one, psi being concave.
+    relative = step / concentration
+    return concentration * tf.where(relative > 0.0, 1.0 + relative, 1.0 / (1.0 - relative))
+
+
+def _init_mean_precision(statistics):
+    return _closed_form_total(statistics) * _safe_mean(statistics)
+
+
+def _safe_mean(statistics):
+    # psi(m s) m tends to -1/s, not to 0, as m vanishes: an underflow must not reach 0 * infinity.
+    return tf.maximum(statistics.mean_probs, 1e-100)
+
+
+def _step_mean_precision(concentration, statistics):
+    """Minka's generalised Newton step: fits c_1 + c_2 / s to the likelihood, so linear in 1/s."""
+    mean = _safe_mean(statistics)
+    total = tf.reduce_sum(concentration, axis=-1, keepdims=True)
+    digammas, trigammas = digamma_and_trigamma(tf.concat([mean * total, total], axis=-1))
+    slope = digammas[..., -1:] + tf.reduce_sum(
+        mean * (statistics.mean_log_probs - digammas[..., :-1]), axis=-1, keepdims=True
+    )
+    curvature = trigammas[..., -1:] - tf.reduce_sum(
+        mean * mean * trigammas[..., :-1], axis=-1, keepdims=True
+    )
+    inverse_total = 1.0 / total + slope / (tf.square(total) * tf.minimum(curvature, -1e-300))
+    return mean / tf.maximum(inverse_total, 1.0 / MAX_TOTAL_CONCENTRATION)

@@ -1,0 +1,182 @@
+"""Member predictions -> probabilities, confidence, and total, data and knowledge uncertainty.
+
+Every function takes a stack `[members, batch, classes]`, or `[batch, classes]` for one member, and
+returns a dict of tensors in the stack's dtype, in nats:
+
+    "probs" [batch, classes]   the mean of the members' mean predictions
+    "confidence" [batch]       its largest entry
+    "total" [batch]            its entropy
+    "data" [batch]             the expected entropy of a categorical drawn from the members
+    "knowledge" [batch]        the mutual information between the class and that categorical
+
+Total = data + knowledge, and none is ever negative. Total minus data has no digits left when
+predictions are concentrated, so knowledge comes first, from sums of non-negative terms:
+
+    for one Dirichlet     sum_c p_c (g(a_c) - g(a_0)),    g(x) = psi(x + 1) - ln x,
+    for an ensemble       the mean of its members' own, plus the mean KL divergence of the members'
+                          mean predictions from their average.
+
+One categorical prediction does not decompose: its data uncertainty is the total, its knowledge 0.
+
+Only elementary operations are used, so that the answers export to ONNX and LiteRT.
+"""
+
+import tensorflow as tf
+
+from s2d_tf.numerics import concentrations_from_logits, digamma, digamma_minus_log
+from s2d_tf.numerics._tensors import as_float, check_classes
+
+KINDS = ("categorical", "dirichlet")
+
+# exp(-80) is representable in float32, and no uncertainty can tell it from 0.
+_MIN_LOG_RATIO = -80.0
+
+
+def from_probs(member_probs):
+    """Uncertainties of categorical predictions, given as probabilities."""
+    probs = _as_members(member_probs, "member_probs")
+    log_probs = tf.math.log(tf.maximum(probs, probs.dtype.as_numpy_dtype(1e-37)))
+    return _categorical(probs, log_probs)
+
+
+def from_log_probs(member_log_probs):
+    """Uncertainties of categorical predictions, given as log-probabilities or logits."""
+    logits = _as_members(member_log_probs, "member_log_probs")
+    return _categorical(tf.nn.softmax(logits, axis=-1), tf.nn.log_softmax(logits, axis=-1))
+
+
+def from_concentrations(member_concentrations):
+    """Uncertainties of Dirichlet predictions, given as concentrations."""
+    concentrations = _as_members(member_concentrations, "member_concentrations")
+    total_concentration = tf.reduce_sum(concentrations, axis=-1, keepdims=True)
+    probs = concentrations / total_concentration
+    log_probs = tf.math.log(tf.maximum(probs, probs.dtype.as_numpy_dtype(1e-37)))
+    return _dirichlet(probs, log_probs, total_concentration)
+
+
+def from_log_concentrations(member_logits):
+    """Uncertainties of Dirichlet predictions, given as log-concentrations.
+
+    Mean predictions come from the logits as they are; only the total concentration is that of the
+    clipped ones. A Dirichlet with this mean and this total always decomposes: clipping each
+    concentration apart from its probability would allow knowledge to exceed the total.
+    """
+    logits = _as_members(member_logits, "member_logits")
+    total_concentration = tf.reduce_sum(concentrations_from_logits(logits), axis=-1, keepdims=True)
+    return _dirichlet(
+        tf.nn.softmax(logits, axis=-1), tf.nn.log_softmax(logits, axis=-1), total_concentration
+    )
+
+
+def from_members(kind, member_logits):
+    """Uncertainties of a predictor's member stack.
+
+    Args:
+      kind: `"categorical"` (logits or log-probabilities) or `"dirichlet"` (log-concentrations).
+      member_logits: `[members, batch, classes]` or `[batch, classes]`.
+    """
+    _check_kind(kind)
+    return {"categorical": from_log_probs, "dirichlet": from_log_concentrations}[kind](
+        member_logits
+    )
+
+
+def confidence_score(kind, member_logits):
+    """Out-of-distribution score of confidence: the negated log of the largest mean probability.
+
+    Larger means more doubtful. Probabilities near 1 round to ties; this is computed from the
+    probability of all other classes, -ln(1 - sum_{c not largest} p_c), which keeps its digits.
+
+    Args:
+      kind: `"categorical"` or `"dirichlet"`; the mean prediction of either is the softmax.
+      member_logits: `[members, batch, classes]` or `[batch, classes]`; float64 for evaluation.
+
+    Returns:
+      `[batch]`, in the dtype of `member_logits`.
+    """
+    _check_kind(kind)
+    logits = _as_members(member_logits, "member_logits")
+    probs = tf.reduce_mean(tf.nn.softmax(logits, axis=-1), axis=0)
+    is_largest = tf.one_hot(
+        tf.argmax(probs, axis=-1), tf.shape(probs)[-1], on_value=True, off_value=False
+    )
+    others = tf.reduce_sum(tf.where(is_largest, tf.zeros_like(probs), probs), axis=-1)
+    return -tf.math.log1p(-others)
+
+
+def _check_kind(kind):
+    if kind not in KINDS:
+        raise ValueError(f"`kind` must be one of {list(KINDS)}; received {kind!r}.")
+
+
+def _as_members(value, name):
+    members = as_float(value, name)
+    if members.shape.rank not in (2, 3):
+        raise ValueError(
+            f"`{name}` must have shape [members, batch, classes] or [batch, classes]; "
+            f"received shape {members.shape}."
+        )
+    check_classes(members, name)
+    if members.shape.rank == 2:
+        return tf.expand_dims(members, axis=0)
+    if members.shape[0] == 0:
+        raise ValueError(f"`{name}` must have at least one member; received shape {members.shape}.")
+    return members
+
+
+def _categorical(probs, log_probs):
+    data = tf.reduce_mean(_entropy(probs, log_probs), axis=0)
+    return _answer(probs, data, _disagreement(probs, log_probs))
+
+
+def _dirichlet(probs, log_probs, total_concentration):
+    concentrations = probs * total_concentration
+    # A class whose probability underflows contributes nothing, but ln 0 would make it a NaN.
+    concentrations = tf.maximum(concentrations, probs.dtype.as_numpy_dtype(1e-37))
+    excess = digamma_minus_log(concentrations) - digamma_minus_log(total_concentration)
+    knowledge = tf.nn.relu(tf.reduce_sum(probs * excess, axis=-1))
+    # The expected entropy, sum_c p_c (psi(a_0 + 1) - psi(a_c + 1)), keeps its digits where nearly
+    # all is knowledge, entropy minus knowledge where nearly none is.
+    scattered = tf.reduce_sum(
+        probs * (digamma(total_concentration + 1.0) - digamma(concentrations + 1.0)), axis=-1
+    )
+    concentrated = _entropy(probs, log_probs) - knowledge
+    data = tf.nn.relu(tf.where(total_concentration[..., 0] < 1.0, scattered, concentrated))
+    return _answer(
+        probs,
+        tf.reduce_mean(data, axis=0),
+        tf.reduce_mean(knowledge, axis=0) + _disagreement(probs, log_probs),
+    )
+
+
+def _answer(member_probs, data, knowledge):
+    probs = tf.reduce_mean(member_probs, axis=0)
+    return {
+        "probs": probs,
+        "confidence": tf.reduce_max(probs, axis=-1),
+        "total": data + knowledge,
+        "data": data,
+        "knowledge": knowledge,
+    }
+
+
+def _entropy(probs, log_probs):
+    return -tf.reduce_sum(probs * log_probs, axis=-1)
+
+
+def _disagreement(probs, log_probs):
+    """Mean KL divergence of the members' predictions from their average.
+
+    With r the ratio of a probability to its average q, sum_c q_c (r_c ln r_c - r_c + 1) is the
+    same divergence in terms that are never negative, and that a relative error in r changes only
+    to second order. expm1 is written with tanh, which every runtime has.
+    """
+    if log_probs.shape[0] == 1:
+        return tf.zeros_like(log_probs[0, :, 0])
+    num_members = tf.cast(tf.shape(log_probs)[0], log_probs.dtype)
+    log_mean = tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(num_members)
+    log_ratio = tf.maximum(log_probs - log_mean, _MIN_LOG_RATIO)
+    half = tf.tanh(0.5 * log_ratio)
+    terms = (log_ratio * (1.0 + half) - 2.0 * half) / (1.0 - half)
+    mean_probs = tf.reduce_mean(probs, axis=0)
+    return tf.reduce_mean(tf.reduce_sum(mean_probs * tf.nn.relu(terms), axis=-1), axis=0)
