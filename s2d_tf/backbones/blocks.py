@@ -9,6 +9,7 @@ import operator
 
 import keras
 
+from s2d_tf.backbones.batch_norm import BatchNormalization
 from s2d_tf.layers import Dropout
 
 # The original authors' batch norm; torch's momentum 0.1 is 0.9 in the sense of Keras.
@@ -67,7 +68,7 @@ class Blocks:
 
     def norm_relu(self, x, scope, index=""):
         """Batch norm `<scope>_bn<index>`, then ReLU `<scope>_relu<index>`."""
-        x = keras.layers.BatchNormalization(
+        x = BatchNormalization(
             momentum=BATCH_NORM_MOMENTUM,
             epsilon=BATCH_NORM_EPSILON,
             synchronized=self.synchronized_batch_norm,

@@ -38,7 +38,7 @@ def densenet_bc(
         dropout: rate after every convolution but the stem.
         stem_stride: 1 as published; 2 halves the image at once, for compact networks.
         synchronized_batch_norm: whether batch statistics are those of all replicas.
-        seed: an integer that fixes all initial weights and dropout masks, whatever was built before.
+        seed: an integer that fixes initial weights and dropout masks, whatever was built before.
         name: the name of the model.
 
     Returns:

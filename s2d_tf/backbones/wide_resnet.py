@@ -34,7 +34,7 @@ def wide_resnet(
         dropout: rate between the two 3x3 convolutions of each unit.
         stem_stride: 1 as published; 2 halves the image at once, for compact networks.
         synchronized_batch_norm: whether batch statistics are those of all replicas.
-        seed: an integer that fixes all initial weights and dropout masks, whatever was built before.
+        seed: an integer that fixes initial weights and dropout masks, whatever was built before.
         name: the name of the model.
 
     Returns:
