@@ -1,0 +1,52 @@
+"""Out-of-distribution detection: OOD is the positive class, a larger score means more OOD.
+
+All are exact and depend on the order of the scores alone: equal scores form one threshold. The
+ranking is scikit-learn's. The average precision (AUPR) is the step-wise sum, not the optimistic
+trapezoid, and it depends on the numbers of ID and OOD examples; AUROC does not.
+"""
+
+import numpy as np
+from sklearn import metrics as sklearn_metrics
+
+from s2d_tf.metrics import checks
+
+
+def auroc(id_scores, ood_scores):
+    """Probability that an OOD example scores above an ID one, ties half; constants give 0.5."""
+    return float(sklearn_metrics.roc_auc_score(*_targets_and_scores(id_scores, ood_scores)))
+
+
+def aupr(id_scores, ood_scores):
+    """Step-wise average precision of OOD; constant scores give the fraction of OOD examples."""
+    return float(
+        sklearn_metrics.average_precision_score(*_targets_and_scores(id_scores, ood_scores))
+    )
+
+
+def fpr_at_95_recall(id_scores, ood_scores):
+    """Fraction of ID examples flagged at the highest threshold that finds at least 95% of OOD.
+
+    OOD is positive (ODIN's own figure takes ID as positive). No interpolation between thresholds;
+    constants give 1.
+    """
+    false_positive_rate, recall, _ = roc_curve(id_scores, ood_scores)
+    return float(false_positive_rate[np.argmax(recall >= 0.95)])
+
+
+def roc_curve(id_scores, ood_scores):
+    """False positive rates, recalls and thresholds at each distinct score, from (0, 0) on."""
+    return sklearn_metrics.roc_curve(
+        *_targets_and_scores(id_scores, ood_scores), drop_intermediate=False
+    )
+
+
+def precision_recall_curve(id_scores, ood_scores):
+    """Precisions, recalls and thresholds as scikit-learn orders them: from recall 1 down to 0."""
+    return sklearn_metrics.precision_recall_curve(*_targets_and_scores(id_scores, ood_scores))
+
+
+def _targets_and_scores(id_scores, ood_scores):
+    id_scores = checks.as_scores(id_scores, "id_scores")
+    ood_scores = checks.as_scores(ood_scores, "ood_scores")
+    is_ood = np.repeat((False, True), (id_scores.size, ood_scores.size))
+    return is_ood, np.concatenate((id_scores, ood_scores))

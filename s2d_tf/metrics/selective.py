@@ -1,0 +1,98 @@
+"""Selective prediction: what is gained by refusing to answer where the uncertainty is largest.
+
+`scores` are uncertainties (a larger one is rejected earlier), `errors` are 1 where the prediction
+is wrong. Examples with equal scores are accepted or rejected together, so nothing depends on the
+order of the examples.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from s2d_tf.metrics import checks
+
+
+class RiskCoverageCurve(NamedTuple):
+    """One entry per distinct score, from the smallest coverage to 1.
+
+    `selective_risk` is the error rate among the accepted, `generalized_risk` the fraction of all
+    examples that are both accepted and wrong, `threshold` the largest accepted score.
+    """
+
+    coverage: np.ndarray
+    selective_risk: np.ndarray
+    generalized_risk: np.ndarray
+    threshold: np.ndarray
+
+
+def risk_coverage_curve(scores, errors):
+    """Risk against coverage at every threshold that the scores can tell apart."""
+    scores = checks.as_scores(scores, "scores")
+    errors = checks.as_errors(errors, scores.size)
+    threshold, group = np.unique(scores, return_inverse=True)
+    accepted = np.cumsum(np.bincount(group))
+    wrong = np.cumsum(np.bincount(group, weights=errors))
+    return RiskCoverageCurve(
+        coverage=accepted / scores.size,
+        selective_risk=wrong / accepted,
+        generalized_risk=wrong / scores.size,
+        threshold=threshold,
+    )
+
+
+def area_under_risk_coverage(scores, errors):
+    """AURC: the selective risk at each example's own score, averaged over the examples.
+
+    Without ties this is the mean error rate over the coverages 1/n, 2/n, ..., 1. Constant scores
+    give the error rate, all right gives 0, all wrong 1.
+    """
+    curve = risk_coverage_curve(scores, errors)
+    return float(np.sum(np.diff(curve.coverage, prepend=0.0) * curve.selective_risk))
+
+
+def area_under_generalized_risk_coverage(scores, errors):
+    """AUGRC: the area under the generalized risk, from coverage 0, by trapezoids.
+
+    The average over all coverages of the chance that an example is accepted and wrong. It equals
+    `(1 - AUROC) acc (1 - acc) + (1 - acc)^2 / 2` with the AUROC of the scores for errors. Constant
+    scores give half the error rate, all right gives 0, all wrong 1/2.
+    """
+    curve = risk_coverage_curve(scores, errors)
+    widths = np.diff(curve.coverage, prepend=0.0)
+    left = np.concatenate(([0.0], curve.generalized_risk[:-1]))
+    return float(np.sum(widths * (left + curve.generalized_risk)) / 2.0)
+
+
+def prediction_rejection_ratio(scores, errors):
+    """How far rejection by the scores gets from random (0) to an oracle (1).
+
+    The ratio of areas gained under the generalized risk; negative is worse than random. Where all
+    are right or all are wrong no order is better than another, and the answer is 0.
+    """
+    area = area_under_generalized_risk_coverage(scores, errors)
+    error_rate = float(np.mean(errors))
+    gained = error_rate / 2.0 - area
+    possible = error_rate * (1.0 - error_rate) / 2.0
+    return gained / possible if possible > 0.0 else 0.0
+
+
+def risk_after_rejection(scores, errors, rejected):
+    """Error rate of what is left when the fraction `rejected` with the largest scores is refused.
+
+    Inside a group of equal scores the rejected ones are taken at random, and the answer is the
+    expectation. `rejected` is a number or an array in `[0, 1)`.
+    """
+    fractions = np.asarray(rejected, dtype=np.float64)
+    if not np.all((fractions >= 0.0) & (fractions < 1.0)):
+        raise ValueError(
+            f"rejected must be fractions in [0, 1), so that something is left; received {rejected}."
+        )
+    curve = risk_coverage_curve(scores, errors)
+    coverage = 1.0 - fractions
+    accepted_and_wrong = np.interp(
+        coverage,
+        np.concatenate(([0.0], curve.coverage)),
+        np.concatenate(([0.0], curve.generalized_risk)),
+    )
+    risk = accepted_and_wrong / coverage
+    return float(risk) if risk.ndim == 0 else risk

@@ -1,0 +1,131 @@
+"""Risk-coverage metrics against brute force and their identities with the AUROC of errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sklearn_metrics
+
+from s2d_tf import metrics
+
+cases = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30)
+
+
+def split(case):
+    scores, errors = zip(*case, strict=True)
+    return np.array(scores, dtype=float), np.array(errors)
+
+
+def brute_force_aurc(scores, errors):
+    risks = []
+    for own in scores:
+        accepted = [e for s, e in zip(scores, errors, strict=True) if s <= own]
+        risks.append(sum(accepted) / len(accepted))
+    return sum(risks) / len(risks)
+
+
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(cases)
+def test_aurc_equals_brute_force(case):
+    scores, errors = split(case)
+    assert metrics.area_under_risk_coverage(scores, errors) == pytest.approx(
+        brute_force_aurc(scores, errors), abs=1e-12
+    )
+
+
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(cases)
+def test_augrc_and_rejection_ratio_follow_from_the_auroc_of_errors(case):
+    scores, errors = split(case)
+    risk = errors.mean()
+    auroc = sklearn_metrics.roc_auc_score(errors, scores) if 0 < risk < 1 else 0.5
+    expected = (1 - auroc) * risk * (1 - risk) + risk**2 / 2
+    assert metrics.area_under_generalized_risk_coverage(scores, errors) == pytest.approx(
+        expected, abs=1e-12
+    )
+    assert metrics.prediction_rejection_ratio(scores, errors) == pytest.approx(
+        2 * auroc - 1, abs=1e-12
+    )
+
+
+def test_without_ties_aurc_is_the_mean_risk_over_coverages():
+    rng = np.random.default_rng(0)
+    scores, errors = rng.normal(size=200), rng.random(200) < 0.3
+    in_order = errors[np.argsort(scores)]
+    expected = np.mean(np.cumsum(in_order) / np.arange(1, 201))
+    assert metrics.area_under_risk_coverage(scores, errors) == pytest.approx(expected, abs=1e-12)
+
+
+def test_hand_computed_curve_with_a_tie():
+    curve = metrics.risk_coverage_curve([1.0, 2.0, 2.0, 3.0], [0, 1, 0, 1])
+    np.testing.assert_allclose(curve.coverage, [0.25, 0.75, 1.0])
+    np.testing.assert_allclose(curve.selective_risk, [0.0, 1 / 3, 0.5])
+    np.testing.assert_allclose(curve.generalized_risk, [0.0, 0.25, 0.5])
+    np.testing.assert_array_equal(curve.threshold, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("scores", "errors", "aurc", "augrc", "ratio"),
+    [
+        ([1.0, 2.0, 3.0], [0, 0, 0], 0.0, 0.0, 0.0),
+        ([1.0, 2.0, 3.0], [1, 1, 1], 1.0, 0.5, 0.0),
+        ([5.0] * 4, [1, 0, 0, 0], 0.25, 0.125, 0.0),
+        ([5.0], [1], 1.0, 0.5, 0.0),
+        ([5.0], [0], 0.0, 0.0, 0.0),
+        ([1.0, 2.0], [0, 1], 0.25, 0.125, 1.0),
+        ([2.0, 1.0], [0, 1], 0.75, 0.375, -1.0),
+    ],
+)
+def test_degenerate_sets(scores, errors, aurc, augrc, ratio):
+    assert metrics.area_under_risk_coverage(scores, errors) == aurc
+    assert metrics.area_under_generalized_risk_coverage(scores, errors) == augrc
+    assert metrics.prediction_rejection_ratio(scores, errors) == ratio
+
+
+def test_rejection_inside_a_tie_is_the_expectation_over_orders():
+    scores, errors = np.array([1.0, 2.0, 2.0, 2.0, 3.0]), np.array([0, 1, 0, 0, 1])
+    # Rejecting 2 of 5 takes the last and one of the three that tie.
+    kept = [errors[[0, *pair]].mean() for pair in itertools.combinations((1, 2, 3), 2)]
+    assert metrics.risk_after_rejection(scores, errors, 0.4) == pytest.approx(
+        np.mean(kept), abs=1e-15
+    )
+    several = metrics.risk_after_rejection(scores, errors, [0.0, 0.2, 0.8])
+    np.testing.assert_allclose(several, [0.4, 0.25, 0.0], atol=1e-15)
+
+
+def test_order_and_monotone_rescaling_do_not_matter():
+    rng = np.random.default_rng(1)
+    scores, errors = rng.normal(size=300), rng.random(300) < 0.4
+    order = rng.permutation(300)
+    for metric in (
+        metrics.area_under_risk_coverage,
+        metrics.area_under_generalized_risk_coverage,
+        metrics.prediction_rejection_ratio,
+    ):
+        value = metric(scores, errors)
+        assert metric(scores[order], errors[order]) == value
+        assert metric(np.exp(scores), errors) == value
+
+
+@pytest.mark.parametrize(
+    ("scores", "errors", "message"),
+    [
+        ([], [], "scores is empty"),
+        ([np.inf], [0], "scores must be finite"),
+        ([1.0], [0, 1], r"errors must have shape \(1,\)"),
+        ([1.0], [0.5], "errors must be booleans or 0/1.*received 0.5"),
+        ([1.0], [np.nan], "errors must be booleans or 0/1"),
+    ],
+)
+def test_bad_input_is_refused(scores, errors, message):
+    for metric in (metrics.area_under_risk_coverage, metrics.prediction_rejection_ratio):
+        with pytest.raises(ValueError, match=message):
+            metric(scores, errors)
+
+
+@pytest.mark.parametrize("rejected", [1.0, -0.1, np.nan, [0.5, 1.0]])
+def test_bad_rejection_fraction_is_refused(rejected):
+    with pytest.raises(ValueError, match="rejected must be fractions"):
+        metrics.risk_after_rejection([1.0], [0], rejected)
