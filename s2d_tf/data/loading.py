@@ -1,6 +1,7 @@
 """Opens a split of any dataset by name, as arrays or as a `tf.data.Dataset`."""
 
 import functools
+import importlib
 import os
 import pathlib
 
@@ -46,6 +47,13 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
     return with_standard_options(tf.data.Dataset.from_tensor_slices((images, labels)))
 
 
+def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
+    """Downloads a dataset from its official source into `data_dir`, unless it is there."""
+    record = info(name)
+    if record.source != "embedded":
+        _builder(record, resolve_data_dir(data_dir), download=True)
+
+
 def available_splits(name: str, data_dir: str | os.PathLike | None = None) -> tuple[str, ...]:
     """The splits of `name` that can be read from `data_dir`, with those derived from "train"."""
     record = info(name)
@@ -84,11 +92,23 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
             f"Split {split!r} of {name!r} is not in {builder.data_dir}, which holds only: "
             f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy."
         )
-    return _frozen(*prepared.read_split(builder, split))
+    if record.source == "tfds":
+        return _frozen(*prepared.read_split(builder, split))
+    if record.source == "odin":
+        transform = _module(record).to_32x32
+    else:
+        transform = _module(record).to_32x32(name, builder.info.splits[split].num_examples)
+    return _frozen(*prepared.read_encoded_split(builder, split, transform))
 
 
 def _builder(record: DatasetInfo, data_dir: pathlib.Path, download: bool = False):
-    return prepared.open_builder(record.name, data_dir, download)
+    return _module(record).open_builder(record.name, data_dir, download)
+
+
+def _module(record: DatasetInfo):
+    """The module that opens datasets of this source; imported late, as TFDS takes seconds."""
+    name = "prepared" if record.source == "tfds" else record.source
+    return importlib.import_module(f"s2d_tf.data.{name}")
 
 
 def _frozen(*arrays):

@@ -1,22 +1,13 @@
-"""Reads a split of a dataset that TFDS has prepared."""
+"""Finds, prepares and reads TFDS datasets: its own, and ours that are built from an archive."""
 
 import pathlib
 
 import numpy as np
 
-from s2d_tf.data.location import MissingDataError
+from s2d_tf.data import archives
+from s2d_tf.data.location import MissingDataError, cache_dir, is_writable, manual_dir
 
-
-def read_split(builder, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of one split of a prepared TFDS builder, in the order of its files."""
-    import tensorflow_datasets as tfds
-
-    # Files one after the other: with several read at once the order would depend on their number.
-    read_config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-    images, labels = builder.as_dataset(
-        split=split, batch_size=-1, shuffle_files=False, as_supervised=True, read_config=read_config
-    )
-    return images.numpy(), labels.numpy().astype(np.int64)
+ARCHIVE_MD5 = "archive_md5"
 
 
 def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
@@ -36,8 +27,122 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     if not builder.info.splits:
         if not download:
             raise MissingDataError(
-                f"Dataset {name!r} is not in {data_dir}; set --data_dir or TFDS_DATA_DIR to the folder "
-                f"that holds it, or fetch it with: s2d data {name} --download"
+                f"Dataset {name!r} is not in {data_dir}; set --data_dir or TFDS_DATA_DIR to the "
+                f"folder that holds it, or fetch it with: s2d data {name} --download"
             )
         builder.download_and_prepare()
     return builder
+
+
+def open_archive_builder(
+    make_builder, name: str, file_name: str, data_dir: pathlib.Path, download: bool = False
+):
+    """The builder of a dataset that is made from one archive, prepared where that is possible.
+
+    A copy already prepared in `data_dir` is used. Otherwise one is prepared from the archive in
+    `data_dir/downloads/manual`: in `data_dir` itself, or, when that is read-only, in the cache folder
+    under the archive's MD5, so that different archives never share a copy.
+
+    Args:
+        make_builder: function from a folder to the builder in it.
+        name: the dataset, for messages.
+        file_name: name of the archive.
+        data_dir: the TFDS folder.
+        download: fetch the archive when it is not there.
+    """
+    import tensorflow_datasets as tfds
+
+    archive = manual_dir(data_dir) / file_name
+    folder = data_dir
+    builder = make_builder(folder)
+    if builder.info.splits:
+        _check_same_archive(builder, archive)
+        return builder
+    if not archive.is_file() and not download:
+        raise MissingDataError(
+            f"Dataset {name!r} needs {file_name}, which is not in {manual_dir(data_dir)}; put it there, "
+            f"set --data_dir or TFDS_DATA_DIR to another folder, or run: s2d data {name} --download"
+        )
+    if not is_writable(data_dir):
+        if not archive.is_file():
+            raise MissingDataError(
+                f"{file_name} cannot be fetched to {data_dir}, which is read-only; set another --data_dir."
+            )
+        folder = cache_dir() / "prepared" / archives.md5(archive)
+        builder = make_builder(folder)
+        if builder.info.splits:
+            return builder
+    config = tfds.download.DownloadConfig(manual_dir=str(manual_dir(data_dir)))
+    try:
+        builder.download_and_prepare(
+            download_dir=str(data_dir / "downloads"), download_config=config
+        )
+    except OSError:
+        # Another process may have prepared the same copy meanwhile; TFDS moves a finished copy into
+        # place in one step, so what is there is whole.
+        builder = make_builder(folder)
+        if not builder.info.splits:
+            raise
+    return builder
+
+
+def find_archive(dl_manager, file_name: str) -> pathlib.Path | None:
+    """The archive in TFDS' folder for archives put there by hand, or None."""
+    try:
+        path = pathlib.Path(dl_manager.manual_dir) / file_name
+    except AssertionError:  # The folder does not exist or is empty.
+        return None
+    return path if path.is_file() else None
+
+
+def read_split(builder, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of one split, in the order of its files."""
+    images, labels = builder.as_dataset(
+        split=split, batch_size=-1, as_supervised=True, **_in_order()
+    )
+    return images.numpy(), labels.numpy().astype(np.int64)
+
+
+def read_encoded_split(builder, split: str, transform) -> tuple[np.ndarray, np.ndarray]:
+    """As `read_split`, for pictures that are stored as files: decoded by us, then transformed.
+
+    Args:
+        builder: a prepared builder with features "image" and "label".
+        split: name of the split.
+        transform: function (index, uint8 [h, w, 3]) -> uint8 [H, W, 3], in a graph.
+    """
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    dataset = builder.as_dataset(
+        split=split,
+        as_supervised=True,
+        decoders={"image": tfds.decode.SkipDecoding()},
+        **_in_order(),
+    )
+
+    def decode(index, example):
+        encoded, label = example
+        return transform(index, archives.decode_picture(encoded)), label
+
+    dataset = dataset.enumerate().map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    batches = list(dataset.batch(1_000).as_numpy_iterator())
+    images = np.concatenate([images for images, _ in batches])
+    return images, np.concatenate([labels for _, labels in batches]).astype(np.int64)
+
+
+def _in_order():
+    import tensorflow_datasets as tfds
+
+    # Files one after the other: with several read at once the order would depend on their number.
+    read_config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
+    return {"shuffle_files": False, "read_config": read_config}
+
+
+def _check_same_archive(builder, archive):
+    known = (builder.info.metadata or {}).get(ARCHIVE_MD5)
+    if archive.is_file() and known and known != archives.md5(archive):
+        raise archives.ArchiveError(
+            f"{builder.data_dir} was prepared from another {archive.name} than the one in "
+            f"{archive.parent}; delete the folder to prepare it again, or remove the archive."
+        )

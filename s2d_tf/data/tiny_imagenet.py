@@ -1,0 +1,158 @@
+"""Tiny ImageNet from its official zip file, as a TFDS dataset and in 32x32 pixels."""
+
+import hashlib
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from s2d_tf.data import archives, prepared
+
+FILE_NAME = "tiny-imagenet-200.zip"
+URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
+OFFICIAL_MD5 = "90528d7ca1a48142e341f4ef8d21d0de"
+ROOT = "tiny-imagenet-200"
+SIDE = 64
+CROP_SEED = 32
+_TARGET = 32
+
+
+class TinyImagenet(tfds.core.GeneratorBasedBuilder):
+    """The official pictures, byte for byte, in the official order.
+
+    `test` is the official validation folder, because the official test pictures have no labels and papers
+    on out-of-distribution detection use the validation ones. `train` is there when the zip has it.
+    Labels are positions in the archive's `wnids.txt`.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    # TFDS would look beside this file for a table of checksums, for which release 4.9.10 needs a
+    # package that it does not install. Archives are checked by us.
+    code_path = None
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        f"Put {FILE_NAME} ({URL}) into the folder; a copy with only val/ and wnids.txt will do."
+    )
+
+    def _info(self):
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="Tiny ImageNet: 200 classes of ImageNet in 64x64 pixels.",
+            homepage="http://cs231n.stanford.edu/",
+            features=tfds.features.FeaturesDict(
+                {
+                    "image": tfds.features.Image(shape=(SIDE, SIDE, 3), encoding_format="jpeg"),
+                    "label": tfds.features.ClassLabel(num_classes=200),
+                }
+            ),
+            supervised_keys=("image", "label"),
+            disable_shuffling=True,
+            metadata=tfds.core.MetadataDict(),
+        )
+
+    def _split_generators(self, dl_manager):
+        archive = prepared.find_archive(dl_manager, FILE_NAME)
+        if archive is None:
+            archive = pathlib.Path(dl_manager.download(URL))
+            archives.check_md5(archive, OFFICIAL_MD5)
+        self.info.metadata[prepared.ARCHIVE_MD5] = archives.md5(archive)
+        with archives.ZipReader(archive) as reader:
+            classes = {wnid: label for label, wnid in enumerate(_lines(reader, "wnids.txt"))}
+            splits = {"test": _validation_members(reader, classes)}
+            if train := _train_members(reader, classes):
+                splits["train"] = train
+        return {name: self._generate_examples(archive, items) for name, items in splits.items()}
+
+    def _generate_examples(self, archive, members):
+        with archives.ZipReader(archive) as reader:
+            for index, (member, label) in enumerate(members):
+                encoded = reader.read(member)
+                where = f"{archive}: member {member!r}"
+                size = archives.check_picture(encoded, where)
+                if size != (SIDE, SIDE):
+                    raise archives.ArchiveError(
+                        f"{where}: expected {SIDE}x{SIDE} pixels; received {size[0]}x{size[1]}."
+                    )
+                yield index, {"image": encoded, "label": label}
+
+
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+    """The prepared builder behind `tiny_imagenet_resize` and `tiny_imagenet_crop`."""
+    return prepared.open_archive_builder(
+        lambda folder: TinyImagenet(data_dir=str(folder)), name, FILE_NAME, data_dir, download
+    )
+
+
+def to_32x32(name: str, count: int):
+    """The function (index, uint8 [64, 64, 3]) -> uint8 [32, 32, 3] of one of the two datasets.
+
+    `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is exact in
+    integers. `tiny_imagenet_crop` cuts a 32x32 window at a place fixed by (CROP_SEED, index).
+    """
+    if name == "tiny_imagenet_resize":
+        return lambda index, image: block_mean(image)
+    offsets = tf.constant(crop_offsets(count))
+
+    def crop(index, image):
+        row, column = tf.unstack(offsets[index])
+        return image[row : row + _TARGET, column : column + _TARGET]
+
+    return crop
+
+
+def block_mean(image):
+    """The mean of each 2x2 block of a uint8 picture, rounded half up."""
+    blocks = tf.reshape(tf.cast(image, tf.int32), [_TARGET, 2, _TARGET, 2, 3])
+    return tf.cast((tf.reduce_sum(blocks, axis=[1, 3]) + 2) // 4, tf.uint8)
+
+
+def crop_offsets(count: int, seed: int = CROP_SEED) -> np.ndarray:
+    """Top and left of the window of pictures 0 to count - 1; each depends on (seed, index) only."""
+    places = SIDE - _TARGET + 1
+    digests = (hashlib.sha256(f"{seed}/{index}".encode()).digest() for index in range(count))
+    draws = np.frombuffer(b"".join(digests), dtype="<u8").reshape(count, 4)[:, :2]
+    return (draws % places).astype(np.int32)
+
+
+def _lines(reader, name):
+    return reader.read(f"{ROOT}/{name}").decode("utf-8").split("\n")[:-1]
+
+
+def _validation_members(reader, classes):
+    members = []
+    for line in _lines(reader, "val/val_annotations.txt"):
+        file_name, wnid = line.split("\t")[:2]
+        members.append((f"{ROOT}/val/images/{file_name}", _label(reader, classes, wnid)))
+    present = {name for name in reader.names() if name.startswith(f"{ROOT}/val/images/")}
+    _check_complete(reader, {name for name, _ in members}, {n for n in present if n[-1] != "/"})
+    return members
+
+
+def _train_members(reader, classes):
+    members = []
+    for name in reader.names():
+        parts = name.split("/")
+        if len(parts) == 5 and parts[1] == "train" and parts[3] == "images" and parts[4]:
+            number = int(parts[4].rsplit("_", 1)[1].split(".")[0])
+            members.append((_label(reader, classes, parts[2]), number, name))
+    if missing := set(classes.values()) - {label for label, _, _ in members} if members else None:
+        wnids = [wnid for wnid, label in classes.items() if label in missing]
+        raise archives.ArchiveError(
+            f"{reader.path}: {len(wnids)} classes have no training picture, first {wnids[0]}."
+        )
+    return [(name, label) for label, _, name in sorted(members)]
+
+
+def _label(reader, classes, wnid):
+    if wnid not in classes:
+        raise archives.ArchiveError(f"{reader.path}: class {wnid!r} is not in {ROOT}/wnids.txt.")
+    return classes[wnid]
+
+
+def _check_complete(reader, listed, present):
+    for problem, names in (("missing", listed - present), ("not annotated", present - listed)):
+        if names:
+            raise archives.ArchiveError(
+                f"{reader.path}: {len(names)} of {len(listed)} pictures are {problem}, first "
+                f"{min(names)!r}; expected the official layout."
+            )
