@@ -44,9 +44,10 @@ def _flag(flag):
         head = f"  --{flag.name}={_value(flag)}"
     if flag.short_name:
         head += f", -{flag.short_name}"
-    default = flag.default_as_str
-    note = f" (default: {default})" if default not in (None, "", "''") else ""
-    return _hanging(head, " ".join((flag.help or "").split()) + note, column=28)
+    # absl puts an enum's values before its help and quotes around every default.
+    text = " ".join((flag.help or "").split()).removeprefix(f"<{_value(flag)}>: ")
+    default = (flag.default_as_str or "").strip("'")
+    return _hanging(head, f"{text} (default: {default})" if default else text, column=28)
 
 
 def _value(flag):

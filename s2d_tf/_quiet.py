@@ -73,11 +73,8 @@ def _filtered_stderr():
     try:
         sys.stderr.flush()
         saved = os.dup(2)
-    except (
-        AttributeError,
-        OSError,
-        ValueError,
-    ):  # No standard error (a service, a notebook): nothing to filter.
+    except (AttributeError, OSError, ValueError):
+        # No standard error (a service, a notebook): nothing to filter.
         yield
         return
     with tempfile.TemporaryFile() as held:

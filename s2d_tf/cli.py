@@ -122,7 +122,7 @@ def _load(name):
     # command is loaded into the same process (notebooks, tests). So the earlier command's flags go
     # first.
     for other in [key for key in sys.modules if key.startswith(prefix)]:
-        for flag in flags.FLAGS.flags_by_module_dict().get(other, []):
+        for flag in list(flags.FLAGS.flags_by_module_dict().get(other, [])):
             if flag.name in flags.FLAGS:
                 delattr(flags.FLAGS, flag.name)
         del sys.modules[other]

@@ -1,0 +1,190 @@
+"""What a wheel holds, and that what it holds works where nothing else of the project is."""
+
+import ast
+import configparser
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+CODE_FOLDERS = {"s2d_tf": "s2d_tf", "trainers": "s2d_tf/trainers"}
+
+
+@pytest.fixture(scope="module")
+def configuration(project_root):
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(project_root / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+@pytest.fixture(scope="module")
+def wheel(project_root, tmp_path_factory):
+    """Builds the wheel without a network, from a copy, so that the checkout stays as it is."""
+    try:
+        import setuptools  # noqa: F401
+    except ImportError:
+        pytest.skip("needs setuptools to build a wheel")
+    source = tmp_path_factory.mktemp("source")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "BUILD"):
+        if (project_root / name).is_file():
+            (source / name).write_bytes((project_root / name).read_bytes())
+    for folder in ("s2d_tf", "trainers", "zoo"):
+        for path in files_in(project_root, folder):
+            target = source / path.relative_to(project_root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.symlink(path, target)
+    target = tmp_path_factory.mktemp("wheel")
+    command = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    result = subprocess.run(
+        [sys.executable, "-c", command, str(target)],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    (path,) = target.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def contents(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def files_in(project_root, folder):
+    return sorted(
+        path
+        for path in (project_root / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+
+
+def test_setup_lists_every_package_of_the_tree(project_root, configuration):
+    listed = set(configuration["options"]["packages"].split())
+    tree = {
+        ".".join(path.parent.relative_to(project_root).parts)
+        for path in (project_root / "s2d_tf").rglob("__init__.py")
+    }
+    assert listed == tree | {"s2d_tf.trainers", "s2d_tf.zoo_data"}
+
+
+def test_every_folder_with_modules_is_a_package(project_root):
+    folders = {path.parent for path in (project_root / "s2d_tf").rglob("*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_the_zoo_holds_no_python(project_root):
+    assert list((project_root / "zoo").rglob("*.py")) == []
+
+
+def test_the_wheel_holds_the_code_the_programs_and_the_zoo(project_root, contents):
+    expected = set()
+    for folder, inside in {**CODE_FOLDERS, "zoo": "s2d_tf/zoo_data"}.items():
+        for path in files_in(project_root, folder):
+            expected.add(f"{inside}/{path.relative_to(project_root / folder).as_posix()}")
+    assert len(expected) > 20
+    actual = {name for name in contents if ".dist-info/" not in name}
+    assert actual == expected
+
+
+def test_the_wheel_puts_one_name_into_site_packages(contents):
+    top = {name.split("/")[0] for name in contents}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"s2d_tf"}
+
+
+def test_the_wheel_has_license_and_command(wheel, contents):
+    with zipfile.ZipFile(wheel) as archive:
+        (entry_points,) = (name for name in contents if name.endswith("entry_points.txt"))
+        assert "s2d = s2d_tf.cli:main" in archive.read(entry_points).decode()
+        (metadata,) = (name for name in contents if name.endswith("/METADATA"))
+        text = archive.read(metadata).decode()
+    assert "Requires-Python: >=3.11" in text
+    assert "Requires-Dist: tensorflow-probability[tf]" in text
+    assert any(pathlib.PurePosixPath(name).name == "LICENSE" for name in contents)
+
+
+def test_the_command_and_the_zoo_work_from_the_wheel_alone(wheel, tmp_path, project_root):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    program = (
+        "import s2d_tf, s2d_tf.trainers\n"
+        "from s2d_tf import _paths, cli\n"
+        "print(s2d_tf.__file__, s2d_tf.trainers.__file__, _paths.zoo_directory(), sep='\\n')\n"
+        "print(*cli.commands())\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    *paths, commands = result.stdout.splitlines()
+    assert all(path.startswith(str(tmp_path / "site" / "s2d_tf")) for path in paths), paths
+    modules = (path.stem for path in (project_root / "trainers").glob("*.py"))
+    assert commands.split() == sorted(name for name in modules if not name.startswith("_"))
+
+
+def test_a_checkout_works_without_an_install(tmp_path, project_root):
+    program = (
+        "import s2d_tf.trainers\n"
+        "from s2d_tf import _paths\n"
+        "print(s2d_tf.trainers.__path__[0], _paths.zoo_directory(), sep='\\n')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(project_root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.splitlines() == [
+        str(project_root / "trainers"),
+        str(project_root / "zoo"),
+    ]
+
+
+def test_the_minimum_python_is_the_same_everywhere(project_root, configuration):
+    assert configuration["options"]["python_requires"] == ">=3.11"
+    assert 'target-version = "py311"' in (project_root / "pyproject.toml").read_text()
+    assert "(3, 11)" in (project_root / "Makefile").read_text()
+
+
+def test_every_dependency_of_the_library_is_declared(project_root, configuration):
+    """Whatever s2d_tf imports comes with it, or with an extra that its owner names."""
+    distributions = {
+        "absl": "absl-py",
+        "sklearn": "scikit-learn",
+        "tensorflow_datasets": "tensorflow-datasets",
+        "tensorflow_probability": "tensorflow-probability",
+        # h5py and Pillow come with Keras and matplotlib, which cannot do without them.
+        "h5py": "keras",
+        "PIL": "matplotlib",
+    }
+    declared = configuration["options"]["install_requires"]
+    declared += "\n".join(configuration["options.extras_require"].values())
+    names = {
+        line.split("#")[0].strip().split(">=")[0].split("[")[0] for line in declared.splitlines()
+    }
+    for path in [
+        *(project_root / "s2d_tf").rglob("*.py"),
+        *(project_root / "trainers").glob("*.py"),
+    ]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                modules = [node.module]
+            for module in modules:
+                top = module.split(".")[0]
+                if top not in sys.stdlib_module_names and top != "s2d_tf":
+                    assert distributions.get(top, top) in names, f"{path.name} imports {top}"
