@@ -51,15 +51,19 @@ class Head(keras.layers.Layer):
         )
 
     def call(self, features):
-        if self.num_heads == 1:
-            logits = tf.matmul(features, self.kernel[0])
-        else:
-            shape = tf.shape(features)
-            features = tf.broadcast_to(
-                features, [shape[0], self.num_heads, shape[2], features.shape[-1]]
+        # Each head is one plain matrix product: oneDNN's fused batch product with a broadcast
+        # bias corrupts memory (seen with TensorFlow 2.21 on AVX512).
+        shape = tf.shape(features)
+        heads = tf.unstack(features, axis=1) * (self.num_heads // features.shape[1])
+        logits = [
+            tf.reshape(
+                tf.matmul(tf.reshape(rows, [-1, features.shape[-1]]), self.kernel[head])
+                + self.bias[head],
+                [shape[0], shape[2], self.units],
             )
-            logits = tf.einsum("bhsd,hdk->bhsk", features, self.kernel)
-        return logits + tf.convert_to_tensor(self.bias)[:, None, :]
+            for head, rows in enumerate(heads)
+        ]
+        return tf.stack(logits, axis=1)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.num_heads, input_shape[2], self.units)

@@ -1,0 +1,16 @@
+"""Keras losses: what a student learns from teacher predictions `[batch, members, classes]`."""
+
+from s2d_tf.losses.base import DistillationLoss
+from s2d_tf.losses.categorical import SoftCrossEntropy
+from s2d_tf.losses.dirichlet import DirichletKLDivergence, DirichletNegativeLogLikelihood
+from s2d_tf.losses.normal import NormalKLDivergence, NormalNegativeLogLikelihood, scale_from_log
+
+__all__ = [
+    "DirichletKLDivergence",
+    "DirichletNegativeLogLikelihood",
+    "DistillationLoss",
+    "NormalKLDivergence",
+    "NormalNegativeLogLikelihood",
+    "SoftCrossEntropy",
+    "scale_from_log",
+]

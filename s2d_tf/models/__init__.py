@@ -1,0 +1,18 @@
+"""Keras models that train with `fit` and answer `predict_uncertainty`."""
+
+from s2d_tf.models.classifier import Classifier
+from s2d_tf.models.ensemble import Ensemble, MonteCarloDropout
+from s2d_tf.models.predictor import Predictor
+from s2d_tf.models.s2d import S2DClassifier
+from s2d_tf.models.student import Student
+from s2d_tf.models.swag import SWAG
+
+__all__ = [
+    "Classifier",
+    "Ensemble",
+    "MonteCarloDropout",
+    "Predictor",
+    "S2DClassifier",
+    "SWAG",
+    "Student",
+]

@@ -1,0 +1,187 @@
+"""The paper's "Individual": a classifier that trains on labels."""
+
+import keras
+import tensorflow as tf
+
+from s2d_tf.layers import Head, stack_inputs
+from s2d_tf.models.inputs import check_images, check_labels, checked, clear_errors
+from s2d_tf.models.predictor import Predictor
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Classifier(Predictor):
+    """A backbone and a linear head, trained with cross-entropy through plain `fit`.
+
+    Images enter as raw pixels; normalisation is part of the model. With `num_heads` above 1 it is
+    a MIMO network: in training it sees `[batch, num_heads, height, width, channels]` and labels
+    `[batch, num_heads]`, at prediction every head sees the same image and is one member.
+
+    Args:
+        backbone: `keras.Model` from images (MIMO: `num_heads` images stacked along the channels)
+            to a feature vector.
+        num_classes: number of classes.
+        mean, stddev: per-channel statistics of the raw pixels; `None` leaves them as they are.
+        weight_decay: coupled L2 decay of all trainable weights, also batch-norm and biases:
+            `weight_decay * w` is added to the gradients, as the original recipes do.
+        num_heads: heads of a MIMO network.
+        seed: integer that fixes the head's start and all noise; `None` draws one.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        num_classes,
+        mean=None,
+        stddev=None,
+        weight_decay=0.0,
+        num_heads=1,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        *size, channels = backbone.input_shape[1:]
+        if num_classes < 2:
+            raise ValueError(f"num_classes must be at least 2, received {num_classes}.")
+        if num_heads < 1 or channels % num_heads:
+            raise ValueError(
+                f"num_heads must be at least 1 and divide the backbone's {channels} input "
+                f"channels, received {num_heads}."
+            )
+        if weight_decay < 0:
+            raise ValueError(f"weight_decay must not be negative, received {weight_decay}.")
+        self.backbone = backbone
+        self.num_classes = num_classes
+        self.mean = None if mean is None else tuple(mean)
+        self.stddev = None if stddev is None else tuple(stddev)
+        self.weight_decay = weight_decay
+        self.num_heads = num_heads
+        self.seed = seed
+        self.image_shape = (*size, channels // num_heads)
+        self.head = Head(num_classes, num_heads, seed=seed, name="head")
+        self.head.build((None, 1, 1, backbone.output_shape[-1]))
+        self.trackers = {}
+        self.built = True
+
+    @property
+    def num_members(self):
+        return self.num_heads
+
+    def features(self, images, training=False):
+        """Feature vectors `[batch, 1, d]`, ready for the heads."""
+        images = tf.cast(images, tf.float32)
+        if self.mean is not None:
+            images = images - tf.constant(self.mean, tf.float32)
+        if self.stddev is not None:
+            images = images / tf.constant(self.stddev, tf.float32)
+        return self.backbone(stack_inputs(images, self.num_heads), training=training)[:, None, :]
+
+    def call(self, images, training=False):
+        logits = self.head(self.features(images, training)[:, :, None, :])
+        return self.heads_first(logits[:, :, 0, :])
+
+    def heads_first(self, logits):
+        """`[batch, heads, classes]` as the public shape: `[batch, classes]`, MIMO heads first."""
+        return logits[:, 0] if self.num_heads == 1 else tf.transpose(logits, [1, 0, 2])
+
+    def rows(self, tensor):
+        """Each head of each example as a row of its own: the inverse of `heads_first`."""
+        if self.num_heads == 1:
+            return tensor
+        return tf.reshape(tf.transpose(tensor, [1, 0, 2]), [-1, self.num_classes])
+
+    def member_logits(self, images):
+        logits = self(images, training=False)
+        return logits if self.num_heads > 1 else logits[None]
+
+    def predict_step(self, data):
+        logits = super().predict_step(data)
+        return logits if self.num_heads == 1 else tf.transpose(logits, [1, 0, 2])
+
+    def compile(self, optimizer="sgd", loss=None, metrics=None, **kwargs):
+        """Keras' `compile` with the right defaults: cross-entropy from logits, and accuracy."""
+        if loss is None:
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        metrics = ["accuracy"] if metrics is None else metrics
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def get_compile_config(self):
+        return super().get_compile_config()
+
+    def compile_from_config(self, config):
+        """So that a model that Keras loads is compiled again, although `compile` is our own."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
+    def fit(self, x=None, y=None, **kwargs):
+        """Keras' `fit`; bad images and labels raise a `ValueError` that says what is wrong."""
+        if isinstance(x, tf.data.Dataset):
+            kwargs.setdefault("shuffle", False)  # the order is the pipeline's
+        with clear_errors():
+            return super().fit(checked(x, y, self._check), y, **kwargs)
+
+    def evaluate(self, x=None, y=None, **kwargs):
+        """Keras' `evaluate`, with the checks of `fit`."""
+        with clear_errors():
+            return super().evaluate(checked(x, y, self._check), y, **kwargs)
+
+    def _check(self, images, labels):
+        check_images(images, self.image_shape, self.num_heads)
+        labels = labels["labels"] if isinstance(labels, dict) else labels
+        if labels is not None:
+            check_labels(labels, self.num_classes)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        loss = self.num_heads * super().compute_loss(
+            x, *self.label_rows(y, y_pred, sample_weight), training=training
+        )
+        return loss + self.decay() if training else loss
+
+    def label_rows(self, y, logits, sample_weight):
+        """Labels, logits and sample weights with one row for each head of each example."""
+        labels, logits = self.labels(y), self.rows(logits)
+        if sample_weight is not None:
+            sample_weight = tf.repeat(tf.reshape(sample_weight, [-1]), self.num_heads)
+        return labels, logits, sample_weight
+
+    def labels(self, y):
+        """One label for each head of each example; one label for all heads is repeated."""
+        if self.num_heads > 1 and (y.shape.rank == 1 or y.shape[-1] == 1):
+            return tf.repeat(tf.reshape(y, [-1]), self.num_heads)
+        return tf.reshape(y, [-1])
+
+    def decay(self):
+        """This replica's share of the L2 penalty whose gradient is `weight_decay * w`."""
+        if not self.weight_decay:
+            return 0.0
+        squares = tf.add_n([tf.nn.l2_loss(tf.convert_to_tensor(w)) for w in self.trainable_weights])
+        return self.weight_decay * squares / replicas()
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        return super().compute_metrics(x, *self.label_rows(y, y_pred, sample_weight))
+
+    def track(self, name, loss):
+        """Logs a part of the loss, which Keras has scaled for its share of the global batch."""
+        self.trackers[name].update_state(loss * replicas())
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "backbone": keras.saving.serialize_keras_object(self.backbone),
+            "num_classes": self.num_classes,
+            "mean": self.mean,
+            "stddev": self.stddev,
+            "weight_decay": self.weight_decay,
+            "num_heads": self.num_heads,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        config = {key: keras.saving.deserialize_keras_object(config[key]) for key in config}
+        return cls(**config)
+
+
+def replicas():
+    """Number of replicas that share the global batch."""
+    return tf.distribute.get_strategy().num_replicas_in_sync

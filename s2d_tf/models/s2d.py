@@ -1,0 +1,184 @@
+"""Self-distribution distillation: a Dirichlet learnt from the model's own noisy predictions."""
+
+import keras
+import tensorflow as tf
+
+from s2d_tf import losses, numerics
+from s2d_tf.layers import Head, MultiplicativeGaussianNoise
+from s2d_tf.models.cast import split_classifier
+from s2d_tf.models.classifier import Classifier
+
+STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class S2DClassifier(Classifier):
+    """One network that is its own teacher ensemble and its own student (section 3 of the paper).
+
+    In training the features pass `num_samples` times through noise and the final linear layer: the
+    teacher's predictions, trained on the labels. A proxy Dirichlet is fitted to them, softened by
+    the temperature, and the noise-free pass, the student, learns it: its logits are
+    log-concentrations. At prediction only the student runs, at the cost of a plain classifier.
+
+    Args:
+        backbone, num_classes, **kwargs: as for `Classifier`.
+        num_samples: teacher passes (the paper's M).
+        noise_stddev: deviation of the multiplicative Gaussian noise; a pair `(low, high)` draws it
+            uniformly for each example and pass. The paper's WRN uses 0.1.
+        temperature: softens the teacher predictions before the proxy is fitted (T).
+        student_weight: weight of the student's loss (mu).
+        proxy: how the proxy is fitted, a method of `numerics.fit_dirichlet`.
+        student_loss: "kl" (to the proxy), "reverse_kl", or "log_likelihood" (equation 3 on the
+            softened teacher predictions, no proxy).
+        noise: a `layers.Noise` in place of `num_samples` and `noise_stddev`.
+        teacher: the teacher's own branch: `None` shares the student's linear layer, "head" gives
+            the teacher another one, a Keras layer from features to logits is used as it is.
+    """
+
+    kind = "dirichlet"
+
+    def __init__(
+        self,
+        backbone,
+        num_classes,
+        num_samples=5,
+        noise_stddev=(0.0, 0.5),
+        temperature=1.5,
+        student_weight=1.28e-4,
+        proxy="newton",
+        student_loss="kl",
+        noise=None,
+        teacher=None,
+        **kwargs,
+    ):
+        super().__init__(backbone, num_classes, **kwargs)
+        if not temperature > 0:
+            raise ValueError(f"temperature must be above 0, received {temperature}.")
+        if student_weight < 0:
+            raise ValueError(f"student_weight must not be negative, received {student_weight}.")
+        if student_loss not in STUDENT_LOSSES:
+            raise ValueError(f"student_loss must be one of {STUDENT_LOSSES}, received {student_loss!r}.")
+        if proxy not in numerics.FIT_METHODS:
+            raise ValueError(f"proxy must be one of {numerics.FIT_METHODS}, received {proxy!r}.")
+        self.num_samples = num_samples
+        self.noise_stddev = noise_stddev
+        self.temperature = temperature
+        self.student_weight = student_weight
+        self.proxy = proxy
+        self.student_loss = student_loss
+        self.noise = noise or MultiplicativeGaussianNoise(
+            noise_stddev, num_samples, seed=self.seed, name="noise"
+        )
+        self.teacher = self._teacher_branch(teacher)
+        self.student_objective = self._student_objective()
+        self.trackers = {
+            name: keras.metrics.Mean(name=name)
+            for name in ("teacher_loss", "student_loss", "log_concentration")
+        }
+
+    @classmethod
+    def from_classifier(cls, model, freeze=False, **kwargs):
+        """Casts a trained Keras classifier whose last layer is `Dense` (linear or softmax).
+
+        The features and the linear layer are the given model's own, so its predictions stay as
+        they are; nothing is added in front, so it takes what that model took. Before it has been
+        trained with `fit` its concentrations are arbitrary and its knowledge uncertainty means
+        nothing.
+
+        Args:
+            model: a `keras.Model` (functional or sequential) from images to class scores.
+            freeze: keep the features fixed and train only the linear layer.
+            **kwargs: other arguments of `S2DClassifier`.
+        """
+        features, dense = split_classifier(model)
+        features.trainable = not freeze
+        cast = cls(features, dense.units, **kwargs)
+        cast.head.kernel.assign(dense.kernel[None])
+        if dense.use_bias:
+            cast.head.bias.assign(dense.bias[None])
+        return cast
+
+    def call(self, images, training=False):
+        if not training:
+            return super().call(images)
+        features = self.features(images, training=True)
+        features = tf.repeat(features, self.num_heads, axis=1)
+        noisy = self.noise(features)
+        if self.teacher is None:  # one product for the student and all teacher passes
+            logits = self.head(tf.concat([features[:, :, None], noisy], axis=2))
+            student_logits, teacher_logits = logits[:, :, 0], logits[:, :, 1:]
+        else:
+            student_logits = self.head(features[:, :, None])[:, :, 0]
+            teacher_logits = self.teacher(noisy, training=True)
+        return {
+            "student_logits": self.heads_first(student_logits),
+            "teacher_logits": tf.cast(teacher_logits, tf.float32),
+        }
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if not training:
+            return super().compute_loss(x, y, y_pred, sample_weight, training=False)
+        labels, student_logits, sample_weight = self.label_rows(
+            y, y_pred["student_logits"], sample_weight
+        )
+        teacher_logits = y_pred["teacher_logits"]
+        passes = teacher_logits.shape[2]
+        teacher_logits = tf.reshape(teacher_logits, [-1, passes, self.num_classes])
+        teacher_loss = keras.Model.compute_loss(
+            self,
+            x,
+            tf.repeat(labels, passes, axis=0),
+            tf.reshape(teacher_logits, [-1, self.num_classes]),
+            None if sample_weight is None else tf.repeat(sample_weight, passes, axis=0),
+            training=True,
+        )
+        # The one place where the target is cut off from the gradient: the student learns from
+        # the teacher, never the teacher from the student.
+        target = tf.stop_gradient(self.student_target(teacher_logits))
+        student_loss = self.student_objective(target, student_logits, sample_weight)
+        self.track("teacher_loss", teacher_loss)
+        self.track("student_loss", student_loss)
+        self.trackers["log_concentration"].update_state(
+            tf.reduce_logsumexp(student_logits, axis=-1)
+        )
+        objective = teacher_loss + self.student_weight * student_loss
+        return self.num_heads * objective + self.decay()
+
+    def student_target(self, teacher_logits):
+        """What the student shall match, from teacher logits `[rows, passes, classes]`."""
+        softened = teacher_logits / self.temperature
+        if self.student_loss == "log_likelihood":
+            return softened
+        proxy = numerics.fit_dirichlet(tf.nn.log_softmax(softened, axis=-1), method=self.proxy)
+        return tf.math.log(proxy)[:, None, :]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        if not isinstance(y_pred, dict):
+            results = super().compute_metrics(x, y, y_pred, sample_weight)
+            return {name: results[name] for name in results if name not in self.trackers}
+        return super().compute_metrics(x, y, y_pred["student_logits"], sample_weight)
+
+    def _teacher_branch(self, teacher):
+        if teacher != "head":
+            return teacher
+        branch = Head(self.num_classes, self.num_heads, seed=self.seed, name="teacher")
+        branch.build((None, 1, 1, self.backbone.output_shape[-1]))
+        return branch
+
+    def _student_objective(self):
+        if self.student_loss == "log_likelihood":
+            return losses.DirichletNegativeLogLikelihood()
+        return losses.DirichletKLDivergence(reverse=self.student_loss == "reverse_kl")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_samples": self.num_samples,
+            "noise_stddev": self.noise_stddev,
+            "temperature": self.temperature,
+            "student_weight": self.student_weight,
+            "proxy": self.proxy,
+            "student_loss": self.student_loss,
+            "noise": keras.saving.serialize_keras_object(self.noise),
+            "teacher": keras.saving.serialize_keras_object(self.teacher),
+        }

@@ -1,0 +1,127 @@
+"""A student of an ensemble: EnD, En2D, H2D-Dir and H2D-Gauss differ only in their loss."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from s2d_tf.layers import Head
+from s2d_tf.losses import scale_from_log
+from s2d_tf.models.classifier import Classifier
+
+PREDICTION_SEED = (2022, 0)
+"""Seed of the Gaussian's draws at prediction: the same for every model, image and batch."""
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Student(Classifier):
+    """A classifier that learns from teacher predictions instead of labels.
+
+    What it predicts follows from its loss: class probabilities (`losses.SoftCrossEntropy`), a
+    Dirichlet (`losses.DirichletKLDivergence`, `losses.DirichletNegativeLogLikelihood`), or a
+    diagonal Gaussian over log-concentrations (`losses.NormalKLDivergence`,
+    `losses.NormalNegativeLogLikelihood`), which needs a second head and is drawn from at
+    prediction.
+
+    `fit` takes `(images, {"labels": ..., "teacher_logits": [batch, members, classes]})`, or
+    `(images, labels)` after `learn_from(teacher)`. Labels only feed the metrics.
+
+    Args:
+        backbone, num_classes, **kwargs: as for `Classifier`.
+        objective: a `losses.DistillationLoss`.
+        num_draws: members that a Gaussian student draws at prediction.
+        initial_scale: the Gaussian's deviation before training; the second head starts there with
+            zero weights.
+    """
+
+    def __init__(
+        self, backbone, num_classes, objective, num_draws=50, initial_scale=0.5, **kwargs
+    ):
+        super().__init__(backbone, num_classes, **kwargs)
+        if self.num_heads != 1:
+            raise ValueError(f"A student has one head, received num_heads={self.num_heads}.")
+        if num_draws < 1:
+            raise ValueError(f"num_draws must be at least 1, received {num_draws}.")
+        self.objective = objective
+        self.num_draws = num_draws
+        self.initial_scale = initial_scale
+        self.predicts = objective.student
+        self.kind = "categorical" if self.predicts == "categorical" else "dirichlet"
+        if self.predicts == "gaussian":
+            self.scale_head = Head(
+                num_classes,
+                kernel_initializer="zeros",
+                bias_initializer=keras.initializers.Constant(math.log(initial_scale)),
+                name="scale_head",
+            )
+            self.scale_head.build((None, 1, 1, backbone.output_shape[-1]))
+        self.trackers = {objective.name: keras.metrics.Mean(name=objective.name)}
+        self.learn_from(None)
+
+    @property
+    def num_members(self):
+        return self.num_draws if self.predicts == "gaussian" else 1
+
+    def learn_from(self, teacher):
+        """Lets a `Predictor` make the targets inside each training step (for augmented images).
+
+        The teacher is not part of this model: neither its weights nor its decay or counts.
+        """
+        object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
+        return self
+
+    def warm_start(self, model):
+        """Copies the backbone and the head of a trained model; returns `self`."""
+        self.backbone.set_weights(model.backbone.get_weights())
+        self.head.set_weights(model.head.get_weights())
+        return self
+
+    def call(self, images, training=False):
+        features = self.features(images, training)[:, :, None, :]
+        logits = self.head(features)[:, 0, 0]
+        if self.predicts != "gaussian":
+            return logits
+        return {"loc": logits, "log_scale": self.scale_head(features)[:, 0, 0]}
+
+    def member_logits(self, images):
+        outputs = self(images, training=False)
+        if self.predicts != "gaussian":
+            return outputs[None]
+        draws = [self.num_draws, 1, self.num_classes]  # shared by all images
+        noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
+        return outputs["loc"] + scale_from_log(outputs["log_scale"]) * noise
+
+    def train_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        if self._teacher is not None:
+            members = tf.stop_gradient(self._teacher.member_logits(x))
+            y = {"labels": y, "teacher_logits": tf.transpose(members, [1, 0, 2])}
+        return super().train_step((x, y, sample_weight))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if not training:
+            return super().compute_loss(x, y, self.point(y_pred), sample_weight, training=False)
+        if self.predicts == "gaussian":
+            y_pred = tf.concat([y_pred["loc"], y_pred["log_scale"]], axis=-1)
+        loss = self.objective(y["teacher_logits"], y_pred, sample_weight)
+        self.track(self.objective.name, loss)
+        return loss + self.decay()
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        labels = y["labels"] if isinstance(y, dict) else y
+        results = super().compute_metrics(x, labels, self.point(y_pred), sample_weight)
+        if isinstance(y, dict):
+            return results
+        return {name: results[name] for name in results if name not in self.trackers}
+
+    def point(self, outputs):
+        """The logits of the most probable prediction, without draws."""
+        return outputs["loc"] if self.predicts == "gaussian" else outputs
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "objective": keras.saving.serialize_keras_object(self.objective),
+            "num_draws": self.num_draws,
+            "initial_scale": self.initial_scale,
+        }

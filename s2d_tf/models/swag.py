@@ -1,0 +1,135 @@
+"""SWAG-Diag: members are draws from a diagonal Gaussian over weights."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf.models.predictor import Predictor
+
+
+class SWAG(Predictor):
+    """Weights drawn from `N(mean, stddev^2)`, with batch-norm statistics of their own.
+
+    The given model holds the mean. Deviations and the statistics of each draw are weights of this
+    model, so that it loads and exports without training data.
+
+    Args:
+        model: a `Classifier` or `S2DClassifier`.
+        num_samples: number of weight draws.
+        seed: integer; the draws are a pure function of it.
+    """
+
+    def __init__(self, model, num_samples=5, seed=0, **kwargs):
+        super().__init__(**kwargs)
+        if num_samples < 1:
+            raise ValueError(f"num_samples must be at least 1, received {num_samples}.")
+        self.model = model
+        self.num_samples = num_samples
+        self.seed = seed
+        self.kind = model.kind
+        self.num_classes = model.num_classes
+        self.image_shape = model.image_shape
+        self.stddev = [
+            self.add_weight(name=f"stddev_{i}", shape=w.shape, initializer="zeros", trainable=False)
+            for i, w in enumerate(model.trainable_variables)
+        ]
+        self.statistics = [
+            self.add_weight(
+                name=f"statistics_{i}",
+                shape=(num_samples, *w.shape),
+                initializer="zeros",
+                trainable=False,
+            )
+            for i, w in enumerate(self._batch_norm_variables())
+        ]
+        self.built = True
+
+    @property
+    def num_members(self):
+        return self.num_samples * self.model.num_members
+
+    def set_moments(self, mean, second_moment):
+        """Sets the Gaussian from the mean and the mean square of the weights along training."""
+        for weight, stddev, first, second in zip(
+            self.model.trainable_variables, self.stddev, mean, second_moment, strict=True
+        ):
+            weight.assign(first)
+            stddev.assign(np.sqrt(np.maximum(np.asarray(second) - np.square(first), 0)))
+
+    def drawn_weights(self, sample):
+        """The trainable weights of one draw."""
+        return [
+            weight
+            + stddev
+            * tf.random.stateless_normal(weight.shape, [self.seed, sample * 100_003 + index])
+            for index, (weight, stddev) in enumerate(
+                zip(self.model.trainable_variables, self.stddev, strict=True)
+            )
+        ]
+
+    def recompute_statistics(self, images):
+        """Sets each draw's batch-norm statistics to their average over the training images.
+
+        Args:
+            images: a re-iterable of image batches without augmentation noise of its own, for
+                example a finite `tf.data.Dataset`.
+        """
+        norms = [layer for layer in self.model._flatten_layers() if is_batch_norm(layer)]
+        momenta = [norm.momentum for norm in norms]
+        targets = self._batch_norm_variables()
+        positions = {id(v): i for i, v in enumerate(self.model.non_trainable_variables)}
+        try:
+            for norm in norms:
+                norm.momentum = 0.0  # so that the "moving" statistics are the batch's own
+
+            @tf.function
+            def batch_statistics(weights, batch):
+                state = [tf.convert_to_tensor(v) for v in self.model.non_trainable_variables]
+                _, updated = self.model.stateless_call(weights, state, batch, training=True)
+                return [updated[positions[id(v)]] for v in targets]
+
+            for sample in range(self.num_samples):
+                weights = self.drawn_weights(sample)
+                sums, count = [0.0] * len(targets), 0
+                for batch in images:
+                    values = batch_statistics(weights, batch)
+                    sums = [total + value for total, value in zip(sums, values, strict=True)]
+                    count += 1
+                for statistic, total in zip(self.statistics, sums, strict=True):
+                    statistic.assign(
+                        tf.tensor_scatter_nd_update(statistic, [[sample]], [total / count])
+                    )
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
+
+    def member_logits(self, images):
+        positions = {id(v): i for i, v in enumerate(self._batch_norm_variables())}
+        members = []
+        for sample in range(self.num_samples):
+            state = [
+                self.statistics[positions[id(v)]][sample]
+                if id(v) in positions
+                else tf.convert_to_tensor(v)
+                for v in self.model.non_trainable_variables
+            ]
+            logits, _ = self.model.stateless_call(
+                self.drawn_weights(sample), state, images, training=False
+            )
+            members.append(logits if self.model.num_heads > 1 else logits[None])
+        return tf.concat(members, axis=0)
+
+    def call(self, images):
+        return self.member_logits(images)
+
+    def _batch_norm_variables(self):
+        return [
+            variable
+            for layer in self.model._flatten_layers()
+            if is_batch_norm(layer)
+            for variable in (layer.moving_mean, layer.moving_variance)
+        ]
+
+
+def is_batch_norm(layer):
+    return isinstance(layer, keras.layers.BatchNormalization)
