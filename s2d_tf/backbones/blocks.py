@@ -5,6 +5,7 @@ on them. A change here that renames a layer makes published weights unreadable.
 """
 
 import hashlib
+import math
 import operator
 
 import keras
@@ -120,13 +121,18 @@ def check_input_shape(input_shape):
 
 def check_dropout(dropout):
     """Returns `dropout` as a float; raises a ValueError unless 0 <= dropout < 1."""
-    try:
-        rate = float(dropout)
-    except (TypeError, ValueError):
-        rate = -1.0
+    rate = _as_float(dropout)
     if not 0.0 <= rate < 1.0:
         raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
     return rate
+
+
+def check_reduction(reduction):
+    """Returns `reduction` as a float; raises a ValueError unless 0 < reduction <= 1."""
+    fraction = _as_float(reduction)
+    if not 0.0 < fraction <= 1.0:
+        raise ValueError(f"`reduction` must be in (0, 1]. Received: reduction={reduction!r}")
+    return fraction
 
 
 def check_seed(seed):
@@ -137,3 +143,11 @@ def check_seed(seed):
         return operator.index(seed)
     except TypeError:
         raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}") from None
+
+
+def _as_float(value):
+    """The number, or NaN, which no range contains, where `value` is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan

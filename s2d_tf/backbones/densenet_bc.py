@@ -10,6 +10,7 @@ from s2d_tf.backbones.blocks import (
     check_dropout,
     check_input_shape,
     check_positive_integer,
+    check_reduction,
     check_seed,
 )
 
@@ -48,8 +49,7 @@ def densenet_bc(
     input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)
     growth_rate = check_positive_integer("growth_rate", growth_rate)
-    if not 0.0 < reduction <= 1.0:
-        raise ValueError(f"`reduction` must be in (0, 1]. Received: reduction={reduction!r}")
+    reduction = check_reduction(reduction)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
     # The authors' initialiser keeps the variance of the backward pass.
     blocks = Blocks("fan_out", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))

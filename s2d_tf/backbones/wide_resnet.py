@@ -45,7 +45,8 @@ def wide_resnet(
     depth = check_depth(depth)
     width = check_positive_integer("width", width)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
-    # The authors' initialiser keeps the variance of the forward pass.
+    # The authors' initialiser keeps the variance of the forward pass. Their batch-norm scales start
+    # uniform in [0, 1], the default of their framework then; ours start at 1.
     blocks = Blocks("fan_in", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))
 
     images = keras.Input(input_shape, name="images")

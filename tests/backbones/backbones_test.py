@@ -1,0 +1,184 @@
+"""What both backbones promise: shapes, seeds, gradients, serialisation, refusals."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import backbones
+from s2d_tf.backbones.batch_norm import BatchNormalization
+
+TINY = {
+    "densenet_bc": {"input_shape": (8, 8, 1), "depth": 10, "growth_rate": 4},
+    "wide_resnet": {"input_shape": (8, 8, 1), "depth": 10, "width": 1},
+}
+
+
+@pytest.fixture(params=sorted(TINY))
+def build(request):
+    """Builds a tiny network; keyword arguments override."""
+
+    def build(**kwargs):
+        return getattr(backbones, request.param)(**{**TINY[request.param], **kwargs})
+
+    return build
+
+
+def _images(shape=(8, 8, 1), batch=4):
+    return np.random.default_rng(0).normal(size=(batch, *shape)).astype("float32")
+
+
+def test_public_names():
+    assert backbones.__all__ == ["densenet_bc", "wide_resnet"]
+    assert all(callable(getattr(backbones, name)) for name in backbones.__all__)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (8, 8, 6), (9, 13, 2), (1, 1, 1), (32, 32, 3)])
+@pytest.mark.parametrize("stem_stride", [1, 2])
+def test_any_input_size(build, shape, stem_stride):
+    model = build(input_shape=shape, stem_stride=stem_stride, dropout=0.1)
+    features = model(_images(shape), training=True)
+    assert features.shape == (4, model.output_shape[-1])
+    assert np.isfinite(features).all()
+    height, width = (-(-size // stem_stride) for size in shape[:2])
+    assert model.get_layer("stem").output.shape[1:3] == (height, width)
+
+
+def test_stem_stride_adds_no_weights(build):
+    plain, strided = build(), build(stem_stride=2)
+    assert [w.path for w in plain.weights] == [w.path for w in strided.weights]
+    assert [w.shape for w in plain.weights] == [w.shape for w in strided.weights]
+
+
+def test_the_same_seed_gives_the_same_network_whatever_was_built_before(build):
+    first = build(seed=5, dropout=0.3)
+    keras.utils.set_random_seed(99)
+    build(seed=6, dropout=0.3)
+    second = build(seed=5, dropout=0.3)
+    for expected, received in zip(first.get_weights(), second.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, expected)
+    for _ in range(2):
+        expected, received = (model(_images(), training=True) for model in (first, second))
+        np.testing.assert_array_equal(received, expected)
+
+
+def test_seeds_and_layers_differ(build):
+    kernels = []
+    for seed in (0, 1, None, None):
+        model = build(seed=seed, dropout=0.3)
+        kernels += [layer.kernel.numpy() for layer in model.layers if hasattr(layer, "kernel")]
+        dropouts = [layer.seed for layer in model.layers if "dropout" in layer.name]
+        assert len(dropouts) > 1
+        assert len(set(dropouts)) == len(dropouts)
+    # Standardised, because two layers with one seed would differ by their scale only.
+    first_values = {f"{kernel.ravel()[0] / kernel.ravel()[1]:.6g}" for kernel in kernels}
+    assert len(first_values) == len(kernels)
+
+
+def test_batch_norm_is_the_authors(build):
+    norms = [
+        layer
+        for layer in build(synchronized_batch_norm=True).layers
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    assert len(norms) > 6
+    for layer in norms:
+        assert type(layer) is BatchNormalization
+        assert (layer.momentum, layer.epsilon, layer.synchronized) == (0.9, 1e-5, True)
+    assert not build().get_layer("final_bn").synchronized
+
+
+def test_features_are_the_mean_of_final_activations(build):
+    model = build(seed=0)
+    maps = keras.Model(model.input, model.get_layer("final_relu").output)(_images())
+    np.testing.assert_allclose(model(_images()), np.mean(maps, axis=(1, 2)), rtol=1e-5)
+    assert np.min(maps) == 0.0
+
+
+def test_gradient_reaches_every_trainable_weight(build):
+    model = build(seed=0)
+    variables = [weight.value for weight in model.trainable_weights]
+    with tf.GradientTape() as tape:
+        features = model(_images(batch=8), training=True)
+        # Random weights, because batch norm makes a plain sum nearly constant.
+        cotangent = np.random.default_rng(1).normal(size=features.shape)
+        loss = tf.reduce_sum(features * cotangent.astype("float32"))
+    gradients = tape.gradient(loss, variables)
+    for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
+        assert gradient is not None, weight.path
+        assert np.isfinite(gradient).all(), weight.path
+        assert np.abs(gradient).max() > 1e-6, weight.path
+
+
+def test_training_moves_every_moving_average(build):
+    model = build(seed=0)
+    before = [weight.numpy() for weight in model.non_trainable_weights]
+    model(_images() + 1.0, training=True)
+    for weight, value in zip(model.non_trainable_weights, before, strict=True):
+        assert np.abs(weight.numpy() - value).max() > 0, weight.path
+
+
+def test_config_round_trip(build):
+    model = build(seed=3, dropout=0.2, stem_stride=2, name="teacher")
+    copy = keras.Model.from_config(model.get_config())
+    assert copy.name == "teacher"
+    assert copy.get_config() == model.get_config()
+    # The seeds travel with the config, so even the fresh weights are the same.
+    for expected, received in zip(model.get_weights(), copy.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, expected)
+    classes = {layer["registered_name"] or "" for layer in model.get_config()["layers"]}
+    assert not [name for name in classes if "Lambda" in name]
+
+
+def test_weights_file_round_trip(build, tmp_path):
+    model, other = build(seed=1, dropout=0.2), build(seed=2, dropout=0.2)
+    model(_images(), training=True)
+    model.save_weights(tmp_path / "backbone.weights.h5")
+    other.load_weights(tmp_path / "backbone.weights.h5")
+    np.testing.assert_array_equal(other(_images()), model(_images()))
+
+
+def test_graph_and_xla_equal_eager(build):
+    model = build(seed=0)
+    expected = model(_images())
+    for jit in (False, True):
+        received = tf.function(model, jit_compile=jit)(_images())
+        np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_mixed_precision(build):
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = build(seed=0, dropout=0.2)
+    finally:
+        keras.config.set_dtype_policy(policy)
+    features = model(_images(), training=True)
+    assert keras.backend.standardize_dtype(features.dtype) == "bfloat16"
+    assert {weight.dtype for weight in model.trainable_weights} == {"float32"}
+    np.testing.assert_allclose(
+        tf.cast(model(_images()), "float32"), _float32_features(build, model), rtol=0.1, atol=0.1
+    )
+
+
+def _float32_features(build, model):
+    twin = build(seed=0, dropout=0.2)
+    twin.set_weights(model.get_weights())
+    return twin(_images())
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"depth": 12}, r"`depth` must be 6n \+ 4 .* Received: depth=12"),
+        ({"depth": 4}, r"`depth` must be 6n \+ 4 .* Received: depth=4"),
+        ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\)\. Received: dropout=1\.0"),
+        ({"stem_stride": 0}, r"`stem_stride` must be a positive integer\. Received: stem_stride=0"),
+        ({"input_shape": (32, 32)}, r"`input_shape` must be .* Received: input_shape=\(32, 32\)"),
+        ({"seed": 0.5}, r"`seed` must be an integer or None\. Received: seed=0\.5"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_line(build, kwargs, message):
+    with pytest.raises(ValueError, match=message) as error:
+        build(**kwargs)
+    assert "\n" not in str(error.value)

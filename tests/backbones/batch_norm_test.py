@@ -1,0 +1,159 @@
+"""The fused batch norm is Keras' batch norm: outputs, gradients, statistics, weights file."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf.backbones.batch_norm import BatchNormalization
+
+SHAPE = (6, 5, 3, 7)
+
+
+def _layer(cls, shape=SHAPE, **kwargs):
+    layer = cls(momentum=0.9, epsilon=1e-5, **kwargs)
+    layer.build(shape)
+    rng = np.random.default_rng(1)
+    layer.set_weights([rng.uniform(0.5, 2.0, weight.shape) for weight in layer.weights])
+    return layer
+
+
+def _train_step(layer, images, cotangent):
+    """Outputs, gradients (inputs, gamma, beta) and moving statistics of one training call."""
+    variables = [weight.value for weight in layer.trainable_weights]
+    with tf.GradientTape() as tape:
+        tape.watch(images)
+        outputs = layer(images, training=True)
+        loss = tf.reduce_sum(outputs * tf.cast(cotangent, outputs.dtype))
+    return (
+        outputs,
+        tape.gradient(loss, [images, *variables]),
+        layer.moving_mean.value,
+        layer.moving_variance.value,
+    )
+
+
+def _images(shape=SHAPE, loc=3.0, dtype="float32"):
+    return tf.constant(np.random.default_rng(2).normal(loc, 2.0, shape), dtype)
+
+
+@pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
+@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centred", "far from zero"])
+def test_training_step_equals_keras(jit, loc):
+    images = _images(loc=loc)
+    cotangent = _images(loc=0.0)
+    results = []
+    for cls in (keras.layers.BatchNormalization, BatchNormalization):
+        layer = _layer(cls)
+        step = _train_step if jit is None else tf.function(_train_step, jit_compile=jit)
+        results.append(tf.nest.flatten(step(layer, images, cotangent)))
+    for expected, received in zip(*results, strict=True):
+        np.testing.assert_allclose(received, expected, rtol=2e-4, atol=2e-4)
+
+
+def test_moving_variance_is_the_biased_variance_of_numpy():
+    layer = _layer(BatchNormalization)
+    before = layer.moving_variance.numpy()
+    # Six numbers a channel: the unbiased variance would be a fifth larger.
+    images = _images((2, 3, 1, 7))
+    layer(images, training=True)
+    expected = 0.9 * before + 0.1 * np.var(images.numpy().astype("float64"), axis=(0, 1, 2))
+    np.testing.assert_allclose(layer.moving_variance.numpy(), expected, rtol=1e-5)
+
+
+def test_training_uses_one_kernel():
+    layer = _layer(BatchNormalization)
+    graph = tf.function(lambda x: layer(x, training=True)).get_concrete_function(_images()).graph
+    operations = {operation.type for operation in graph.get_operations()}
+    assert "FusedBatchNormV3" in operations
+    assert "SquaredDifference" not in operations
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
+def test_a_large_mean_does_not_cancel(jit):
+    images = _images((32, 8, 8, 2), loc=1000.0)
+    layer = BatchNormalization(epsilon=1e-5)
+    layer.build(images.shape)
+    received = tf.function(lambda x: layer(x, training=True), jit_compile=jit)(images)
+    exact = images.numpy().astype("float64")
+    expected = (exact - exact.mean(axis=(0, 1, 2))) / exact.std(axis=(0, 1, 2))
+    np.testing.assert_allclose(received, expected, atol=2e-3)
+
+
+def test_one_value_a_channel_stays_finite():
+    layer = _layer(BatchNormalization, (1, 1, 1, 7))
+    outputs = layer(_images((1, 1, 1, 7)), training=True)
+    np.testing.assert_allclose(outputs.numpy()[0, 0, 0], layer.beta.numpy(), rtol=1e-6)
+    assert np.isfinite(layer.moving_variance.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "kwargs"),
+    [
+        ((8, 7), {}),
+        ((4, 5, 7), {}),
+        (SHAPE, {"axis": 1}),
+        (SHAPE, {"synchronized": True}),
+        (SHAPE, {"scale": False}),
+        (SHAPE, {"center": False}),
+        (SHAPE, {"renorm": True}),
+        (SHAPE, {"dtype": "float64"}),
+        (SHAPE, {"dtype": "mixed_bfloat16"}),
+    ],
+)
+def test_what_the_kernel_does_not_do_the_parent_does(shape, kwargs):
+    images = _images(shape, dtype="float64" if kwargs.get("dtype") == "float64" else "float32")
+    results = []
+    for cls in (keras.layers.BatchNormalization, BatchNormalization):
+        layer = _layer(cls, shape, **kwargs)
+        outputs = layer(images, training=True)
+        results.append([outputs.dtype, tf.cast(outputs, tf.float64).numpy(), *layer.get_weights()])
+    assert results[0][0] == results[1][0]
+    for expected, received in zip(results[0][1:], results[1][1:], strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+
+def test_mask_leaves_rows_out_as_in_keras():
+    images = _images()
+    mask = np.ones(SHAPE[:-1], bool)
+    mask[2:] = False
+    layers = [_layer(cls) for cls in (keras.layers.BatchNormalization, BatchNormalization)]
+    expected, received = (layer(images, training=True, mask=mask).numpy() for layer in layers)
+    np.testing.assert_array_equal(received, expected)
+
+
+def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics():
+    layer = _layer(BatchNormalization)
+    images = _images()
+    before = layer.get_weights()
+    gamma, beta, mean, variance = before
+    expected = gamma * (images.numpy() - mean) / np.sqrt(variance + 1e-5) + beta
+    np.testing.assert_allclose(layer(images, training=False), expected, rtol=1e-4, atol=1e-5)
+    layer.trainable = False
+    np.testing.assert_allclose(layer(images, training=True), expected, rtol=1e-4, atol=1e-5)
+    for expected, received in zip(before, layer.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+
+def test_config_round_trip():
+    layer = _layer(BatchNormalization, name="bn", synchronized=True)
+    copy = keras.layers.deserialize(keras.layers.serialize(layer))
+    assert type(copy) is BatchNormalization
+    assert copy.get_config() == layer.get_config()
+    assert set(layer.get_config()) == set(_layer(keras.layers.BatchNormalization).get_config())
+
+
+def test_weights_files_are_interchangeable_with_keras(tmp_path):
+    path = tmp_path / "model.weights.h5"
+
+    def build(cls):
+        model = keras.Sequential([keras.Input(SHAPE[1:]), cls(), keras.layers.ReLU(), cls()])
+        rng = np.random.default_rng(model.count_params() if cls is BatchNormalization else 0)
+        model.set_weights([rng.uniform(0.5, 2.0, weight.shape) for weight in model.weights])
+        return model
+
+    ours, theirs = build(BatchNormalization), build(keras.layers.BatchNormalization)
+    ours.save_weights(path)
+    theirs.load_weights(path)
+    for expected, received in zip(ours.get_weights(), theirs.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, expected)

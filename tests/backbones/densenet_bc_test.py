@@ -1,0 +1,173 @@
+"""DenseNet-BC: published parameter counts, structure, and a NumPy forward pass."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import signal
+
+from s2d_tf import backbones
+
+WEIGHTED_LAYERS = [
+    "stem",
+    "block1_unit1_bn1",
+    "block1_unit1_conv1",
+    "block1_unit1_bn2",
+    "block1_unit1_conv2",
+    "transition1_bn",
+    "transition1_conv",
+    "block2_unit1_bn1",
+    "block2_unit1_conv1",
+    "block2_unit1_bn2",
+    "block2_unit1_conv2",
+    "transition2_bn",
+    "transition2_conv",
+    "block3_unit1_bn1",
+    "block3_unit1_conv1",
+    "block3_unit1_bn2",
+    "block3_unit1_conv2",
+    "final_bn",
+]
+
+
+def _parents(model):
+    """Layer name -> names of the layers that feed it."""
+    return {
+        layer["name"]: [
+            tensor["config"]["keras_history"][0]
+            for argument in layer["inbound_nodes"][0]["args"]
+            for tensor in (argument if isinstance(argument, list) else [argument])
+        ]
+        for layer in model.get_config()["layers"]
+        if layer["inbound_nodes"]
+    }
+
+
+def _conv(image, kernel, stride=1):
+    """Cross-correlation of one image [H, W, C] with [k, k, C, F], zeros around, like torch."""
+    pad = kernel.shape[0] // 2
+    image = np.pad(image, [(pad, pad), (pad, pad), (0, 0)])
+    maps = [
+        sum(
+            signal.correlate2d(image[..., c], kernel[..., c, f], mode="valid")
+            for c in range(kernel.shape[2])
+        )
+        for f in range(kernel.shape[3])
+    ]
+    return np.stack(maps, axis=-1)[::stride, ::stride]
+
+
+def _pool(image):
+    """Mean over 2x2 pixels; at an odd edge over those that exist."""
+    height, width = (-(-size // 2) for size in image.shape[:2])
+    rows = [
+        [image[2 * i : 2 * i + 2, 2 * j : 2 * j + 2].mean(axis=(0, 1)) for j in range(width)]
+        for i in range(height)
+    ]
+    return np.array(rows)
+
+
+def _numpy_densenet_bc(image, weights, depth, stem_stride):
+    def conv(x, name, stride=1):
+        return _conv(x, weights[f"{name}/kernel"], stride)
+
+    def norm_relu(x, name):
+        scale = weights[f"{name}/gamma"] / np.sqrt(weights[f"{name}/moving_variance"] + 1e-5)
+        x = (x - weights[f"{name}/moving_mean"]) * scale + weights[f"{name}/beta"]
+        return np.maximum(x, 0.0)
+
+    x = conv(image, "stem", stem_stride)
+    for block in (1, 2, 3):
+        for unit in range(1, (depth - 4) // 6 + 1):
+            scope = f"block{block}_unit{unit}"
+            new = conv(norm_relu(x, f"{scope}_bn1"), f"{scope}_conv1")
+            new = conv(norm_relu(new, f"{scope}_bn2"), f"{scope}_conv2")
+            x = np.concatenate([x, new], axis=-1)
+        if block < 3:
+            scope = f"transition{block}"
+            x = _pool(conv(norm_relu(x, f"{scope}_bn"), f"{scope}_conv"))
+    return norm_relu(x, "final_bn").mean(axis=(0, 1))
+
+
+def test_published_parameter_counts():
+    model = backbones.densenet_bc()
+    assert model.output_shape == (None, 342)
+    trainable = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+    head = (342 + 1) * 100
+    assert trainable + head == 800_032
+    # Two images in the channels and a second head: the MIMO network of the paper's cost column.
+    assert trainable + 9 * 3 * 24 + 2 * head == 834_980
+    assert model.get_layer("transition1_conv").kernel.shape == (1, 1, 216, 108)
+    assert model.get_layer("transition2_conv").kernel.shape == (1, 1, 300, 150)
+    assert model.get_layer("stem").kernel.shape == (3, 3, 3, 24)
+
+
+@pytest.mark.parametrize(
+    ("shape", "depth", "growth_rate", "stem_stride"),
+    [((8, 8, 1), 10, 3, 1), ((8, 8, 2), 16, 2, 2), ((7, 9, 1), 10, 3, 1)],
+)
+def test_equals_numpy(shape, depth, growth_rate, stem_stride):
+    model = backbones.densenet_bc(
+        shape, depth, growth_rate, stem_stride=stem_stride, dropout=0.2, seed=0
+    )
+    rng = np.random.default_rng(0)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.set_weights([rng.uniform(0.5, 1.5, weight.shape) for weight in layer.weights])
+    weights = {weight.path: weight.numpy().astype("float64") for weight in model.weights}
+    images = rng.normal(size=(2, *shape))
+    expected = [_numpy_densenet_bc(image, weights, depth, stem_stride) for image in images]
+    received = model(images.astype("float32"), training=False)
+    np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_layer_names_are_a_file_format():
+    model = backbones.densenet_bc((8, 8, 1), depth=10, growth_rate=2)
+    assert [layer.name for layer in model.layers if layer.weights] == WEIGHTED_LAYERS
+    assert model.get_layer("transition1_conv").kernel.path == "transition1_conv/kernel"
+
+
+def test_dropout_follows_every_convolution_but_the_stem():
+    model = backbones.densenet_bc((8, 8, 1), depth=16, growth_rate=2, dropout=0.2)
+    parents = _parents(model)
+    dropped = {parents[layer.name][0] for layer in model.layers if "dropout" in layer.name}
+    convolutions = {layer.name for layer in model.layers if isinstance(layer, keras.layers.Conv2D)}
+    assert dropped == convolutions - {"stem"}
+    # Nothing reads a convolution past its dropout.
+    readers = {name for name, sources in parents.items() if dropped & set(sources)}
+    assert readers == {layer.name for layer in model.layers if "dropout" in layer.name}
+    assert parents["block1_unit1_concat"] == ["stem", "block1_unit1_dropout2"]
+    assert parents["transition1_pool"] == ["transition1_dropout"]
+    plain = backbones.densenet_bc((8, 8, 1), depth=16, growth_rate=2)
+    assert not [layer.name for layer in plain.layers if "dropout" in layer.name]
+
+
+def test_kernels_are_normal_with_variance_two_over_fan_out():
+    model = backbones.densenet_bc((8, 8, 3), depth=10, growth_rate=24, seed=1)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D):
+            kernel = layer.kernel.numpy()
+            fan_out = kernel.shape[0] * kernel.shape[1] * kernel.shape[3]
+            standard = kernel / np.sqrt(2.0 / fan_out)
+            # Five standard errors; the tail beyond 2.5 (1.24%) is what truncation would remove.
+            assert abs(standard.mean()) < 5 / np.sqrt(kernel.size), layer.name
+            assert abs(standard.std() - 1.0) < 5 / np.sqrt(2 * kernel.size), layer.name
+            if kernel.size > 10_000:
+                assert 0.009 < np.mean(np.abs(standard) > 2.5) < 0.016, layer.name
+            assert not layer.use_bias
+
+
+@pytest.mark.parametrize(("reduction", "kept"), [(1.0, 6), (0.5, 3), (0.4, 2), (0.01, 1)])
+def test_reduction_rounds_down_and_keeps_a_channel(reduction, kept):
+    model = backbones.densenet_bc((8, 8, 1), depth=10, growth_rate=2, reduction=reduction)
+    assert model.get_layer("transition1_conv").filters == kept
+
+
+@pytest.mark.parametrize("reduction", [0.0, -0.5, 1.1, float("nan"), None, "half"])
+def test_bad_reduction(reduction):
+    with pytest.raises(ValueError, match=r"`reduction` must be in \(0, 1\]\. Received: reduction="):
+        backbones.densenet_bc(reduction=reduction)
+
+
+def test_bad_growth_rate():
+    with pytest.raises(ValueError, match=r"`growth_rate` must be a positive integer\. Received"):
+        backbones.densenet_bc(growth_rate=2.5)
