@@ -5,23 +5,30 @@
 
 import importlib
 
+from s2d_tf.data.archives import ArchiveError
 from s2d_tf.data.location import MissingDataError, resolve_data_dir
 from s2d_tf.data.registry import DatasetInfo, info, names
 
 _LAZY = {
     "available_splits": "loading",
     "eval_pipeline": "pipelines",
+    "fetch": "loading",
+    "fingerprint": "hashing",
     "load": "loading",
     "load_arrays": "loading",
     "steps_per_epoch": "pipelines",
     "train_pipeline": "pipelines",
+    "write_preview": "preview",
 }
 
 __all__ = [
+    "ArchiveError",
     "DatasetInfo",
     "MissingDataError",
     "available_splits",
     "eval_pipeline",
+    "fetch",
+    "fingerprint",
     "info",
     "load",
     "load_arrays",
@@ -29,6 +36,7 @@ __all__ = [
     "resolve_data_dir",
     "steps_per_epoch",
     "train_pipeline",
+    "write_preview",
 ]
 
 

@@ -45,8 +45,9 @@ def check_md5(path: pathlib.Path, expected: str) -> None:
     received = md5(path)
     if received != expected:
         raise ArchiveError(
-            f"{path}: expected MD5 {expected}, received {received} ({path.stat().st_size:,} bytes). "
-            "The file is incomplete or not the published one; remove it and fetch it again."
+            f"{path}: expected MD5 {expected}, received {received} in a file of "
+            f"{path.stat().st_size:,} bytes; it is incomplete or not the published one: "
+            "remove it and fetch it again."
         )
 
 
@@ -115,7 +116,8 @@ def _check_member(path, name, size, is_special):
     parts = re.split(r"[/\\]", name)
     if ".." in parts or parts[0] == "" or re.match(r"[A-Za-z]:", name):
         raise ArchiveError(
-            f"{path}: member {name!r} points outside the archive's folder; nothing was read from it."
+            f"{path}: member {name!r} points outside the archive's folder; "
+            "nothing was read from it."
         )
     if is_special:
         raise ArchiveError(
@@ -124,7 +126,8 @@ def _check_member(path, name, size, is_special):
         )
     if size > MAX_MEMBER_BYTES:
         raise ArchiveError(
-            f"{path}: member {name!r} would take {size:,} bytes; at most {MAX_MEMBER_BYTES:,} expected."
+            f"{path}: member {name!r} would take {size:,} bytes; "
+            f"expected at most {MAX_MEMBER_BYTES:,}."
         )
 
 

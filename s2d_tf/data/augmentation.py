@@ -1,7 +1,7 @@
 """Random mirror and shift of whole batches, with nothing random inside.
 
-The draws are made elsewhere; here an image, a shift and a mirror flag give one picture. All pixels of a
-batch are fetched by a single gather, in uint8, straight from the table of all pixels of the dataset.
+The draws are made elsewhere; here an image, a shift and a mirror flag give one picture. All pixels
+of a batch are fetched by a single gather, in uint8, from the table of all pixels of the dataset.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ class PixelTable:
 
     Args:
         images: uint8 [N, H, W, C].
-        padding: what appears beyond the border: "reflect" (as in Wide ResNet; the border pixel is not
-            repeated), or "mean", one colour (as in DenseNet, whose authors pad with zeros after
+        padding: what appears beyond the border: "reflect" (as in Wide ResNet; the border pixel is
+            not repeated), or "mean", one colour (as in DenseNet, whose authors pad with zeros after
             normalising: on raw pixels that is the mean of each channel, not black).
         mean: the colour for "mean", one value per channel, rounded to whole grey levels.
     """
@@ -34,7 +34,7 @@ class PixelTable:
         pixels = np.reshape(images, [-1, self.channels])
         if padding == "mean":
             pixels = np.concatenate([pixels, _padding_pixel(mean, self.channels)])
-        self._pixels = tf.constant(pixels)
+        self._pixels = host_constant(pixels)
         # 32-bit positions are faster; 64 bits only for the datasets that need them.
         self._index_dtype = tf.int32 if len(pixels) < 2**31 else tf.int64
 
@@ -68,6 +68,12 @@ class PixelTable:
             padding_pixel = tf.constant(self.num_images * self.height * self.width, dtype)
             positions = tf.where(inside, positions, padding_pixel)
         return tf.gather(self._pixels, positions)
+
+
+def host_constant(values: np.ndarray) -> tf.Tensor:
+    """A tensor in the memory of the host, where tf.data works, also where there is a GPU."""
+    with tf.device("CPU:0"):
+        return tf.constant(values)
 
 
 def _reflect(positions: tf.Tensor, size: int) -> tf.Tensor:

@@ -3,7 +3,7 @@
 scikit-learn carries 1,797 handwritten digits of 8x8 pixels. Digits 0 to 7 are the task: 40 training
 images a class, all others for testing, so that the test set is large enough for stable figures and
 training is small enough to leave a model unsure. Digits 8 and 9 are never trained on and are the
-near out-of-distribution set. The far one is made of patches of scikit-learn's two sample photographs.
+near out-of-distribution set. The far one is patches of scikit-learn's two sample photographs.
 """
 
 import importlib.resources
@@ -19,6 +19,8 @@ _PHOTOS = ("china.jpg", "flower.jpg")
 
 # A digit is 8x8 counts of ink in the 4x4 blocks of a 32x32 scan; photographs are reduced alike.
 _BLOCK = 4
+# Standard deviation in grey levels below which a patch is empty sky or background: not a picture.
+_MIN_CONTRAST = 16
 _SIDE = 8
 
 
@@ -57,19 +59,25 @@ def _photo_patches():
     import tensorflow as tf
 
     random = np.random.RandomState(_PHOTO_SEED)
-    count = NUM_PHOTO_PATCHES // len(_PHOTOS)
-    window = _SIDE * _BLOCK
     patches = []
     for file_name in _PHOTOS:
         encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
         # The accurate integer transform gives the same pixels on every machine.
         photo = tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE").numpy()
         grey = photo.astype(np.int64) @ np.array([299, 587, 114])  # thousandths, Rec. 601 luma
-        rows = random.randint(0, grey.shape[0] - window + 1, size=count)
-        columns = random.randint(0, grey.shape[1] - window + 1, size=count)
-        for row, column in zip(rows, columns, strict=True):
-            blocks = grey[row : row + window, column : column + window]
-            blocks = blocks.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK).sum(axis=(1, 3))
-            patches.append(blocks // (1_000 * _BLOCK * _BLOCK))
+        wanted = len(patches) + NUM_PHOTO_PATCHES // len(_PHOTOS)
+        while len(patches) < wanted:
+            patch = _random_patch(grey, random)
+            if np.std(patch) >= _MIN_CONTRAST:
+                patches.append(patch)
     images = np.stack(patches).astype(np.uint8)[..., np.newaxis]
     return images, np.full([len(images)], -1, dtype=np.int64)
+
+
+def _random_patch(grey, random):
+    window = _SIDE * _BLOCK
+    row = random.randint(0, grey.shape[0] - window + 1)
+    column = random.randint(0, grey.shape[1] - window + 1)
+    blocks = grey[row : row + window, column : column + window]
+    blocks = blocks.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK).sum(axis=(1, 3))
+    return blocks // (1_000 * _BLOCK * _BLOCK)

@@ -18,7 +18,7 @@ def load_arrays(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Reads one split into memory, in an order that is always the same.
 
-    The arrays are kept for the life of the process and shared by all callers, so they are read-only.
+    The arrays stay in memory and are shared by all callers, so they are read-only.
 
     Args:
         name: one of `names()`.
@@ -31,13 +31,13 @@ def load_arrays(
     """
     record = info(name)
     _check_split(record, split)
-    return _cached_arrays(record, split, resolve_data_dir(data_dir))
+    return _read(name, split, resolve_data_dir(data_dir))
 
 
 def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
     """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C], label int64).
 
-    Arguments as in `load_arrays`. For training and evaluation see `train_pipeline`, `eval_pipeline`.
+    Arguments as in `load_arrays`. To train and evaluate: `train_pipeline`, `eval_pipeline`.
     """
     import tensorflow as tf
 
@@ -73,16 +73,12 @@ def _check_split(record: DatasetInfo, split: str) -> None:
         )
 
 
-def _cached_arrays(record: DatasetInfo, split: str, data_dir: pathlib.Path):
-    if split in DERIVED_SPLITS:
-        images, labels = _read(record.name, "train", data_dir)
-        chosen = validation_mask(labels) == DERIVED_SPLITS[split]
-        return _frozen(images[chosen], labels[chosen])
-    return _read(record.name, split, data_dir)
-
-
 @functools.cache
 def _read(name: str, split: str, data_dir: pathlib.Path):
+    if split in DERIVED_SPLITS:
+        images, labels = _read(name, "train", data_dir)
+        chosen = validation_mask(images, labels) == DERIVED_SPLITS[split]
+        return _frozen(images[chosen], labels[chosen])
     record = info(name)
     if record.source == "embedded":
         return _frozen(*digits.arrays(name, split))

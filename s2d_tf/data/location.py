@@ -23,7 +23,7 @@ def manual_dir(data_dir: pathlib.Path) -> pathlib.Path:
 
 
 def cache_dir() -> pathlib.Path:
-    """Where copies are prepared when the data folder is read-only: S2D_CACHE_DIR or ~/.cache/s2d_tf."""
+    """Where copies of read-only data are prepared: S2D_CACHE_DIR, else ~/.cache/s2d_tf."""
     chosen = os.environ.get("S2D_CACHE_DIR")
     return pathlib.Path(chosen or "~/.cache/s2d_tf").expanduser().absolute()
 

@@ -1,11 +1,11 @@
-"""Input pipelines: training batches as pure functions of (seed, epoch, index), and exact evaluation."""
+"""Input pipelines: training as a pure function of (seed, epoch, index), and exact evaluation."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.data.augmentation import AUGMENTATIONS, PixelTable
+from s2d_tf.data.augmentation import AUGMENTATIONS, PixelTable, host_constant
 
 # Each kind of draw has a stream of its own, so that adding one never changes another.
 _ORDER, _SHIFT, _MIRROR, _PAIRING = range(4)
@@ -36,12 +36,13 @@ def train_pipeline(
 ) -> tf.data.Dataset:
     """Shuffled training batches of all epochs in one dataset.
 
-    The order of an epoch is a permutation drawn from (seed, epoch); the shift and the mirroring of an image
-    are drawn from (seed, epoch, index of the image). Nothing depends on the batch size, on the number
-    of replicas or on what was read before, so `start_step` continues a run at any step of any epoch, at
-    no cost, with exactly the batches that an uninterrupted run would have seen.
+    The order of an epoch is a permutation drawn from (seed, epoch); the shift and the mirroring of
+    an image are drawn from (seed, epoch, index of the image). Nothing depends on the batch size, on
+    the number of replicas or on what was read before. So `start_step` continues a run at any step
+    of any epoch, at no cost, with exactly the batches that an uninterrupted run would have seen.
 
-    Use it as `model.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch(len(images), batch_size))`.
+    One iterator runs through all epochs: `model.fit(dataset, epochs=epochs, shuffle=False,
+    steps_per_epoch=steps_per_epoch(len(images), batch_size))`.
 
     Args:
         images: uint8 [N, H, W, C].
@@ -50,8 +51,8 @@ def train_pipeline(
         seed: any integer.
         epochs: how many passes over the data the dataset holds.
         start_step: batches to leave out at the beginning, counted over all epochs.
-        augmentation: None, or "mirror_shift": mirrored half of the time, and shifted by up to `max_shift`
-            pixels in each direction.
+        augmentation: None, or "mirror_shift": mirrored half of the time, and shifted by up to
+            `max_shift` pixels in each direction.
         padding: what a shift uncovers: "mean" or "reflect"; see `PixelTable`.
         mean: the mean of each channel on raw pixels, for padding "mean".
         max_shift: largest shift in pixels.
@@ -62,8 +63,8 @@ def train_pipeline(
 
     Returns:
         A dataset of `steps_per_epoch * epochs - start_step` elements (images, labels), or with
-        `with_index` (images, {"labels": labels, "index": index}). Images are uint8 [B, H, W, C], labels int64
-        [B]; with heads [B, heads, H, W, C] and [B, heads].
+        `with_index` (images, {"labels": labels, "index": index}). Images are uint8 [B, H, W, C],
+        labels and index int64 [B]; with heads [B, heads, H, W, C] and [B, heads].
     """
     images, labels = _checked_arrays(images, labels)
     num_examples = len(images)
@@ -81,7 +82,7 @@ def train_pipeline(
         raise ValueError(f"start_step: expected 0 to {total_steps}; received {start_step}.")
     fetch = _image_fetcher(images, augmentation, padding, mean, max_shift)
     draws = _Draws(seed, num_examples, max_shift)
-    label_table = tf.constant(labels)
+    label_table = host_constant(labels)
 
     def epoch_batches(epoch):
         """Positions, shifts and mirror flags: a few bytes an image, drawn once for the epoch."""
@@ -126,10 +127,10 @@ def eval_pipeline(
         images: uint8 [N, H, W, C].
         labels: integers [N].
         batch_size: images in a global batch.
-        pad_to: for several replicas, whose number must divide every batch: fills the last batch up to a
-            multiple of `pad_to` images with repetitions of the last image. Elements are then (images,
-            labels, weights) with float32 weights of 1, and 0 for the filling, so that a weighted metric
-            counts each image exactly once.
+        pad_to: for replicas that must have equal shares: fills the last batch up to a multiple of
+            `pad_to` images with repetitions of the last image. Elements are then (images, labels,
+            weights), float32 weights of 1, and 0 for the filling, so that a weighted metric counts
+            each image exactly once.
 
     Returns:
         A dataset of (images, labels) or (images, labels, weights) batches.
@@ -137,7 +138,7 @@ def eval_pipeline(
     images, labels = _checked_arrays(images, labels)
     num_examples = len(images)
     num_batches = steps_per_epoch(num_examples, batch_size, drop_remainder=False)
-    image_table, label_table = tf.constant(images), tf.constant(labels)
+    image_table, label_table = host_constant(images), host_constant(labels)
     filled = num_examples
     if pad_to is not None:
         if pad_to < 1 or batch_size % pad_to:
@@ -216,7 +217,7 @@ class _Draws:
 
 def _image_fetcher(images, augmentation, padding, mean, max_shift):
     if augmentation is None:
-        table = tf.constant(images)
+        table = host_constant(images)
         return lambda index, shift, mirror: tf.gather(table, index)
     if augmentation not in AUGMENTATIONS:
         raise ValueError(
@@ -233,10 +234,12 @@ def _checked_arrays(images, labels):
     images, labels = np.asarray(images), np.asarray(labels)
     if images.dtype != np.uint8 or images.ndim != 4 or not len(images):
         raise ValueError(
-            f"images: expected uint8 [N, H, W, C], N > 0; received {images.dtype} {list(images.shape)}."
+            "images: expected uint8 [N, H, W, C] with N > 0; received "
+            f"{images.dtype} {list(images.shape)}."
         )
     if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(
-            f"labels: expected integers [{len(images)}]; received {labels.dtype} {list(labels.shape)}."
+            f"labels: expected integers [{len(images)}]; received "
+            f"{labels.dtype} {list(labels.shape)}."
         )
     return images, labels.astype(np.int64)

@@ -40,8 +40,8 @@ def open_archive_builder(
     """The builder of a dataset that is made from one archive, prepared where that is possible.
 
     A copy already prepared in `data_dir` is used. Otherwise one is prepared from the archive in
-    `data_dir/downloads/manual`: in `data_dir` itself, or, when that is read-only, in the cache folder
-    under the archive's MD5, so that different archives never share a copy.
+    `data_dir/downloads/manual`: in `data_dir` itself, or, when that is read-only, in the cache
+    folder under the archive's MD5, so that different archives never share a copy.
 
     Args:
         make_builder: function from a folder to the builder in it.
@@ -60,13 +60,15 @@ def open_archive_builder(
         return builder
     if not archive.is_file() and not download:
         raise MissingDataError(
-            f"Dataset {name!r} needs {file_name}, which is not in {manual_dir(data_dir)}; put it there, "
-            f"set --data_dir or TFDS_DATA_DIR to another folder, or run: s2d data {name} --download"
+            f"Dataset {name!r} needs {file_name}, which is not in {manual_dir(data_dir)}; put it "
+            "there, set --data_dir or TFDS_DATA_DIR to another folder, or run: "
+            f"s2d data {name} --download"
         )
     if not is_writable(data_dir):
         if not archive.is_file():
             raise MissingDataError(
-                f"{file_name} cannot be fetched to {data_dir}, which is read-only; set another --data_dir."
+                f"{file_name} cannot be fetched to {data_dir}, which is read-only; "
+                "set another --data_dir."
             )
         folder = cache_dir() / "prepared" / archives.md5(archive)
         builder = make_builder(folder)
@@ -78,8 +80,8 @@ def open_archive_builder(
             download_dir=str(data_dir / "downloads"), download_config=config
         )
     except OSError:
-        # Another process may have prepared the same copy meanwhile; TFDS moves a finished copy into
-        # place in one step, so what is there is whole.
+        # Another process may have prepared the same copy meanwhile. TFDS moves a finished copy
+        # into place in one step, so what is there is whole.
         builder = make_builder(folder)
         if not builder.info.splits:
             raise

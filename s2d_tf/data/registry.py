@@ -40,7 +40,7 @@ class DatasetInfo:
         image_shape: (height, width, channels) of the uint8 images.
         num_classes: number of classes of the labels; 0 where every label is -1.
         class_names: one name per class, or None where they are not known in advance.
-        splits: images in each split of the complete, official dataset. A folder may hold fewer splits.
+        splits: images in each split of the official dataset. A folder may hold fewer splits.
         role: what the dataset is for in the experiments.
         source: where the images come from: "tfds", "tiny_imagenet", "odin" or "embedded".
         citation: author, title and year.
@@ -97,7 +97,7 @@ def names() -> tuple[str, ...]:
 
 
 def info(name: str) -> DatasetInfo:
-    """The record of the dataset `name`; raises ValueError with the near names for an unknown one."""
+    """The record of the dataset `name`; an unknown one is a ValueError with the near names."""
     if name not in _REGISTRY:
         near = difflib.get_close_matches(str(name), names(), n=3, cutoff=0.4)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""

@@ -1,5 +1,7 @@
 """The fixed, class-balanced validation split that is taken out of a training split."""
 
+import hashlib
+
 import numpy as np
 
 VALIDATION_FRACTION = 0.1
@@ -9,23 +11,25 @@ VALIDATION_SEED = 20_220_311
 DERIVED_SPLITS = {"validation": True, "train_without_validation": False}
 
 
-def validation_mask(labels: np.ndarray) -> np.ndarray:
+def validation_mask(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Which training examples belong to the validation split.
 
-    Takes a tenth of each class, rounded, by a fixed seed. `RandomState` is used because NumPy
-    promises that its stream never changes, so the split is the same for everyone and for ever.
+    Takes a tenth of each class, rounded: the examples with the smallest hash of (seed, pixels). So
+    the split holds the same images for everyone, in whatever order a copy of the data stores them.
 
     Args:
-        labels: int [N], the labels of the whole training split.
+        images: uint8 [N, H, W, C], the whole training split.
+        labels: int [N].
 
     Returns:
         bool [N].
     """
     labels = np.asarray(labels)
-    random = np.random.RandomState(VALIDATION_SEED)
+    salt = str(VALIDATION_SEED).encode()
+    digests = np.array([hashlib.sha256(salt + image.tobytes()).digest() for image in images])
     mask = np.zeros(labels.shape, dtype=bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         count = round(VALIDATION_FRACTION * members.size)
-        mask[random.permutation(members)[:count]] = True
+        mask[members[np.argsort(digests[members], kind="stable")[:count]]] = True
     return mask

@@ -21,9 +21,9 @@ _TARGET = 32
 class TinyImagenet(tfds.core.GeneratorBasedBuilder):
     """The official pictures, byte for byte, in the official order.
 
-    `test` is the official validation folder, because the official test pictures have no labels and papers
-    on out-of-distribution detection use the validation ones. `train` is there when the zip has it.
-    Labels are positions in the archive's `wnids.txt`.
+    `test` is the official validation folder, which papers on out-of-distribution detection use; the
+    official test pictures have no labels. `train` is there when the zip has it. Labels are
+    positions in the archive's `wnids.txt`.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -86,8 +86,9 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
 def to_32x32(name: str, count: int):
     """The function (index, uint8 [64, 64, 3]) -> uint8 [32, 32, 3] of one of the two datasets.
 
-    `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is exact in
-    integers. `tiny_imagenet_crop` cuts a 32x32 window at a place fixed by (CROP_SEED, index).
+    `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is
+    exact in integers. `tiny_imagenet_crop` cuts a 32x32 window at a place fixed by (CROP_SEED,
+    index).
     """
     if name == "tiny_imagenet_resize":
         return lambda index, image: block_mean(image)

@@ -1,0 +1,72 @@
+"""Shows a dataset's splits, sizes, classes and fingerprints, or lists all datasets.
+
+usage: s2d data [NAME] [--split=SPLIT] [--data_dir=DIR] [--preview=FILE.png] [--download]
+
+Without NAME it lists the names. The fingerprint is a hash of all decoded images and labels of a
+split, whatever their order: two machines with the same fingerprint have the same benchmark.
+"""
+
+from absl import flags
+
+_SPLIT = flags.DEFINE_string("split", None, "Show only this split.")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+)
+_PREVIEW = flags.DEFINE_string(
+    "preview", None, "Write pictures and labels of the split (default: test) to this PNG file."
+)
+_DOWNLOAD = flags.DEFINE_boolean(
+    "download", False, "Fetch the dataset from its official source if it is not there."
+)
+
+
+def main(argv):
+    from s2d_tf import data
+
+    if len(argv) > 2:
+        raise ValueError(f"Expected one dataset name; received {' '.join(argv[1:])}.")
+    if len(argv) < 2:
+        _list(data)
+        return
+    record = data.info(argv[1])
+    if _DOWNLOAD.value:
+        data.fetch(record.name, _DATA_DIR.value)
+    _show(data, record)
+    if _PREVIEW.value:
+        split = _SPLIT.value or "test"
+        images, labels = data.load_arrays(record.name, split, _DATA_DIR.value)
+        title = f"{record.name}, {split}: {len(images):,} images"
+        data.write_preview(
+            _PREVIEW.value, images, labels, title=title, class_names=record.class_names
+        )
+        print(f"Wrote {_PREVIEW.value}")
+
+
+def _list(data):
+    row = "{:<28}{:<12}{:>8}{:>9}{:>9}   {}"
+    print(row.format("name", "image", "classes", "train", "test", "role"))
+    for name in data.names():
+        record = data.info(name)
+        sizes = [f"{record.splits[s]:,}" if s in record.splits else "-" for s in ("train", "test")]
+        shape = "x".join(map(str, record.image_shape))
+        print(row.format(name, shape, record.num_classes or "-", *sizes, record.role))
+
+
+def _show(data, record):
+    splits = [_SPLIT.value] if _SPLIT.value else data.available_splits(record.name, _DATA_DIR.value)
+    # Read before anything is printed, so that missing data is all that a failure reports.
+    data.load_arrays(record.name, splits[0], _DATA_DIR.value)
+    names = record.class_names
+    classes = f"{record.num_classes}" + (f" ({', '.join(names)})" if names else "")
+    print(f"{record.name}: {record.role}")
+    print(f"citation  {record.citation}")
+    print(f"image     uint8 {'x'.join(map(str, record.image_shape))}")
+    print(f"classes   {classes if record.num_classes else 'none; every label is -1'}")
+    if record.source != "embedded":
+        print(f"data_dir  {data.resolve_data_dir(_DATA_DIR.value)}")
+    print(f"\n{'split':<26}{'images':>8}   fingerprint")
+    for split in splits:
+        images, labels = data.load_arrays(record.name, split, _DATA_DIR.value)
+        official = record.splits.get(split, len(images))
+        note = "" if official == len(images) else f"   (the official split has {official:,})"
+        print(f"{split:<26}{len(images):>8,}   {data.fingerprint(images, labels)}{note}")
