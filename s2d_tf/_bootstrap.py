@@ -12,10 +12,19 @@ import sys
 
 from s2d_tf import _paths
 
-# The submodules that import Keras. The others (`numerics`, `data`, `uncertainty`, `zoo`, ...) run
-# on TensorFlow or NumPy alone, and what they load of these is checked then.
+# What imports Keras, as names within the package; a name stands for all below it. The rest runs on
+# TensorFlow, NumPy or nothing, and is of use (`s2d list`, `metrics`) whatever Keras is set to.
+# tests/packaging/imports_test.py compares this with the sources.
 NEEDS_KERAS = frozenset(
-    {"backbones", "layers", "losses", "metrics", "models", "training", "evaluation", "export"}
+    {
+        "backbones",
+        "layers",
+        "losses",
+        "metrics.keras_metrics",
+        "models",
+        "training.callbacks",
+        "training.schedules",
+    }
 )
 
 
@@ -62,7 +71,7 @@ class _SubmoduleFinder:
         package, _, name = fullname.partition(".")
         if package != "s2d_tf":
             return None
-        if name in NEEDS_KERAS:
+        if name in NEEDS_KERAS or name.partition(".")[0] in NEEDS_KERAS:
             require_tensorflow_backend()
         elif name == "trainers":
             folder = _paths.trainers_directory()

@@ -1,7 +1,7 @@
 """Keeps TensorFlow's start-up messages off the terminal of the command `s2d`.
 
-Environment variables of a process belong to its owner, so the library leaves them alone; the
-command, which owns its process, sets them here unless the person has.
+The library leaves a process's environment and streams to the process's owner; this is for the
+command, which owns its process, and for the tests.
 """
 
 import contextlib
@@ -11,13 +11,6 @@ import os
 import re
 import sys
 import tempfile
-
-_DEFAULTS = {
-    "TF_CPP_MIN_LOG_LEVEL": "2",  # errors only
-    # TensorFlow leaves oneDNN off on CPUs without AVX512, where it makes our networks up to 1.45
-    # times as fast.
-    "TF_ENABLE_ONEDNN_OPTS": "1",
-}
 
 # Written before TensorFlow starts its log, hence whatever TF_CPP_MIN_LOG_LEVEL says: information,
 # and the news that a machine without a GPU has no driver for one.
@@ -31,8 +24,7 @@ _NOISE = re.compile(
 @contextlib.contextmanager
 def tensorflow():
     """Within it, the first import of TensorFlow is quiet, if there is one."""
-    for name, value in _DEFAULTS.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] < "2":
         yield
         return

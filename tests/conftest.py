@@ -36,7 +36,10 @@ def pytest_collectstart(collector):
     if not isinstance(collector, pytest.Module) or "packaging" in collector.path.parts:
         return
     if "tensorflow" not in sys.modules:
-        import tensorflow as tf
+        from s2d_tf import _quiet
+
+        with _quiet.tensorflow():
+            import tensorflow as tf
 
         cpu = tf.config.list_physical_devices("CPU")[0]
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]

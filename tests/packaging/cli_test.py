@@ -357,6 +357,26 @@ def test_the_noise_filter_keeps_what_matters(tmp_path, project_root):
     ]
 
 
+def test_list_answers_without_tensorflow(project_root):
+    if not (project_root / "trainers" / "list.py").is_file():
+        pytest.skip("needs the command `list`")
+    program = (
+        "import sys\n"
+        "from s2d_tf import cli\n"
+        "assert cli.main(['list']) == 0\n"
+        "print(sorted({'tensorflow', 'keras'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        # Nor does it mind what Keras is set to.
+        env={**os.environ, "PYTHONPATH": str(project_root), "KERAS_BACKEND": "jax"},
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "[]\n")
+
+
 def test_every_real_command_has_a_summary_and_help(run_s2d, project_root):
     names = [
         path.stem

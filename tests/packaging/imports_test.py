@@ -111,6 +111,19 @@ def _toplevel_imports(path):
                 yield f"{node.module}.{alias.name}"
 
 
+def test_the_backend_is_checked_wherever_keras_is_imported(project_root):
+    from s2d_tf import _bootstrap
+
+    package = project_root / "s2d_tf"
+    unchecked = set()
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package).with_suffix("").parts
+        checked = {parts[0], ".".join(parts[:2])} & _bootstrap.NEEDS_KERAS
+        if not checked and any(name.split(".")[0] == "keras" for name in _toplevel_imports(path)):
+            unchecked.add(".".join(parts))
+    assert not unchecked, "not in NEEDS_KERAS of s2d_tf/_bootstrap.py"
+
+
 def trainers(project_root):
     return sorted((project_root / "trainers").glob("*.py"))
 
