@@ -69,6 +69,7 @@ def checked(x, y, check):
     """
     if isinstance(x, tf.data.Dataset):
 
+        @tf.autograph.experimental.do_not_convert
         def pass_on(images, *rest):
             check(images, rest[0] if rest else None)
             return (images, *rest)

@@ -5,6 +5,7 @@ import dataclasses
 import difflib
 import functools
 import itertools
+import json
 import tomllib
 
 from s2d_tf import _paths
@@ -208,3 +209,25 @@ def _typed(value, expected, where):
         kind = getattr(expected, "__name__", str(expected))
         raise RecipeError(f"{where}: expected {kind}, received {value!r}.")
     return value
+
+
+def override(recipe, assignments=(), epochs=None, members=None):
+    """A recipe with some numbers changed, for example `["model.noise_stddev=0.2"]`."""
+    changes = recipe.to_dict()
+    if epochs is not None:
+        changes["training"]["epochs"] = epochs
+    if members is not None:
+        if recipe.draws == "point":
+            raise RecipeError(f"{recipe.name} has one member, received --members={members}.")
+        changes["num_members"] = members
+    for assignment in assignments:
+        key, _, text = assignment.partition("=")
+        section, _, name = key.partition(".")
+        if section not in ("data", "training", "model") or name not in changes[section]:
+            known = [f"{s}.{n}" for s in ("data", "training", "model") for n in changes[s]]
+            raise RecipeError(f"Expected one of {', '.join(known)}, received {assignment!r}.")
+        try:
+            changes[section][name] = json.loads(text)
+        except json.JSONDecodeError:
+            changes[section][name] = text
+    return Recipe.from_dict(changes)

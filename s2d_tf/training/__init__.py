@@ -1,0 +1,29 @@
+"""Recipes and the runs that follow them. Names load on first use; recipes need no TensorFlow."""
+
+import importlib
+
+_HOMES = {
+    "Recipe": "recipes",
+    "Run": "runs",
+    "Settings": "loop",
+    "build_network": "build",
+    "build_predictor": "build",
+    "summary": "runs",
+    "train": "loop",
+}
+
+__all__ = sorted([*_HOMES, "recipes"])
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in ("recipes", "runs", "build", "strategies", "schedules", "checkpoints", "files"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,130 @@
+"""A run directory: what was trained, how far it is, and the predictor that came out."""
+
+import contextlib
+import dataclasses
+import fcntl
+import pathlib
+
+from s2d_tf.training import files
+from s2d_tf.training.recipes import Recipe
+
+FINAL = "final.weights.h5"
+
+
+class RunError(ValueError):
+    """A run directory is missing, unfinished, in use, or another recipe's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run directory and what its `recipe.json` says."""
+
+    directory: pathlib.Path
+    recipe: Recipe
+    seed: int
+    split: str = "train"
+
+    @classmethod
+    def create(cls, directory, recipe, seed, split="train"):
+        """Makes the directory, or opens it if it holds the very same run."""
+        run = cls(pathlib.Path(directory), recipe, seed, split)
+        path = run.directory / "recipe.json"
+        if path.exists():
+            held = cls.open(directory)
+            if held != run:
+                raise RunError(
+                    f"{directory} holds another run ({held.recipe.name}, seed {held.seed}, "
+                    f"split {held.split}"
+                    + (", other numbers" if held.recipe.name == recipe.name else "")
+                    + "); nothing was changed: choose another --workdir."
+                )
+            return held
+        facts = {"name": recipe.name, "seed": seed, "split": split, "recipe": recipe.to_dict()}
+        files.write_json(path, facts)
+        return run
+
+    @classmethod
+    def open(cls, directory):
+        """Opens an existing run directory."""
+        directory = pathlib.Path(directory)
+        path = directory / "recipe.json"
+        if not path.is_file():
+            raise RunError(f"Expected a run directory with a recipe.json, received {directory}.")
+        facts = files.read_json(path)
+        recipe = Recipe.from_dict(facts["recipe"])
+        return cls(directory, recipe, facts["seed"], facts["split"])
+
+    @property
+    def members(self):
+        """The runs of an ensemble's members."""
+        count = self.recipe.num_members if self.recipe.draws == "ensemble" else 0
+        return [Run.open(self.member_directory(i)) for i in range(count)]
+
+    def member_directory(self, index):
+        return self.directory / f"member_{index}"
+
+    @property
+    def finished(self):
+        """Whether the final weights are there (of an ensemble: all members')."""
+        if self.recipe.draws != "ensemble":
+            return (self.directory / FINAL).is_file()
+        directories = [self.member_directory(i) for i in range(self.recipe.num_members)]
+        return all((d / FINAL).is_file() for d in directories)
+
+    def weights(self, at=1.0):
+        """Path of the final weights, or of the snapshot after a fraction of the epochs."""
+        if at == 1.0:
+            return self.directory / FINAL
+        epoch = snapshot_epoch(self.recipe, at)
+        return self.directory / "snapshots" / f"epoch_{epoch:03d}.weights.h5"
+
+    def predictor(self):
+        """The trained predictor, ready to answer."""
+        from s2d_tf.training import build
+
+        if not self.finished:
+            raise RunError(
+                f"{self.directory} is not finished: `s2d train {self.recipe.name} "
+                f"--workdir={self.directory} --seed={self.seed}` continues it."
+            )
+        if self.recipe.draws == "ensemble":
+            networks = [member.predictor() for member in self.members]
+        else:
+            networks = [build.build_network(self.recipe, self.seed)]
+        predictor = build.build_predictor(self.recipe, networks)
+        if self.recipe.draws != "ensemble":
+            held = predictor if self.recipe.draws == "swag" else networks[0]
+            held.load_weights(self.weights())
+        return predictor
+
+    @contextlib.contextmanager
+    def lock(self):
+        """Holds the directory for this process; a second one is refused."""
+        with open(self.directory / ".lock", "w", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(
+                    f"{self.directory} is in use by another process: wait for it, or choose "
+                    "another --workdir."
+                ) from None
+            yield
+
+
+def snapshot_epoch(recipe, at):
+    """The epoch after which the snapshot at a fraction of the run is taken."""
+    return max(1, round(at * recipe.training.epochs))
+
+
+def summary(run):
+    """What was trained, how long it took and where it is, for a person."""
+    lines = []
+    for part in run.members or [run]:
+        facts = files.read_json(part.directory / "summary.json")
+        minutes = facts["training_seconds"] / 60
+        logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
+        lines.append(
+            f"{facts['name']}, seed {facts['seed']}: {facts['parameters']:,} parameters, "
+            f"{minutes:.1f} minutes; {logs}\n  {part.directory / FINAL}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,45 @@
+"""Train a model of the zoo by its name.
+
+    s2d train wrn_10_2_s2.s2d.cifar100 --workdir=runs/s2d --data_dir=~/tensorflow_datasets
+
+The same command continues a run that was stopped. An ensemble trains its members one after another;
+a student of an ensemble finds its teachers beside its own directory, or where --teachers says.
+"""
+
+from absl import flags, logging
+
+from s2d_tf import training
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("workdir", None, "Run directory; made if it does not exist.", required=True)
+flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
+flags.DEFINE_integer("seed", 0, "Fixes initial weights, data order and noise.")
+flags.DEFINE_integer("epochs", None, "Epochs, where the recipe's are too many.", lower_bound=1)
+flags.DEFINE_integer("members", None, "Size of an ensemble (paper: 5, 10, 20).", lower_bound=1)
+flags.DEFINE_integer("member", None, "Train only this member of an ensemble.", lower_bound=0)
+flags.DEFINE_string("split", "train", "train, or train_without_validation for tuning.")
+flags.DEFINE_string("strategy", "auto", "auto, one_device or mirrored.")
+flags.DEFINE_boolean("sync_batch_norm", False, "Batch statistics over all replicas.")
+flags.DEFINE_boolean("jit", None, "Compile the step with XLA (default: chosen by device).")
+flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
+flags.DEFINE_string("start", None, "Run directory of the model to start from.")
+flags.DEFINE_multi_string("set", [], "Another number, e.g. --set model.noise_stddev=0.2.")
+
+
+def main(argv):
+    if len(argv) != 2:
+        raise ValueError("Expected one name, e.g. `s2d train wrn_10_2_s2.s2d.digits --workdir=DIR`.")
+    recipe = training.recipes.resolve(argv[1])
+    recipe = training.recipes.override(recipe, FLAGS.set, FLAGS.epochs, FLAGS.members)
+    logging.set_verbosity(logging.INFO)
+    settings = training.Settings(
+        data_dir=FLAGS.data_dir,
+        split=FLAGS.split,
+        strategy=FLAGS.strategy,
+        jit_compile=FLAGS.jit,
+        synchronized_batch_norm=FLAGS.sync_batch_norm,
+        teachers=FLAGS.teachers,
+        start=FLAGS.start,
+    )
+    run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
+    print(training.summary(run))
