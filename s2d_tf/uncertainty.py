@@ -24,9 +24,12 @@ Only elementary operations are used, so that the answers export to ONNX and Lite
 import tensorflow as tf
 
 from s2d_tf.numerics import concentrations_from_logits, digamma, digamma_minus_log
-from s2d_tf.numerics._tensors import as_float, check_classes
+from s2d_tf.numerics._tensors import MIN_LOG_PROB, as_float, check_classes
 
 KINDS = ("categorical", "dirichlet")
+
+# The smallest that float32 holds at full precision, more or less: it keeps ln 0 out.
+_MIN_PROB = 1e-37
 
 # exp(-80) is representable in float32, and no uncertainty can tell it from 0.
 _MIN_LOG_RATIO = -80.0
@@ -35,14 +38,13 @@ _MIN_LOG_RATIO = -80.0
 def from_probs(member_probs):
     """Uncertainties of categorical predictions, given as probabilities."""
     probs = _as_members(member_probs, "member_probs")
-    log_probs = tf.math.log(tf.maximum(probs, probs.dtype.as_numpy_dtype(1e-37)))
-    return _categorical(probs, log_probs)
+    return _categorical(probs, _log(probs))
 
 
 def from_log_probs(member_log_probs):
     """Uncertainties of categorical predictions, given as log-probabilities or logits."""
     logits = _as_members(member_log_probs, "member_log_probs")
-    return _categorical(tf.nn.softmax(logits, axis=-1), tf.nn.log_softmax(logits, axis=-1))
+    return _categorical(tf.nn.softmax(logits, axis=-1), _log_softmax(logits))
 
 
 def from_concentrations(member_concentrations):
@@ -50,8 +52,7 @@ def from_concentrations(member_concentrations):
     concentrations = _as_members(member_concentrations, "member_concentrations")
     total_concentration = tf.reduce_sum(concentrations, axis=-1, keepdims=True)
     probs = concentrations / total_concentration
-    log_probs = tf.math.log(tf.maximum(probs, probs.dtype.as_numpy_dtype(1e-37)))
-    return _dirichlet(probs, log_probs, total_concentration)
+    return _dirichlet(probs, _log(probs), total_concentration)
 
 
 def from_log_concentrations(member_logits):
@@ -63,9 +64,7 @@ def from_log_concentrations(member_logits):
     """
     logits = _as_members(member_logits, "member_logits")
     total_concentration = tf.reduce_sum(concentrations_from_logits(logits), axis=-1, keepdims=True)
-    return _dirichlet(
-        tf.nn.softmax(logits, axis=-1), tf.nn.log_softmax(logits, axis=-1), total_concentration
-    )
+    return _dirichlet(tf.nn.softmax(logits, axis=-1), _log_softmax(logits), total_concentration)
 
 
 def from_members(kind, member_logits):
@@ -124,15 +123,23 @@ def _as_members(value, name):
     return members
 
 
+def _log(probs):
+    return tf.math.log(tf.maximum(probs, _MIN_PROB))
+
+
+def _log_softmax(logits):
+    # A logit of -infinity is a legal zero probability.
+    return tf.maximum(tf.nn.log_softmax(logits, axis=-1), MIN_LOG_PROB)
+
+
 def _categorical(probs, log_probs):
     data = tf.reduce_mean(_entropy(probs, log_probs), axis=0)
     return _answer(probs, data, _disagreement(probs, log_probs))
 
 
 def _dirichlet(probs, log_probs, total_concentration):
-    concentrations = probs * total_concentration
     # A class whose probability underflows contributes nothing, but ln 0 would make it a NaN.
-    concentrations = tf.maximum(concentrations, probs.dtype.as_numpy_dtype(1e-37))
+    concentrations = tf.maximum(probs * total_concentration, _MIN_PROB)
     excess = digamma_minus_log(concentrations) - digamma_minus_log(total_concentration)
     knowledge = tf.nn.relu(tf.reduce_sum(probs * excess, axis=-1))
     # The expected entropy, sum_c p_c (psi(a_0 + 1) - psi(a_c + 1)), keeps its digits where nearly
@@ -161,7 +168,7 @@ def _answer(member_probs, data, knowledge):
 
 
 def _entropy(probs, log_probs):
-    return -tf.reduce_sum(probs * log_probs, axis=-1)
+    return tf.nn.relu(tf.reduce_sum(probs * -log_probs, axis=-1))
 
 
 def _disagreement(probs, log_probs):
@@ -174,7 +181,11 @@ def _disagreement(probs, log_probs):
     if log_probs.shape[0] == 1:
         return tf.zeros_like(log_probs[0, :, 0])
     num_members = tf.cast(tf.shape(log_probs)[0], log_probs.dtype)
-    log_mean = tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(num_members)
+    # tf.reduce_logsumexp would bring IsFinite, which not every runtime has.
+    largest = tf.reduce_max(log_probs, axis=0)
+    log_mean = largest + tf.math.log(
+        tf.reduce_sum(tf.exp(log_probs - largest), axis=0) / num_members
+    )
     log_ratio = tf.maximum(log_probs - log_mean, _MIN_LOG_RATIO)
     half = tf.tanh(0.5 * log_ratio)
     terms = (log_ratio * (1.0 + half) - 2.0 * half) / (1.0 - half)

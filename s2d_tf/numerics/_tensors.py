@@ -2,6 +2,9 @@
 
 import tensorflow as tf
 
+# Far below what logits of +-1e4 can give; it only keeps ln 0 out of the arithmetic.
+MIN_LOG_PROB = -1e6
+
 
 def as_float(value, name):
     """Converts to a float32 or float64 tensor.
@@ -48,10 +51,12 @@ def normalised_log_probs(log_probs):
     """Log-probabilities in float64, normalised there.
 
     A float32 `log_softmax` sums to one only within about 1e-7. Total concentrations multiply that
-    error, so a Dirichlet likelihood at 1e6 would already be off in the first decimal.
+    error, so a Dirichlet likelihood at 1e6 would already be off in the first decimal. A probability
+    of exactly zero counts as exp(`MIN_LOG_PROB`).
     """
     log_probs = tf.cast(log_probs, tf.float64)
-    return log_probs - tf.reduce_logsumexp(log_probs, axis=-1, keepdims=True)
+    log_probs = log_probs - tf.reduce_logsumexp(log_probs, axis=-1, keepdims=True)
+    return tf.maximum(log_probs, MIN_LOG_PROB)
 
 
 def floor_at_zero(divergence):
