@@ -29,11 +29,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(INSTALL_INPUTS) | $(BIN)/python
+	@echo "Installing s2d_tf, TensorFlow and the rest into $(VENV): two minutes or so, once."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
 # setuptools and wheel: the tests build a wheel without a network.
 $(VENV)/.installed-test: $(INSTALL_INPUTS) | $(BIN)/python
+	@echo "Installing s2d_tf, TensorFlow and the test tools into $(VENV): two minutes or so, once."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 

@@ -23,6 +23,7 @@ NEEDS_KERAS = frozenset(
         "metrics.keras_metrics",
         "models",
         "training.callbacks",
+        "training.loop",
         "training.schedules",
     }
 )
