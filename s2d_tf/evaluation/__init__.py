@@ -1,1 +1,1 @@
-"""Model and data sets to a flat dict of numbers, to the tables and figures of the paper, to a report."""
+"""Model and data sets to a flat dict of numbers, to the tables and figures of the paper."""
