@@ -44,10 +44,14 @@ def _flag(flag):
         head = f"  --{flag.name}={_value(flag)}"
     if flag.short_name:
         head += f", -{flag.short_name}"
-    # absl puts an enum's values before its help and quotes around every default.
+    # absl writes an enum's values before its help, a sentence of its own after that of a repeated
+    # flag, and quotes around every default.
     text = " ".join((flag.help or "").split()).removeprefix(f"<{_value(flag)}>: ")
+    text = text.replace("; repeat this option to specify a list of values", " (may be repeated)")
     default = (flag.default_as_str or "").strip("'")
-    return _hanging(head, f"{text} (default: {default})" if default else text, column=28)
+    if default not in ("", "false", "[]"):
+        text += f" (default: {default})"
+    return _hanging(head, text, column=28)
 
 
 def _value(flag):

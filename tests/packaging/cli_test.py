@@ -27,6 +27,7 @@ TRAINERS = {
         _MOOD = flags.DEFINE_enum("mood", "calm", ["calm", "loud"], "in which voice")
         _COUNT = flags.DEFINE_bool("count", False, "whether to number the lines")
         flags.DEFINE_float("share", 0.5, "how much of it")
+        flags.DEFINE_multi_string("name", [], "whom else")
 
         def main(argv):
             for i in range(_TIMES.value):
@@ -175,10 +176,15 @@ def test_command_help_shows_the_docstring_and_only_its_own_flags(s2d, args):
         "--[no]count",
         "--greeting=TEXT",
         "--mood=calm|loud",
+        "--name=TEXT",
         "--share=NUMBER",
         "--times=INTEGER",
     ]
-    assert "what to say (default: hello)" in " ".join(flags.split())
+    words = " ".join(flags.split())
+    assert "--greeting=TEXT what to say (default: hello)" in words
+    assert "--mood=calm|loud in which voice (default: calm)" in words
+    assert "--name=TEXT whom else (may be repeated) --share" in words
+    assert words.startswith("--[no]count whether to number the lines --greeting")
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
