@@ -1,0 +1,282 @@
+"""The Dirichlet fit against mpmath and a general optimiser, and where no maximum exists."""
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from s2d_tf.numerics import (
+    FIT_METHODS,
+    MAX_TOTAL_CONCENTRATION,
+    fit_dirichlet,
+    fit_dirichlet_with_info,
+)
+
+TOTALS = (1e-2, 1.0, 1e2, 1e4, 1e6)
+
+
+def log_softmax(logits):
+    return logits - scipy.special.logsumexp(logits, axis=-1, keepdims=True)
+
+
+def dirichlet_log_samples(rng, concentration, num_samples):
+    """Log of Dirichlet samples, without underflow: Gamma(a) = Gamma(a + 1) * U^(1/a)."""
+    shape = (num_samples, *concentration.shape)
+    log_gamma = np.log(rng.gamma(concentration + 1.0, size=shape))
+    log_gamma += np.log(rng.random(shape)) / concentration
+    return np.moveaxis(log_softmax(log_gamma), 0, -2)
+
+
+def s2d_like_log_probs(rng, batch, num_samples, num_classes):
+    """A dense layer's logits under noise: from nearly identical to widely different samples."""
+    logits = rng.normal(size=(batch, 1, num_classes)) * rng.uniform(1, 6, size=(batch, 1, 1))
+    noise = rng.normal(size=(batch, num_samples, num_classes))
+    return log_softmax(logits + noise * np.exp(rng.uniform(-7, 1.5, size=(batch, 1, 1))))
+
+
+def newton_reference(log_probs, start):
+    """Newton's method on the likelihood in 50 digits, from `start`; log_probs `[M, K]`."""
+    with mpmath.workdps(50):
+        rows = [[mpmath.mpf(float(value)) for value in row] for row in log_probs]
+        rows = [[v - mpmath.log(mpmath.fsum(map(mpmath.exp, row))) for v in row] for row in rows]
+        target = [mpmath.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
+        a = [mpmath.mpf(float(value)) for value in start]
+        for _ in range(4):
+            total = mpmath.fsum(a)
+            psi_total, trigamma_total = mpmath.digamma(total), mpmath.polygamma(1, total)
+            weights = [1 / mpmath.polygamma(1, value) for value in a]
+            gaps = [t + psi_total - mpmath.digamma(v) for t, v in zip(target, a, strict=True)]
+            change = mpmath.fsum(w * g for w, g in zip(weights, gaps, strict=True))
+            change /= 1 - trigamma_total * mpmath.fsum(weights)
+            a = [
+                value + weight * (gap + trigamma_total * change)
+                for value, weight, gap in zip(a, weights, gaps, strict=True)
+            ]
+        assert abs(change / total) < 1e-20
+        return np.array([float(value) for value in a])
+
+
+class TestNewton:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("num_classes", [2, 10, 100])
+    def test_matches_mpmath(self, num_classes, dtype):
+        rng = np.random.default_rng(num_classes)
+        totals = TOTALS if num_classes < 100 else TOTALS[::2]
+        mean = rng.dirichlet(np.full(num_classes, 2.0), size=len(totals))
+        concentration = mean * np.array(totals)[:, np.newaxis]
+        log_probs = dirichlet_log_samples(rng, concentration, 5).astype(dtype)
+        result = fit_dirichlet(log_probs)
+        assert result.dtype == dtype
+        for row, fitted in zip(log_probs, result.numpy(), strict=True):
+            if fitted.sum() < 0.9 * MAX_TOTAL_CONCENTRATION:
+                np.testing.assert_allclose(fitted, newton_reference(row, fitted), rtol=1e-5)
+
+    @pytest.mark.slow
+    def test_matches_mpmath_at_1000_classes(self):
+        rng = np.random.default_rng(0)
+        mean = rng.dirichlet(np.full(1000, 2.0), size=len(TOTALS))
+        log_probs = dirichlet_log_samples(rng, mean * np.array(TOTALS)[:, np.newaxis], 5)
+        for row, fitted in zip(log_probs, fit_dirichlet(log_probs).numpy(), strict=True):
+            np.testing.assert_allclose(fitted, newton_reference(row, fitted), rtol=1e-5)
+
+    def test_matches_a_general_optimiser(self):
+        rng = np.random.default_rng(1)
+        log_probs = s2d_like_log_probs(rng, 6, 5, 4)
+
+        def negative_log_likelihood(log_concentration, mean_log_probs):
+            a = np.exp(log_concentration)
+            log_beta = scipy.special.gammaln(a).sum() - scipy.special.gammaln(a.sum())
+            return log_beta - np.sum((a - 1.0) * mean_log_probs)
+
+        for row, fitted in zip(log_probs, fit_dirichlet(log_probs).numpy(), strict=True):
+            optimum = scipy.optimize.minimize(
+                negative_log_likelihood, np.zeros(4), args=(row.mean(axis=0),), tol=1e-12
+            )
+            value = negative_log_likelihood(np.log(fitted), row.mean(axis=0))
+            assert value <= optimum.fun + 1e-9
+            if fitted.sum() < 1e3:
+                np.testing.assert_allclose(fitted, np.exp(optimum.x), rtol=1e-3)
+
+    def test_recovers_the_parameters_of_many_samples(self):
+        concentration = np.array([[0.3, 2.0, 5.0], [40.0, 1.0, 8.0]])
+        log_probs = dirichlet_log_samples(np.random.default_rng(2), concentration, 20_000)
+        np.testing.assert_allclose(fit_dirichlet(log_probs), concentration, rtol=0.04)
+
+    @pytest.mark.parametrize("num_classes", [10, 100, 1000])
+    def test_typical_inputs_need_few_iterations(self, num_classes):
+        log_probs = s2d_like_log_probs(np.random.default_rng(3), 100, 5, num_classes)
+        fit = fit_dirichlet_with_info(log_probs)
+        assert 2 <= fit.num_iterations <= 6
+        after_five = fit_dirichlet(log_probs, max_iterations=5)
+        np.testing.assert_allclose(after_five, fit.concentration, rtol=1e-6)
+
+    def test_expectations_match_where_the_total_is_capped(self):
+        log_probs = log_softmax(np.array([[[0.0, -30.0, -2e4, 1.0]]]))
+        fitted = fit_dirichlet(log_probs).numpy()[0]
+        np.testing.assert_allclose(fitted.sum(), MAX_TOTAL_CONCENTRATION, rtol=1e-6)
+        expected_log_probs = scipy.special.psi(fitted) - scipy.special.psi(fitted.sum())
+        np.testing.assert_allclose(expected_log_probs, log_probs[0, 0], rtol=1e-6, atol=1e-6)
+
+
+class TestMeanPrecision:
+    def test_mean_is_the_arithmetic_mean(self):
+        log_probs = s2d_like_log_probs(np.random.default_rng(0), 50, 5, 10)
+        fitted = fit_dirichlet(log_probs, method="mean_precision").numpy()
+        mean = np.exp(log_probs).mean(axis=-2)
+        np.testing.assert_allclose(fitted / fitted.sum(axis=-1, keepdims=True), mean, atol=1e-8)
+
+    @pytest.mark.parametrize("num_classes", [2, 10, 100])
+    def test_total_is_stationary_in_mpmath(self, num_classes):
+        rng = np.random.default_rng(num_classes)
+        mean = rng.dirichlet(np.full(num_classes, 2.0), size=len(TOTALS))
+        log_probs = dirichlet_log_samples(rng, mean * np.array(TOTALS)[:, np.newaxis], 5)
+        fitted = fit_dirichlet(log_probs, method="mean_precision").numpy()
+        for row, total in zip(log_probs, fitted.sum(axis=-1), strict=True):
+            if total > 0.9 * MAX_TOTAL_CONCENTRATION:
+                continue
+            with mpmath.workdps(50):
+                probs = [mpmath.fsum(map(mpmath.exp, c)) / len(row) for c in row.T]
+                norm = mpmath.fsum(probs)
+                probs = [p / norm for p in probs]
+                mean_log = [mpmath.fsum(c) / len(row) for c in row.T]
+
+                def slope(log_total, probs=probs, mean_log=mean_log):
+                    s = mpmath.exp(log_total)
+                    return mpmath.digamma(s) + mpmath.fsum(
+                        p * (t - mpmath.digamma(p * s))
+                        for p, t in zip(probs, mean_log, strict=True)
+                    )
+
+                start = mpmath.log(float(total))
+                expected = mpmath.exp(mpmath.findroot(slope, (start - 0.01, start + 0.01)))
+            np.testing.assert_allclose(total, float(expected), rtol=1e-5)
+
+    def test_needs_few_iterations(self):
+        log_probs = s2d_like_log_probs(np.random.default_rng(3), 200, 5, 100)
+        fit = fit_dirichlet_with_info(log_probs, method="mean_precision")
+        assert 2 <= fit.num_iterations <= 5
+
+    def test_is_less_likely_than_the_exact_fit(self):
+        log_probs = s2d_like_log_probs(np.random.default_rng(4), 30, 5, 10)
+        likelihood = {}
+        for method in FIT_METHODS:
+            a = fit_dirichlet(log_probs, method=method).numpy()
+            likelihood[method] = (
+                scipy.special.gammaln(a.sum(axis=-1))
+                - scipy.special.gammaln(a).sum(axis=-1)
+                + np.sum((a - 1.0) * log_probs.mean(axis=-2), axis=-1)
+            )
+        assert np.all(likelihood["newton"] >= likelihood["mean_precision"] - 1e-6)
+        assert np.mean(likelihood["newton"] > likelihood["mean_precision"] + 1e-3) > 0.9
+
+
+@pytest.mark.parametrize("method", FIT_METHODS)
+class TestBothMethods:
+    @pytest.mark.parametrize("num_samples", [1, 5])
+    def test_identical_samples_give_the_mean_at_the_largest_total(self, num_samples, method):
+        row = log_softmax(np.random.default_rng(0).normal(size=(3, 1, 10)) * 2)
+        log_probs = np.repeat(row, num_samples, axis=-2)
+        fitted = fit_dirichlet(log_probs, method=method).numpy()
+        expected = np.exp(row[:, 0]) * MAX_TOTAL_CONCENTRATION
+        np.testing.assert_allclose(fitted, expected, rtol=1e-4)
+
+    def test_extremes_are_finite_in_every_mode(self, method):
+        one_hot = np.where(np.eye(10)[:5] > 0, 1e4, -1e4)[np.newaxis]
+        with np.errstate(divide="ignore"):
+            zeros = np.log(np.eye(10)[[3, 3, 3, 1, 3]])[np.newaxis]
+        log_probs = np.concatenate(
+            [
+                log_softmax(one_hot),  # every sample is sure of another class
+                log_softmax(np.repeat(one_hot[:, :1], 5, axis=1)),  # all of the same class
+                zeros,  # ln 0
+                np.full([1, 5, 10], -np.log(10.0)),
+                log_softmax(np.random.default_rng(0).uniform(-1e4, 1e4, size=(1, 5, 10))),
+            ]
+        ).astype(np.float32)
+        eager = fit_dirichlet(log_probs, method=method).numpy()
+        assert np.all(np.isfinite(eager))
+        assert np.all(eager > 0.0)
+        assert np.all(eager.sum(axis=-1) <= MAX_TOTAL_CONCENTRATION * 1.001)
+        for jit_compile in (False, True):
+            compiled = tf.function(fit_dirichlet, jit_compile=jit_compile)(log_probs, method=method)
+            np.testing.assert_allclose(compiled, eager, rtol=1e-4)
+
+    def test_a_row_does_not_depend_on_the_others(self, method):
+        rng = np.random.default_rng(5)
+        log_probs = s2d_like_log_probs(rng, 16, 5, 10)
+        fast = fit_dirichlet_with_info(log_probs, method=method)
+        slow = log_probs.copy()
+        slow[0] = log_softmax(
+            rng.standard_t(2, size=(5, 10)) * np.array([1e3, 1, 1, 1, 1e-3])[:, None]
+        )
+        slow = fit_dirichlet_with_info(slow, method=method, tolerance=1e-6)
+        np.testing.assert_array_equal(fast.concentration[1:], slow.concentration[1:])
+        # Converged rows stay frozen even when the tolerance keeps others moving to the last step.
+        alone = fit_dirichlet(log_probs[1:2], method=method).numpy()
+        total = alone.sum()
+        np.testing.assert_allclose(fast.concentration[1:2], alone, rtol=1e-12 + 1e-13 * total)
+
+    def test_leading_axes_and_unknown_shapes(self, method):
+        log_probs = s2d_like_log_probs(np.random.default_rng(6), 6, 5, 4)
+        flat = fit_dirichlet(log_probs, method=method)
+        nested = fit_dirichlet(log_probs.reshape(2, 3, 5, 4), method=method)
+        np.testing.assert_allclose(nested.numpy().reshape(6, 4), flat, rtol=1e-12)
+        single = fit_dirichlet(log_probs[0], method=method)
+        np.testing.assert_allclose(single, flat[0], rtol=1e-12)
+        signature = [tf.TensorSpec([None, None, None], tf.float64)]
+        dynamic = tf.function(lambda x: fit_dirichlet(x, method=method), input_signature=signature)
+        np.testing.assert_allclose(dynamic(log_probs), flat, rtol=1e-12)
+
+    def test_no_gradient_passes(self, method):
+        log_probs = tf.Variable(s2d_like_log_probs(np.random.default_rng(7), 2, 5, 4))
+        with tf.GradientTape() as tape:
+            fitted = fit_dirichlet(log_probs, method=method)
+        assert tape.gradient(fitted, log_probs) is None
+
+    @settings(derandomize=True, max_examples=25, deadline=None)
+    @given(seed=st.integers(0, 10_000), base=st.floats(-3, 8.5), noise=st.floats(-12, 8.5))
+    def test_converges_on_anything(self, method, seed, base, noise):
+        rng = np.random.default_rng(seed)
+        logits = rng.normal(size=(8, 1, 6)) * np.exp(base)
+        logits = logits + rng.standard_t(2, size=(8, 3, 6)) * np.exp(noise)
+        fit = fit_dirichlet_with_info(log_softmax(np.clip(logits, -1e4, 1e4)), method=method)
+        total = fit.concentration.numpy().sum(axis=-1)
+        assert np.all(fit.residual.numpy() <= 1e-6 + 1e-13 * total)
+        assert fit.num_iterations < 15
+
+    @pytest.mark.slow
+    def test_converges_on_thousands(self, method):
+        rng = np.random.default_rng(1)
+        fit_many = tf.function(
+            lambda log_probs: fit_dirichlet_with_info(log_probs, method=method),
+            input_signature=[tf.TensorSpec([None, None, None], tf.float64)],
+        )
+        for _ in range(400):
+            num_classes = int(np.exp(rng.uniform(np.log(2), np.log(300))))
+            num_samples = int(rng.integers(1, 9))
+            logits = rng.normal(size=(64, 1, num_classes))
+            logits = logits * np.exp(rng.uniform(-3, 8.5, size=(64, 1, 1)))
+            noise = rng.standard_t(2, size=(64, num_samples, num_classes))
+            logits = logits + noise * np.exp(rng.uniform(-12, 8.5, size=(64, 1, 1)))
+            fit = fit_many(log_softmax(np.clip(logits, -1e4, 1e4)))
+            total = fit.concentration.numpy().sum(axis=-1)
+            assert np.all(fit.residual.numpy() <= 1e-6 + 1e-13 * total)
+            assert fit.num_iterations < 15
+
+
+def test_bad_input_is_refused():
+    log_probs = np.zeros([2, 5, 3])
+    with pytest.raises(ValueError, match=r"one of \['newton', 'mean_precision'\]; received 'em'"):
+        fit_dirichlet(log_probs, method="em")
+    with pytest.raises(ValueError, match=r"shape \[..., samples, classes\]; received shape \(3,\)"):
+        fit_dirichlet(log_probs[0, 0])
+    with pytest.raises(ValueError, match="at least one of samples"):
+        fit_dirichlet(log_probs[:, :0])
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        fit_dirichlet(log_probs[..., :1])
+    with pytest.raises(ValueError, match="`max_iterations` must be at least 1; received 0"):
+        fit_dirichlet(log_probs, max_iterations=0)

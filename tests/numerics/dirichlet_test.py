@@ -1,0 +1,191 @@
+"""Dirichlet KL divergence and likelihood against mpmath, scipy, Monte Carlo and identities."""
+
+import ast
+import pathlib
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from s2d_tf import numerics
+from s2d_tf.numerics import (
+    LOG_CONCENTRATION_LIMIT,
+    concentrations_from_logits,
+    dirichlet_kl_divergence,
+    dirichlet_negative_log_likelihood,
+)
+
+TOTALS = (1e-2, 1.0, 1e2, 1e4, 1e6)
+CLASSES = (2, 10, 100, 1000)
+
+
+def kl_reference(p, q):
+    with mpmath.workdps(40):
+        p, q = ([mpmath.mpf(float(value)) for value in row] for row in (p, q))
+        p_total, q_total = mpmath.fsum(p), mpmath.fsum(q)
+        value = mpmath.loggamma(p_total) - mpmath.loggamma(q_total)
+        for a, b in zip(p, q, strict=True):
+            value += mpmath.loggamma(b) - mpmath.loggamma(a)
+            value += (a - b) * (mpmath.digamma(a) - mpmath.digamma(p_total))
+        return float(value)
+
+
+def random_concentration(rng, num_classes, total):
+    return rng.dirichlet(np.full(num_classes, 2.0)) * total
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("num_classes", CLASSES)
+def test_kl_matches_mpmath(num_classes, dtype):
+    rng = np.random.default_rng(num_classes)
+    totals = [(total, total) for total in TOTALS] + [(1e6, 1e-2), (1e-2, 1e6), (1e4, 30.0)]
+    if num_classes == 1000:
+        totals = [(1e-2, 1e-2), (1e6, 1e6), (1e4, 30.0)]
+    p = np.stack([random_concentration(rng, num_classes, total) for total, _ in totals])
+    q = np.stack([random_concentration(rng, num_classes, total) for _, total in totals])
+    q[0] = p[0] * 1.01  # close to each other, where terms cancel
+    p, q = p.astype(dtype), q.astype(dtype)
+    result = dirichlet_kl_divergence(p, q)
+    assert result.dtype == dtype
+    expected = [kl_reference(*row) for row in zip(p, q, strict=True)]
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_kl_of_equals_is_zero_with_zero_gradient():
+    rng = np.random.default_rng(0)
+    for total in TOTALS:
+        q = tf.Variable(random_concentration(rng, 10, total), dtype=tf.float32)
+        with tf.GradientTape() as tape:
+            value = dirichlet_kl_divergence(tf.identity(q).numpy(), q)
+        assert 0.0 <= value.numpy() < 1e-7
+        np.testing.assert_allclose(tape.gradient(value, q) * q, np.zeros(10), atol=1e-6 * total)
+
+
+def test_kl_matches_monte_carlo():
+    p, q = np.array([2.0, 5.0, 1.5]), np.array([1.0, 3.0, 4.0])
+    samples = np.random.default_rng(0).dirichlet(p, size=200_000)
+    differences = scipy.stats.dirichlet(p).logpdf(samples.T) - scipy.stats.dirichlet(q).logpdf(
+        samples.T
+    )
+    standard_error = differences.std() / np.sqrt(len(differences))
+    value = dirichlet_kl_divergence(p, q).numpy()
+    assert abs(value - differences.mean()) < 4 * standard_error
+
+
+def test_kl_is_cross_entropy_minus_entropy():
+    p, q = np.array([0.4, 7.0, 2.0]), np.array([3.0, 0.9, 11.0])
+    with mpmath.workdps(30):
+        mean_log = [float(mpmath.digamma(a) - mpmath.digamma(p.sum())) for a in p]
+    log_beta = float(mpmath.fsum(map(mpmath.loggamma, q)) - mpmath.loggamma(q.sum()))
+    cross_entropy = log_beta - np.sum((q - 1.0) * mean_log)
+    expected = cross_entropy - scipy.stats.dirichlet(p).entropy()
+    np.testing.assert_allclose(dirichlet_kl_divergence(p, q), expected, rtol=1e-12)
+
+
+@settings(derandomize=True, max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.floats(-20.0, 20.0), st.floats(-20.0, 20.0)), min_size=2, max_size=6))
+def test_kl_is_never_negative_and_always_finite(logits):
+    p_logits, q_logits = np.array(logits, np.float32).T
+    value = dirichlet_kl_divergence(
+        concentrations_from_logits(p_logits), concentrations_from_logits(q_logits)
+    ).numpy()
+    assert np.isfinite(value)
+    assert value >= 0.0
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_kl_and_gradient_are_finite_at_extreme_logits(jit_compile):
+    student, teacher = [], []
+    for extreme in (1e4, -1e4, 25.0, -25.0):
+        student += [[extreme, -extreme, 0.0], [extreme] * 3, [0.0, 1.0, extreme]]
+        teacher += [[0.0, 2.0, -extreme], [1.0] * 3, [extreme] * 3]
+    student_logits = tf.Variable(student)
+
+    @tf.function(jit_compile=jit_compile)
+    def value_and_gradient():
+        with tf.GradientTape() as tape:
+            value = dirichlet_kl_divergence(
+                concentrations_from_logits(tf.constant(teacher)),
+                concentrations_from_logits(student_logits),
+            )
+        return value, tape.gradient(value, student_logits)
+
+    value, gradient = value_and_gradient()
+    assert np.all(np.isfinite(value))
+    assert np.all(value.numpy() >= 0.0)
+    assert np.all(np.isfinite(gradient))
+
+
+def test_kl_gradient_matches_the_closed_form():
+    rng = np.random.default_rng(3)
+    p, q = random_concentration(rng, 8, 50.0), tf.Variable(random_concentration(rng, 8, 20.0))
+    with tf.GradientTape() as tape:
+        value = dirichlet_kl_divergence(p, q)
+    expected = (
+        scipy.special.psi(q.numpy())
+        - scipy.special.psi(q.numpy().sum())
+        - scipy.special.psi(p)
+        + scipy.special.psi(p.sum())
+    )
+    np.testing.assert_allclose(tape.gradient(value, q), expected, rtol=1e-10)
+
+
+def test_kl_broadcasts_and_agrees_in_every_mode():
+    rng = np.random.default_rng(4)
+    p = random_concentration(rng, 5, 7.0).astype(np.float32)
+    q = np.stack([random_concentration(rng, 5, total) for total in TOTALS]).astype(np.float32)
+    eager = dirichlet_kl_divergence(p, q)
+    assert eager.shape == (len(TOTALS),)
+    for jit_compile in (False, True):
+        compiled = tf.function(dirichlet_kl_divergence, jit_compile=jit_compile)(p, q)
+        np.testing.assert_allclose(compiled, eager, rtol=1e-6)
+
+
+def test_concentrations_are_clipped_at_the_named_limit():
+    result = concentrations_from_logits(np.array([-1e4, -20.0, 0.5, 20.0, 1e4], np.float32))
+    limit = np.exp(LOG_CONCENTRATION_LIMIT)
+    np.testing.assert_allclose(result, [1 / limit, 1 / limit, np.exp(0.5), limit, limit], rtol=1e-6)
+    assert concentrations_from_logits(tf.constant([1e4], tf.float16)).dtype == tf.float32
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_negative_log_likelihood_matches_scipy(total):
+    rng = np.random.default_rng(5)
+    concentration = np.stack([random_concentration(rng, 10, total) for _ in range(3)])
+    logits = rng.normal(size=(3, 4, 10))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    expected = [
+        -np.mean([scipy.stats.dirichlet(a).logpdf(sample) for sample in samples])
+        for a, samples in zip(concentration, probs, strict=True)
+    ]
+    result = dirichlet_negative_log_likelihood(np.log(probs), concentration)
+    np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-8)
+    # float32 log-probabilities do not sum to one exactly; the total must not multiply that.
+    float32_logits = logits.astype(np.float32) - 3e-7
+    result = dirichlet_negative_log_likelihood(float32_logits, concentration.astype(np.float32))
+    assert result.dtype == tf.float32
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_bad_shapes_are_refused():
+    with pytest.raises(ValueError, match="`p` must have at least 2 classes"):
+        dirichlet_kl_divergence([1.0], [1.0])
+    with pytest.raises(ValueError, match="the same number of classes"):
+        dirichlet_kl_divergence([1.0, 2.0], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"`log_probs` must have shape \[..., samples, classes\]"):
+        dirichlet_negative_log_likelihood([0.0, 1.0], [1.0, 2.0])
+
+
+def test_tensorflow_probability_is_imported_only_when_used():
+    for path in pathlib.Path(numerics.__file__).parent.glob("*.py"):
+        imports = [
+            node
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        assert not any("tensorflow_probability" in ast.unparse(node) for node in imports), path

@@ -1,0 +1,117 @@
+"""Digamma, trigamma and psi(x + 1) - ln x against mpmath at 40 digits."""
+
+import mpmath
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf.numerics import digamma, digamma_and_trigamma, digamma_minus_log, trigamma
+
+# From the smallest clipped concentration to the largest total of 1000 clipped ones.
+GRID = np.exp(np.linspace(-20.0, 20.0 + np.log(1000.0), 400))
+ROOT = 1.4616321449683623
+
+
+def reference(function, x):
+    with mpmath.workdps(40):
+        return np.array([float(function(mpmath.mpf(float(value)))) for value in x])
+
+
+def mixed_error(actual, expected):
+    return np.max(np.abs(actual - expected) / np.maximum(1.0, np.abs(expected)))
+
+
+def relative_error(actual, expected):
+    return np.max(np.abs(actual / expected - 1.0))
+
+
+def psi_plus_one_minus_log(x):
+    return mpmath.digamma(x + 1) - mpmath.log(x)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 7e-7), (np.float64, 5e-15)])
+class TestAccuracy:
+    def test_digamma(self, dtype, tolerance):
+        x = np.concatenate([GRID, np.linspace(1.0, 12.0, 200), [ROOT]]).astype(dtype)
+        result = digamma(x)
+        assert result.dtype == dtype
+        assert mixed_error(result.numpy(), reference(mpmath.digamma, x)) < tolerance
+
+    def test_trigamma(self, dtype, tolerance):
+        x = np.concatenate([GRID, np.linspace(1.0, 12.0, 200)]).astype(dtype)
+        result = trigamma(x)
+        assert result.dtype == dtype
+        expected = reference(lambda value: mpmath.polygamma(1, value), x)
+        assert relative_error(result.numpy().astype(np.float64), expected) < tolerance
+
+    def test_digamma_minus_log(self, dtype, tolerance):
+        x = np.concatenate([GRID, np.linspace(1.0, 12.0, 200)]).astype(dtype)
+        result = digamma_minus_log(x)
+        assert result.dtype == dtype
+        actual, expected = result.numpy(), reference(psi_plus_one_minus_log, x)
+        assert mixed_error(actual, expected) < tolerance
+        # No cancellation: relative to the value itself, which falls to 1e-12.
+        is_large = x > 12.0
+        assert relative_error(actual[is_large].astype(np.float64), expected[is_large]) < tolerance
+
+    def test_fused_is_both(self, dtype, tolerance):
+        first, second = digamma_and_trigamma(GRID.astype(dtype))
+        np.testing.assert_array_equal(first, digamma(GRID.astype(dtype)))
+        np.testing.assert_array_equal(second, trigamma(GRID.astype(dtype)))
+
+    def test_gradient_of_digamma_is_trigamma(self, dtype, tolerance):
+        x = tf.constant(GRID, dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = digamma(x)
+        gradient = tape.gradient(value, x).numpy().astype(np.float64)
+        assert relative_error(gradient, trigamma(x).numpy()) < 4 * tolerance
+
+    def test_eager_graph_and_xla_agree(self, dtype, tolerance):
+        x = tf.constant(GRID, dtype)
+        for function in (digamma, trigamma, digamma_minus_log):
+            eager = function(x).numpy()
+            for jit_compile in (False, True):
+                compiled = tf.function(function, jit_compile=jit_compile)(x).numpy()
+                assert mixed_error(compiled, eager) < tolerance
+
+
+def test_float32_digamma_is_no_worse_than_tensorflows():
+    x = np.exp(np.linspace(np.log(1e-2), np.log(1e6), 3000)).astype(np.float32)
+    expected = reference(mpmath.digamma, x)
+    ours = mixed_error(digamma(x).numpy(), expected)
+    assert ours <= mixed_error(tf.math.digamma(x).numpy(), expected)
+
+
+def test_gradients_are_finite_over_the_whole_range():
+    for function in (digamma, trigamma, digamma_minus_log):
+        x = tf.constant(GRID, tf.float64)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = function(x)
+        assert np.all(np.isfinite(tape.gradient(value, x)))
+
+
+def test_recurrence_and_known_values():
+    x = tf.constant(GRID[GRID < 1e6], tf.float64)
+    np.testing.assert_allclose(digamma(x + 1.0) - digamma(x), 1.0 / x, rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(digamma(1.0), -np.euler_gamma, rtol=1e-6)
+    np.testing.assert_allclose(trigamma(np.float64(1.0)), np.pi**2 / 6, rtol=1e-14)
+    np.testing.assert_allclose(digamma_minus_log(np.float64(1.0)), 1 - np.euler_gamma, rtol=1e-14)
+
+
+def test_graph_holds_elementary_operations_only():
+    exportable = {
+        *("Const", "Placeholder", "Identity", "NoOp", "AddV2", "Sub", "Mul", "RealDiv", "Log"),
+        *("Less", "Minimum", "Maximum", "SelectV2", "ZerosLike", "Square", "Neg"),
+    }
+    for function in (digamma, trigamma, digamma_minus_log):
+        graph = tf.function(function).get_concrete_function(tf.TensorSpec([None, 5])).graph
+        assert {operation.type for operation in graph.get_operations()} <= exportable
+
+
+def test_other_dtypes_become_float32():
+    assert digamma(3).dtype == tf.float32
+    assert digamma(tf.constant([2.0], tf.bfloat16)).dtype == tf.float32
+    with pytest.raises(ValueError, match="`x` must be a numeric tensor; received dtype string"):
+        digamma("three")
