@@ -6,9 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf.data.augmentation import AUGMENTATIONS, PixelTable, host_constant
-
-# Each kind of draw has a stream of its own, so that adding one never changes another.
-_ORDER, _SHIFT, _MIRROR, _PAIRING = range(4)
+from s2d_tf.data.draws import Draws
 
 
 def steps_per_epoch(num_examples: int, batch_size: int, drop_remainder: bool = True) -> int:
@@ -81,29 +79,32 @@ def train_pipeline(
     if not 0 <= start_step <= total_steps:
         raise ValueError(f"start_step: expected 0 to {total_steps}; received {start_step}.")
     fetch = _image_fetcher(images, augmentation, padding, mean, max_shift)
-    draws = _Draws(seed, num_examples, max_shift)
+    draws = Draws(seed, num_examples, max_shift)
     label_table = host_constant(labels)
 
+    @tf.autograph.experimental.do_not_convert
     def epoch_batches(epoch):
-        """Positions, shifts and mirror flags: a few bytes an image, drawn once for the epoch."""
+        """Which images, in which views: a few bytes an image, drawn once for the epoch."""
         order = draws.order(epoch)
-        shift, mirror = draws.shift(epoch), draws.mirror(epoch)
+        views = draws.views(epoch) if augmentation else ()
         resumed = epoch == start_step // steps
         first_step = tf.where(resumed, tf.constant(start_step % steps, tf.int64), 0)
 
+        @tf.autograph.experimental.do_not_convert
         def batch_of(step):
             start = step * batch_size
             index = order[start : start + batch_size]
             if drop_remainder:
                 index = tf.ensure_shape(index, [batch_size])
-            draw = tf.gather(shift, index), tf.gather(mirror, index)
-            heads = draws.head_positions(epoch, step, tf.size(index), num_heads)
-            return index, draw, heads
+            view = tuple(tf.gather(part, index) for part in views)
+            heads = draws.pairing(epoch, step, tf.size(index), num_heads) if num_heads > 1 else ()
+            return index, view, heads
 
         return tf.data.Dataset.range(first_step, steps).map(batch_of)
 
-    def make_batch(index, draw, heads):
-        batch_images = fetch(index, *draw)
+    @tf.autograph.experimental.do_not_convert
+    def make_batch(index, view, heads):
+        batch_images = fetch(index, *view)
         if num_heads > 1:
             heads = tf.ensure_shape(heads, [index.shape[0], num_heads])
             batch_images, index = tf.gather(batch_images, heads), tf.gather(index, heads)
@@ -147,6 +148,7 @@ def eval_pipeline(
             )
         filled = -(-num_examples // pad_to) * pad_to
 
+    @tf.autograph.experimental.do_not_convert
     def make_batch(step):
         index = tf.range(step * batch_size, tf.minimum((step + 1) * batch_size, filled))
         source = tf.minimum(index, num_examples - 1)
@@ -168,57 +170,10 @@ def with_standard_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.with_options(options)
 
 
-class _Draws:
-    """All that is random in training input, by stateless operations of a fixed algorithm."""
-
-    def __init__(self, seed: int, num_examples: int, max_shift: int):
-        self._seed = tf.constant([seed, 0x53_32_44], dtype=tf.int64)
-        self._num_examples = num_examples
-        self._max_shift = max_shift
-
-    def order(self, epoch):
-        return tf.random.experimental.stateless_shuffle(
-            tf.range(self._num_examples, dtype=tf.int64),
-            seed=self._fold(_ORDER, epoch),
-            alg="philox",
-        )
-
-    def shift(self, epoch):
-        return self._integers(
-            _SHIFT, epoch, [self._num_examples, 2], -self._max_shift, self._max_shift + 1
-        )
-
-    def mirror(self, epoch):
-        return self._integers(_MIRROR, epoch, [self._num_examples], 0, 2) == 1
-
-    def head_positions(self, epoch, step, size, num_heads):
-        """[size, heads]: which image of the batch each head sees."""
-        positions = [tf.range(size)]
-        for head in range(1, num_heads):
-            seed = self._fold(_PAIRING, epoch, step, head)
-            positions.append(
-                tf.random.experimental.stateless_shuffle(positions[0], seed=seed, alg="philox")
-            )
-        return tf.stack(positions, axis=-1)
-
-    def _integers(self, stream, epoch, shape, low, high):
-        return tf.random.stateless_uniform(
-            shape, self._fold(stream, epoch), low, high, dtype=tf.int32, alg="philox"
-        )
-
-    def _fold(self, *values):
-        seed = self._seed
-        for value in values:
-            seed = tf.random.experimental.stateless_fold_in(
-                seed, tf.cast(value, tf.int64), alg="philox"
-            )
-        return seed
-
-
 def _image_fetcher(images, augmentation, padding, mean, max_shift):
     if augmentation is None:
         table = host_constant(images)
-        return lambda index, shift, mirror: tf.gather(table, index)
+        return lambda index: tf.gather(table, index)
     if augmentation not in AUGMENTATIONS:
         raise ValueError(
             f"augmentation: expected None or {', '.join(AUGMENTATIONS)}; received {augmentation!r}."

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+from sklearn import datasets
+
+from s2d_tf import data
+
+# What every model of the digits family in the zoo was trained and measured on.
+FINGERPRINTS = {
+    ("digits", "train"): "39f172dc10aa116a6344910acede074bc1272dbc11d37f76235032f71d4f13bf",
+    ("digits", "test"): "a671ceebb2d633618646752504250e10c2730cc7561b89f2f4fe3b1991aef357",
+    ("digits", "validation"): "7749296a9134d430dffc8d47ecccc888abcb8e7e578edfcac5a73a0e3d957756",
+    ("digits_heldout", "test"): "91cccdda63e6c76a925b5ee1beaea36fdff3012e43afa58ba5685c24029a0e1c",
+    ("digits_photos", "test"): "85f4c2ae5444c9d16fdc88c2d3ba958f40b5b5880d018b5d2eb0c6141ed7c33b",
+}
+
+
+@pytest.mark.parametrize(("name", "split"), FINGERPRINTS)
+def test_contents_never_change(name, split):
+    assert data.fingerprint(*data.load_arrays(name, split)) == FINGERPRINTS[name, split]
+
+
+@pytest.mark.parametrize("name", ["digits", "digits_heldout", "digits_photos"])
+def test_sizes_shapes_and_labels_match_the_record(name):
+    record = data.info(name)
+    for split, size in record.splits.items():
+        images, labels = data.load_arrays(name, split)
+        assert images.shape == (size, *record.image_shape)
+        assert (images.dtype, labels.dtype) == (np.uint8, np.int64)
+        expected = set(range(record.num_classes)) or {-1}
+        assert set(labels) == expected
+
+
+def test_the_three_parts_are_all_of_scikit_learns_digits():
+    """Every original digit lands in exactly one of train, test and held out, with its label."""
+    original = datasets.load_digits()
+    expected = sorted(
+        (np.rint(image * 255 / 16).astype(np.uint8).tobytes(), label)
+        for image, label in zip(original.images, original.target, strict=True)
+    )
+    received = []
+    for name, split, offset in (
+        ("digits", "train", 0),
+        ("digits", "test", 0),
+        ("digits_heldout", "test", 8),
+    ):
+        images, labels = data.load_arrays(name, split)
+        received += [(i.tobytes(), n + offset) for i, n in zip(images, labels, strict=True)]
+    assert sorted(received) == expected
+    assert data.load_arrays("digits", "train")[0].max() == 255
+
+
+def test_training_is_balanced_and_testing_large():
+    assert set(np.bincount(data.load_arrays("digits", "train")[1])) == {40}
+    assert len(data.load_arrays("digits", "test")[1]) > 1_000
+
+
+def test_photo_patches_are_pictures_of_both_photographs():
+    images, _ = data.load_arrays("digits_photos", "test")
+    assert np.std(images.reshape(len(images), -1), axis=-1).min() >= 15.5
+    assert len(np.unique(images.reshape(len(images), -1), axis=0)) > 950
+    assert abs(images[:500].mean() - images[500:].mean()) > 5
