@@ -26,7 +26,7 @@ __all__ = [
     "variant",
 ]
 
-# The number of members where the row does not say it (section 4 of the paper).
+# The number of members where the row does not say it (section 5 of the paper).
 DEFAULT_MEMBERS = 5
 
 

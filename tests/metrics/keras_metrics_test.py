@@ -61,12 +61,17 @@ def test_config_round_trip():
         metrics.ExpectedCalibrationError(num_bins=0)
 
 
-def test_same_in_eager_and_in_a_graph(predictions):
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_same_in_eager_and_in_a_graph(predictions, jit_compile):
     logits, _, labels = predictions
     eager, graph = (metrics.ExpectedCalibrationError(from_logits=True) for _ in range(2))
     eager.update_state(labels, logits)
     signature = [tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, 5], tf.float32)]
-    update = tf.function(lambda y, x: graph.update_state(y, x), input_signature=signature)
+
+    @tf.function(input_signature=signature, jit_compile=jit_compile)
+    def update(y_true, y_pred):
+        graph.update_state(y_true, y_pred)
+
     update(labels, logits)
     assert float(graph.result()) == pytest.approx(float(eager.result()), rel=1e-6)
 
