@@ -61,8 +61,10 @@ def newton_reference(log_probs, start):
 
 
 class TestNewton:
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    @pytest.mark.parametrize("num_classes", [2, 10, 100])
+    @pytest.mark.parametrize(
+        ("num_classes", "dtype"),
+        [(2, np.float32), (2, np.float64), (10, np.float32), (10, np.float64), (100, np.float32)],
+    )
     def test_matches_mpmath(self, num_classes, dtype):
         rng = np.random.default_rng(num_classes)
         totals = TOTALS if num_classes < 100 else TOTALS[::2]
@@ -207,18 +209,13 @@ class TestBothMethods:
 
     def test_a_row_does_not_depend_on_the_others(self, method):
         rng = np.random.default_rng(5)
-        log_probs = s2d_like_log_probs(rng, 16, 5, 10)
-        fast = fit_dirichlet_with_info(log_probs, method=method)
-        slow = log_probs.copy()
-        slow[0] = log_softmax(
-            rng.standard_t(2, size=(5, 10)) * np.array([1e3, 1, 1, 1, 1e-3])[:, None]
-        )
-        slow = fit_dirichlet_with_info(slow, method=method, tolerance=1e-6)
-        np.testing.assert_array_equal(fast.concentration[1:], slow.concentration[1:])
-        # Converged rows stay frozen even when the tolerance keeps others moving to the last step.
-        alone = fit_dirichlet(log_probs[1:2], method=method).numpy()
-        total = alone.sum()
-        np.testing.assert_allclose(fast.concentration[1:2], alone, rtol=1e-12 + 1e-13 * total)
+        easy = log_softmax(rng.normal(size=(16, 1, 10)) + rng.normal(size=(16, 5, 10)) * 1e-2)
+        mixed = easy.copy()
+        mixed[0] = log_softmax(rng.normal(size=(5, 10)) * 4)
+        easy_fit = fit_dirichlet_with_info(easy, method=method)
+        mixed_fit = fit_dirichlet_with_info(mixed, method=method)
+        assert mixed_fit.num_iterations > easy_fit.num_iterations
+        np.testing.assert_array_equal(mixed_fit.concentration[1:], easy_fit.concentration[1:])
 
     def test_leading_axes_and_unknown_shapes(self, method):
         log_probs = s2d_like_log_probs(np.random.default_rng(6), 6, 5, 4)
@@ -237,7 +234,7 @@ class TestBothMethods:
             fitted = fit_dirichlet(log_probs, method=method)
         assert tape.gradient(fitted, log_probs) is None
 
-    @settings(derandomize=True, max_examples=25, deadline=None)
+    @settings(derandomize=True, max_examples=10, deadline=None)
     @given(seed=st.integers(0, 10_000), base=st.floats(-3, 8.5), noise=st.floats(-12, 8.5))
     def test_converges_on_anything(self, method, seed, base, noise):
         rng = np.random.default_rng(seed)
