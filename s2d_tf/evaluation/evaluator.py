@@ -1,0 +1,69 @@
+"""A model and data sets to one flat dict of numbers."""
+
+from s2d_tf import metrics
+from s2d_tf.evaluation.predictions import predict
+from s2d_tf.evaluation.scoring import score
+
+# Share of the examples that are still answered in `risk_at_80_coverage`.
+COVERAGE = 0.8
+
+
+def evaluate(
+    predictor, dataset, ood=(), data_dir=None, split="test", cache_dir=None, batch_size=256
+):
+    """All metrics of a model on its data set and on out-of-distribution ones.
+
+    Args:
+        predictor: a `models.Predictor`.
+        dataset: name of the data set whose classes the model knows.
+        ood: names of out-of-distribution data sets, of which the test split is taken.
+        data_dir: TFDS folder.
+        split: split of `dataset`.
+        cache_dir: folder of cached predictions; None makes and keeps none.
+        batch_size: images per forward pass; it does not change the answer.
+
+    Returns:
+        Flat dict of floats, fractions and not per cent: `"cifar100/accuracy"`,
+        `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, ... Where predictions do not
+        decompose there are no keys for data and knowledge uncertainty.
+    """
+    shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
+    known = score(predict(predictor, dataset, split, **shared))
+    found = classification(dataset, known)
+    for name in ood:
+        found |= detection(name, known, score(predict(predictor, name, "test", **shared)))
+    return found
+
+
+def classification(dataset, scored):
+    """Metrics of the data set whose classes the model knows."""
+    probs, labels, errors = scored.probs, scored.labels, scored.errors
+    found = {
+        f"{dataset}/accuracy": metrics.accuracy(probs, labels),
+        f"{dataset}/nll": metrics.negative_log_likelihood_from_log_probs(scored.log_probs, labels),
+        f"{dataset}/ece": metrics.expected_calibration_error(probs, labels),
+        f"{dataset}/adaptive_ece": metrics.adaptive_calibration_error(probs, labels),
+        f"{dataset}/brier": metrics.brier_score(probs, labels),
+    }
+    for name, values in scored.scores.items():
+        found |= {
+            f"{dataset}/aurc/{name}": metrics.area_under_risk_coverage(values, errors),
+            f"{dataset}/augrc/{name}": metrics.area_under_generalized_risk_coverage(values, errors),
+            f"{dataset}/risk_at_80_coverage/{name}": metrics.risk_after_rejection(
+                values, errors, 1.0 - COVERAGE
+            ),
+        }
+    return found
+
+
+def detection(ood, known, unknown):
+    """Metrics of telling the data set `ood` from the one that the model knows."""
+    found = {}
+    for name, values in known.scores.items():
+        pair = values, unknown.scores[name]
+        found |= {
+            f"{ood}/auroc/{name}": metrics.auroc(*pair),
+            f"{ood}/aupr/{name}": metrics.aupr(*pair),
+            f"{ood}/fpr_at_95_recall/{name}": metrics.fpr_at_95_recall(*pair),
+        }
+    return found

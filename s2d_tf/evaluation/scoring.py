@@ -1,0 +1,66 @@
+"""Member predictions to what metrics take: log-probabilities and scores, in float64."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf import uncertainty
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """A data set as a model sees it.
+
+    Attributes:
+        log_probs: float64 `[n, K]`, the log of the members' mean prediction.
+        scores: `{uncertainty: [n]}`, larger is more doubtful. "confidence" is the negated log of
+            the largest probability; "data" and "knowledge" are missing where a prediction does not
+            decompose.
+        labels: int64 `[n]`.
+    """
+
+    log_probs: np.ndarray
+    scores: dict[str, np.ndarray]
+    labels: np.ndarray
+
+    @property
+    def probs(self):
+        return np.exp(self.log_probs)
+
+    @property
+    def errors(self):
+        """Where the most probable class is not the label."""
+        return self.log_probs.argmax(axis=-1) != self.labels
+
+
+def score(predictions):
+    """`Scored` of `predictions.Predictions`, chunk by chunk."""
+    parts = [scores(predictions.kind, chunk) for chunk in predictions.chunks()]
+    joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return Scored(joined.pop("log_probs"), joined, predictions.labels)
+
+
+def scores(kind, member_logits):
+    """Log-probabilities and uncertainty scores of a member stack.
+
+    Args:
+        kind: "categorical" or "dirichlet".
+        member_logits: `[members, n, K]`.
+
+    Returns:
+        Dict of float64 arrays: "log_probs" `[n, K]` and `[n]` "confidence", "total" and, unless it
+        is a single categorical prediction, "data" and "knowledge".
+    """
+    logits = tf.constant(np.asarray(member_logits, dtype=np.float64))
+    answer = uncertainty.from_members(kind, logits)
+    log_members = tf.cast(tf.shape(logits)[0], tf.float64)
+    log_probs = tf.reduce_logsumexp(tf.nn.log_softmax(logits, axis=-1), axis=0)
+    found = {
+        "log_probs": log_probs - tf.math.log(log_members),
+        "confidence": uncertainty.confidence_score(kind, logits),
+        "total": answer["total"],
+    }
+    if kind == "dirichlet" or logits.shape[0] > 1:
+        found |= {"data": answer["data"], "knowledge": answer["knowledge"]}
+    return {key: value.numpy() for key, value in found.items()}
