@@ -21,15 +21,18 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     Raises:
         MissingDataError: the dataset is not there and `download` is false.
     """
+    # Looked up here first: TFDS would ask the network about a dataset that it does not find.
+    is_there = any((data_dir / name).glob("*/dataset_info.json"))
+    if not is_there and not download:
+        raise MissingDataError(
+            f"Dataset {name!r} is not in {data_dir}; set --data_dir or TFDS_DATA_DIR to the folder "
+            f"that holds it, or fetch it with: s2d data {name} --download"
+        )
     import tensorflow_datasets as tfds
 
     builder = tfds.builder(name, data_dir=str(data_dir))
-    if not builder.info.splits:
-        if not download:
-            raise MissingDataError(
-                f"Dataset {name!r} is not in {data_dir}; set --data_dir or TFDS_DATA_DIR to the "
-                f"folder that holds it, or fetch it with: s2d data {name} --download"
-            )
+    if not is_there:
+        _check_can_fetch(name, data_dir)
         builder.download_and_prepare()
     return builder
 
@@ -50,8 +53,6 @@ def open_archive_builder(
         data_dir: the TFDS folder.
         download: fetch the archive when it is not there.
     """
-    import tensorflow_datasets as tfds
-
     archive = manual_dir(data_dir) / file_name
     folder = data_dir
     builder = make_builder(folder)
@@ -64,28 +65,37 @@ def open_archive_builder(
             "there, set --data_dir or TFDS_DATA_DIR to another folder, or run: "
             f"s2d data {name} --download"
         )
-    if not is_writable(data_dir):
-        if not archive.is_file():
-            raise MissingDataError(
-                f"{file_name} cannot be fetched to {data_dir}, which is read-only; "
-                "set another --data_dir."
-            )
+    if not archive.is_file():
+        _check_can_fetch(file_name, data_dir)
+    elif not is_writable(data_dir):
         folder = cache_dir() / "prepared" / archives.md5(archive)
         builder = make_builder(folder)
         if builder.info.splits:
             return builder
-    config = tfds.download.DownloadConfig(manual_dir=str(manual_dir(data_dir)))
+    _prepare(builder, folder, manual_dir(data_dir))
+    return make_builder(folder)
+
+
+def _prepare(builder, folder, manual):
+    """Prepares a copy in `folder` and touches no other folder."""
+    import tensorflow_datasets as tfds
+
+    config = tfds.download.DownloadConfig(manual_dir=str(manual), try_download_gcs=False)
     try:
-        builder.download_and_prepare(
-            download_dir=str(data_dir / "downloads"), download_config=config
-        )
+        # Downloads go to the same folder: TFDS makes its subfolders even when it fetches nothing.
+        builder.download_and_prepare(download_dir=str(folder / "downloads"), download_config=config)
     except OSError:
         # Another process may have prepared the same copy meanwhile. TFDS moves a finished copy
         # into place in one step, so what is there is whole.
-        builder = make_builder(folder)
-        if not builder.info.splits:
+        if not (pathlib.Path(builder.data_dir) / "dataset_info.json").is_file():
             raise
-    return builder
+
+
+def _check_can_fetch(what, data_dir):
+    if not is_writable(data_dir):
+        raise MissingDataError(
+            f"{what} cannot be fetched to {data_dir}, which is read-only; set another --data_dir."
+        )
 
 
 def find_archive(dl_manager, file_name: str) -> pathlib.Path | None:

@@ -21,7 +21,6 @@ GOLDEN_SUMS = [7518, 7924, 7987, 9706, 8318, 8033, 5537, 9355]
 
 def _examples(count=COUNT, channels=1):
     images = np.random.RandomState(5).randint(0, 256, size=[count, 8, 8, channels])
-    # The first pixel row is not touched by tests that need to know the image again.
     return images.astype(np.uint8), np.arange(count) % 7
 
 
@@ -113,16 +112,17 @@ class TestResume:
     @pytest.mark.slow
     def test_in_another_process(self, project_root):
         """Nothing depends on state of the process, such as global seeds or op counters."""
-        code = (
-            "import sys, numpy as np, tensorflow as tf\n"
-            "from s2d_tf import data\n"
-            "tf.random.set_seed(99)\n"
-            "images = np.random.RandomState(5).randint(0, 256, size=[84, 8, 8, 1]).astype(np.uint8)\n"
-            "tf.random.uniform([3])\n"
-            "batches = data.train_pipeline(images, np.arange(84) % 7, batch_size=8, seed=11, epochs=3,"
-            " start_step=14, augmentation='mirror_shift', padding='reflect', max_shift=3)\n"
-            "sys.stdout.buffer.write(b''.join(x.tobytes() for x, _ in batches.as_numpy_iterator()))\n"
-        )
+        code = """
+import sys
+import numpy as np, tensorflow as tf
+from s2d_tf import data
+tf.random.set_seed(99)
+tf.random.uniform([3])
+images = np.random.RandomState(5).randint(0, 256, size=[84, 8, 8, 1]).astype(np.uint8)
+batches = data.train_pipeline(images, np.arange(84) % 7, batch_size=8, seed=11, epochs=3,
+    start_step=14, augmentation="mirror_shift", padding="reflect", max_shift=3)
+sys.stdout.buffer.write(b"".join(x.tobytes() for x, _ in batches.as_numpy_iterator()))
+"""
         answer = subprocess.run(
             [sys.executable, "-c", code], cwd=project_root, capture_output=True, check=True
         )
@@ -179,7 +179,7 @@ class TestAugmentation:
                 padding="mean",
                 mean=(0,),
                 max_shift=reach,
-            )  # fmt: skip
+            )
         )[0]
         flat = batch.reshape(count, -1)
         one, two = np.argmax(flat == 1, axis=-1), np.argmax(flat == 2, axis=-1)
@@ -339,8 +339,8 @@ images = np.random.RandomState(5).randint(0, 256, size=[84, 8, 8, 1]).astype(np.
 streams = []
 for replicas in (1, 2, 4):
     strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
-    dataset = data.train_pipeline(images, np.arange(84), batch_size=8, seed=1, epochs=3, start_step=7,
-        augmentation="mirror_shift", padding="mean", mean=(100,), num_heads=2)
+    dataset = data.train_pipeline(images, np.arange(84), batch_size=8, seed=1, epochs=3,
+        start_step=7, augmentation="mirror_shift", padding="mean", mean=(100,), num_heads=2)
     stream = []
     for x, y in strategy.experimental_distribute_dataset(dataset):
         x, y = strategy.experimental_local_results(x), strategy.experimental_local_results(y)
@@ -367,7 +367,8 @@ import numpy as np, tensorflow as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 from s2d_tf import data
 images = np.zeros([84, 8, 8, 1], np.uint8)
-dataset = data.train_pipeline(images, np.arange(84), batch_size=8, seed=1, epochs=2, with_index=True)
+dataset = data.train_pipeline(images, np.arange(84), batch_size=8, seed=1, epochs=2,
+    with_index=True)
 steps = []
 for _, y in strategy.experimental_distribute_dataset(dataset):
     (local,) = strategy.experimental_local_results(y["index"])
@@ -403,8 +404,7 @@ print(json.dumps(steps))
 
 
 def test_fit_runs_all_epochs_on_one_iterator():
-    """Keras takes `steps_per_epoch` batches an epoch and never asks for a batch that is not there."""
-    images, labels = _examples()
+    """Keras takes `steps_per_epoch` batches an epoch and never asks for one that is not there."""
 
     class Recorder(keras.Model):
         def __init__(self):

@@ -6,6 +6,18 @@ import pytest
 
 from s2d_tf import data
 
+DESIGN = (
+    "cifar100",
+    "cifar10",
+    "svhn_cropped",
+    "tiny_imagenet_resize",
+    "tiny_imagenet_crop",
+    "odin_lsun_resize",
+    "odin_lsun_crop",
+    "odin_tiny_imagenet_resize",
+    "odin_tiny_imagenet_crop",
+    "digits",
+)
 PAPER_TABLE = {"cifar100": (50_000, 10_000, 100), "svhn_cropped": (None, 26_032, 10)}
 
 
@@ -17,10 +29,7 @@ def test_all_public_names_exist():
 
 
 def test_every_name_of_the_design_is_known():
-    for name in (
-        "cifar100 cifar10 svhn_cropped tiny_imagenet_resize tiny_imagenet_crop odin_lsun_resize "
-        "odin_lsun_crop odin_tiny_imagenet_resize odin_tiny_imagenet_crop digits"
-    ).split():
+    for name in DESIGN:
         assert data.info(name).name == name
 
 
@@ -50,12 +59,15 @@ def test_records_are_consistent(name):
 def test_an_unknown_name_lists_the_near_ones():
     with pytest.raises(ValueError, match=r"Unknown dataset 'cifar_100'\. Did you mean .*cifar100"):
         data.info("cifar_100")
-    with pytest.raises(ValueError, match="Known: .*svhn_cropped"):
+    with pytest.raises(ValueError, match=r"Known: .*svhn_cropped"):
         data.load("zzz", "test")
 
 
 def test_names_need_no_tensorflow(project_root):
-    code = "import sys; from s2d_tf import data; data.info('digits'); print('tensorflow' in sys.modules)"
+    code = (
+        "import sys; from s2d_tf import data; data.info('digits'); "
+        "print('tensorflow' in sys.modules)"
+    )
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=project_root, capture_output=True, text=True, check=True
     )
