@@ -28,7 +28,9 @@ flags.DEFINE_multi_string("set", [], "Another number, e.g. --set model.noise_std
 
 def main(argv):
     if len(argv) != 2:
-        raise ValueError("Expected one name, e.g. `s2d train wrn_10_2_s2.s2d.digits --workdir=DIR`.")
+        raise ValueError(
+            "Expected one name, e.g. `s2d train wrn_10_2_s2.s2d.digits --workdir=DIR`."
+        )
     recipe = training.recipes.resolve(argv[1])
     recipe = training.recipes.override(recipe, FLAGS.set, FLAGS.epochs, FLAGS.members)
     logging.set_verbosity(logging.INFO)

@@ -62,7 +62,9 @@ def restore(directory, variables):
         try:
             manifest, arrays = _read(folder, variables)
         except (OSError, ValueError, KeyError) as error:
-            logging.warning("checkpoint %s cannot be used, trying the one before: %s", folder, error)
+            logging.warning(
+                "checkpoint %s cannot be used, trying the one before: %s", folder, error
+            )
             continue
         for variable, array in zip(variables, arrays, strict=True):
             variable.assign(array)
@@ -82,7 +84,9 @@ def _read(folder, variables):
         arrays = [stored[key] for key in keys]
     for key, variable, array in zip(keys, variables, arrays, strict=True):
         if tuple(variable.shape) != array.shape:
-            raise CheckpointError(f"{path}, {key}: expected {variable.shape}, received {array.shape}")
+            raise CheckpointError(
+                f"{path}, {key}: expected {variable.shape}, received {array.shape}"
+            )
     return manifest, arrays
 
 

@@ -65,7 +65,9 @@ def train(recipe, directory, seed=0, settings=None, member=None):
         indices = range(recipe.num_members) if member is None else [member]
         for index in indices:
             logging.info("member %d of %d", index + 1, recipe.num_members)
-            train(recipe.sibling(recipe.member), run.member_directory(index), seed + index, settings)
+            train(
+                recipe.sibling(recipe.member), run.member_directory(index), seed + index, settings
+            )
         return run
     with run.lock():
         if not run.finished:
@@ -136,9 +138,7 @@ def _train_network(run, settings):
             "last_epoch": history[-1],
         },
     )
-    callbacks.save_weights(
-        predictor if recipe.draws == "swag" else network, run.weights()
-    )
+    callbacks.save_weights(predictor if recipe.draws == "swag" else network, run.weights())
 
 
 def _dataset(recipe, seed, images, labels, targets, start_step):

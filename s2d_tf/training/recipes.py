@@ -188,7 +188,12 @@ def _read(cls, values, where):
     unknown = sorted(set(values) - set(fields))
     if unknown:
         raise RecipeError(f"{where}: unknown {unknown}, expected some of {sorted(fields)}.")
-    sections = {"data": DataRecipe, "training": TrainingRecipe, "model": ModelRecipe, "start": Start}
+    sections = {
+        "data": DataRecipe,
+        "training": TrainingRecipe,
+        "model": ModelRecipe,
+        "start": Start,
+    }
     read = {}
     for name, value in values.items():
         if cls is Recipe and name in sections and value is not None:

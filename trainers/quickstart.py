@@ -1,0 +1,21 @@
+"""See S2D work in two minutes: train, evaluate and compare with a plain twin, offline.
+
+    s2d quickstart --out=s2d_quickstart
+
+Trains both models on embedded images (scikit-learn's digits), tests them on known digits, on digits
+they were never shown and on photographs, and writes a table and two pictures.
+"""
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("out", "s2d_quickstart", "Folder for the runs, the table and the pictures.")
+flags.DEFINE_integer("seeds", 1, "Pairs of models to train.", lower_bound=1)
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise ValueError(f"Expected no arguments, received {argv[1:]}.")
+    from s2d_tf import quickstart
+
+    print(quickstart.run(FLAGS.out, FLAGS.seeds))
