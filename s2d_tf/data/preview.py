@@ -6,6 +6,8 @@ import pathlib
 import numpy as np
 
 _COLUMNS = 10
+# In pixels: side of a picture's place, space between pictures, height of a line of text.
+_CELL, _GAP, _TEXT = 100, 4, 16
 
 
 def write_preview(
@@ -36,17 +38,19 @@ def write_preview(
         raise ValueError(f"preview: expected a file name ending in .png; received {str(path)!r}.")
     chosen = _spread_over_classes(np.asarray(labels), count)
     rows = -(-len(chosen) // _COLUMNS)
-    figure = Figure(figsize=(_COLUMNS * 1.1, rows * 1.25 + 0.6), dpi=100, layout="constrained")
-    figure.suptitle(title, fontsize=10)
-    axes = np.ravel(figure.subplots(rows, _COLUMNS, squeeze=False))
-    for axis in axes:
-        axis.set_axis_off()
-    for axis, index in zip(axes, chosen, strict=False):
-        image = images[index]
-        if image.shape[-1] == 1:
-            image = image[..., 0]
-        axis.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-        axis.set_title(_label_text(labels[index], class_names), fontsize=6, pad=2)
+    width, height = _COLUMNS * _CELL, rows * (_CELL + _TEXT) + 2 * _TEXT
+    sheet = np.full([height, width, 3], 255, np.uint8)
+    figure = Figure(figsize=(width / 100, height / 100), dpi=100)
+    figure.text(0.5, 1 - _TEXT / height, title, ha="center", va="center", fontsize=10)
+    for place, index in enumerate(chosen):
+        top = 2 * _TEXT + (place // _COLUMNS) * (_CELL + _TEXT)
+        left = (place % _COLUMNS) * _CELL
+        picture = _enlarged(images[index])
+        sheet[top + _TEXT :, left:][: picture.shape[0], : picture.shape[1]] = picture
+        x, y = (left + picture.shape[1] / 2) / width, 1 - (top + _TEXT / 2) / height
+        text = _label_text(labels[index], class_names)
+        figure.text(x, y, text, ha="center", va="center", fontsize=6)
+    figure.figimage(sheet)
     # Written beside and moved, so that a failure leaves no half a picture behind.
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -67,6 +71,13 @@ def _spread_over_classes(labels: np.ndarray, count: int) -> np.ndarray:
     sizes = np.diff(np.append(starts, len(labels)))
     rank_in_class = np.arange(len(labels)) - np.repeat(starts, sizes)
     return by_class[np.lexsort([labels[by_class], rank_in_class])][:count]
+
+
+def _enlarged(image: np.ndarray) -> np.ndarray:
+    """An RGB copy whose pixels are squares, as large as a cell of the sheet allows."""
+    factor = max(1, (_CELL - _GAP) // max(image.shape[:2]))
+    large = image[: _CELL - _GAP, : _CELL - _GAP].repeat(factor, axis=0).repeat(factor, axis=1)
+    return np.broadcast_to(large, [*large.shape[:2], 3])
 
 
 def _label_text(label, class_names):

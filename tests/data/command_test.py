@@ -36,7 +36,7 @@ def test_one_split_with_a_preview(capsys, tmp_path):
     path = tmp_path / "sheet.png"
     assert cli.main(["data", "digits_heldout", "--split=test", f"--preview={path}"]) == 0
     assert f"Wrote {path}" in capsys.readouterr().out
-    assert tf.io.decode_png(path.read_bytes()).shape[0] > 500
+    assert tf.io.decode_png(path.read_bytes()).shape[0] > 1_000
 
 
 @pytest.mark.parametrize(

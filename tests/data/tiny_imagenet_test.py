@@ -167,6 +167,7 @@ def test_truncated_archive(tmp_path):
         data.load("tiny_imagenet_crop", "test", folder)
 
 
+@pytest.mark.slow
 def test_real_archive(real_data_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
     fingerprints = set()
