@@ -1,6 +1,7 @@
 """Learning rates as functions of the training step alone, so that a resumed run keeps its own."""
 
 import keras
+
 from s2d_tf.training.recipes import TrainingRecipe
 
 SCHEDULES = ("steps", "cosine", "constant")

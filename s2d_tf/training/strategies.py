@@ -10,8 +10,8 @@ STRATEGIES = ("auto", "one_device", "mirrored")
 def make(name="auto"):
     """A `tf.distribute` strategy by name.
 
-    "auto" mirrors over all GPUs of the machine, or uses its one device; "mirrored" takes all GPUs, or
-    all logical CPU devices where there is none.
+    "auto" mirrors over all GPUs of the machine, or uses its one device; "mirrored" takes all GPUs,
+    or all logical CPU devices where there is none.
     """
     gpus = tf.config.list_logical_devices("GPU")
     if name == "one_device" or (name == "auto" and len(gpus) < 2):
