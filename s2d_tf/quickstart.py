@@ -144,8 +144,9 @@ def _paired(results):
         compared = statistics.compare_over_seeds(*pair)
         wins = sum(b < a for a, b in zip(*pair, strict=True))
         notes.append(
-            f"{name}: S2D is lower for {wins} of {len(plain)} seeds, by {compared.mean_difference:.4f} "
-            f"(95% interval {compared.low:.4f} to {compared.high:.4f})."
+            f"{name}: S2D is lower for {wins} of {len(plain)} seeds, by "
+            f"{compared.mean_difference:.4f} (95% interval {compared.low:.4f} to "
+            f"{compared.high:.4f})."
         )
     return tuple(notes)
 
@@ -158,11 +159,12 @@ def explanation(results):
     near, far = (f"{DATASET}_{name}/auroc" for name in ("heldout", "photos"))
     return textwrap.fill(
         "Both models are the same network with the same number of parameters, and each answers in "
-        f"one forward pass. The plain one's stated confidence is off by {100 * plain['digits/ece']:.1f} "
-        f"points on average (ECE), the S2D one's by {100 * s2d['digits/ece']:.1f}; only the S2D one "
-        "splits its doubt into data uncertainty (DU: the image is ambiguous) and knowledge "
-        "uncertainty (KU: it has seen nothing like it). KU alone tells digits it was never shown "
-        f"from known ones with an AUROC of {100 * s2d[f'{near}/knowledge']:.1f}%, and photographs with "
+        "one forward pass. The plain one's stated confidence is off by "
+        f"{100 * plain[f'{DATASET}/ece']:.1f} points on average (ECE), the S2D one's by "
+        f"{100 * s2d[f'{DATASET}/ece']:.1f}; only the S2D one splits its doubt into data "
+        "uncertainty (DU: the image is ambiguous) and knowledge uncertainty (KU: it has seen "
+        "nothing like it). KU alone tells digits it was never shown from known ones with an AUROC "
+        f"of {100 * s2d[f'{near}/knowledge']:.1f}%, and photographs with "
         f"{100 * s2d[f'{far}/knowledge']:.1f}%; 50% would be guessing.",
         width=100,
     )

@@ -24,13 +24,13 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False):
         synchronized_batch_norm=synchronized_batch_norm,
         **recipe.arguments,
     )
-    common = dict(
-        mean=recipe.data.mean,
-        stddev=recipe.data.stddev,
-        weight_decay=recipe.training.weight_decay,
-        num_heads=recipe.heads,
-        seed=seed,
-    )
+    common = {
+        "mean": recipe.data.mean,
+        "stddev": recipe.data.stddev,
+        "weight_decay": recipe.training.weight_decay,
+        "num_heads": recipe.heads,
+        "seed": seed,
+    }
     model = recipe.model
     if recipe.learns == "labels":
         return models.Classifier(backbone, recipe.num_classes, **common)

@@ -1,4 +1,4 @@
-"""What a run does at the end of each epoch: log, checkpoint, keep snapshots, collect SWAG moments."""
+"""What a run does at the end of each epoch: log, checkpoint, snapshots, SWAG moments."""
 
 import csv
 import io

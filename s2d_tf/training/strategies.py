@@ -35,8 +35,8 @@ def check_batch_size(batch_size, strategy):
 def choose_jit(wanted, strategy):
     """Whether XLA compiles the training step: what is wanted, else what Keras chooses.
 
-    Keras leaves XLA off on CPU, where oneDNN's kernels are faster, and on several replicas, where it
-    is not safe.
+    Keras leaves XLA off on CPU, where oneDNN's kernels are faster, and on several replicas, where
+    it is not safe.
     """
     if wanted is not None:
         return wanted

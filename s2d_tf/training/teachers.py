@@ -70,8 +70,8 @@ def with_targets(dataset, targets):
 def find(run, method, directory=None):
     """A finished run of another method: the given one, or one that lies near this one.
 
-    Looked at in turn: the given folder, `teachers/` in the run directory, and folders beside it that
-    have the other recipe's name; an ensemble also stands for its member with this run's seed.
+    Looked at in turn: the given folder, `teachers/` in the run directory, and folders beside it
+    that have the other recipe's name; an ensemble also stands for its member with this run's seed.
     """
     recipe = run.recipe.sibling(method)
     near = [directory] if directory else []
