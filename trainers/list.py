@@ -1,0 +1,24 @@
+"""List the entries of the zoo.
+
+    s2d list                     every architecture, method and data set
+    s2d list s2d cifar100        entries whose name contains all of these
+    s2d list --pretrained        only those that come with weights
+"""
+
+from absl import flags
+
+from s2d_tf import zoo
+
+FLAGS = flags.FLAGS
+flags.DEFINE_boolean("pretrained", None, "Only entries with weights (--nopretrained: without).")
+
+
+def main(argv):
+    names = [
+        name
+        for name in zoo.names(pretrained=FLAGS.pretrained)
+        if all(part in name for part in argv[1:])
+    ]
+    if not names:
+        raise ValueError(f"No entry matches {' '.join(argv[1:]) or 'the flags'}: try `s2d list`.")
+    print(zoo.listing(names))
