@@ -52,7 +52,8 @@ class Dropout(keras.layers.Layer):
         if self.rate == 0 or (not training and member is None):
             return inputs
         if member is None:
-            return self._drop(inputs, tf.shape(inputs), fold_in_replica(next_seed(self.seed_generator)))
+            seed = fold_in_replica(next_seed(self.seed_generator))
+            return self._drop(inputs, tf.shape(inputs), seed)
         return self._drop(inputs, [1, *inputs.shape[1:]], tf.stack([self.seed, member]))
 
     def _drop(self, inputs, mask_shape, seed):

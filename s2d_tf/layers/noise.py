@@ -120,7 +120,9 @@ class BernoulliNoise(Noise):
             return tf.random.stateless_uniform(shape, seeds[0])
 
         kept = draw_rows(uniform, [*copies, width]) >= self.rate
-        return features * tf.cast(kept, features.dtype) / (1 - self.rate)
+        # One product, so that no graph optimiser can round another way than eager execution does.
+        scaled = features * (1 / (1 - self.rate))
+        return tf.where(kept, scaled, tf.zeros_like(scaled))
 
     def get_config(self):
         return {**super().get_config(), "rate": self.rate}

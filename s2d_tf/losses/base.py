@@ -14,5 +14,8 @@ class DistillationLoss(keras.losses.Loss):
     student = "categorical"
     """What a student with this loss predicts: "categorical", "dirichlet" or "gaussian"."""
 
+    needs_concentrations = False
+    """Whether the targets must be log-concentrations: Dirichlet teachers, not categorical ones."""
+
     def get_config(self):
         return {**super().get_config(), "dtype": self.dtype}

@@ -19,6 +19,7 @@ class DirichletKLDivergence(DistillationLoss):
     """
 
     student = "dirichlet"
+    needs_concentrations = True
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class _NormalLoss(DistillationLoss):
     """
 
     student = "gaussian"
+    needs_concentrations = True
 
     def call(self, member_logits, student):
         loc, log_scale = tf.split(student, 2, axis=-1)
@@ -34,9 +35,7 @@ class _NormalLoss(DistillationLoss):
 class NormalKLDivergence(_NormalLoss):
     """KL from the proxy Gaussian of the members to the student's (appendix A.1 of the paper)."""
 
-    def __init__(
-        self, reduction="sum_over_batch_size", name="normal_kl_divergence", dtype=None
-    ):
+    def __init__(self, reduction="sum_over_batch_size", name="normal_kl_divergence", dtype=None):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
 
     def divergence(self, member_logits, loc, scale):

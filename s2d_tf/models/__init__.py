@@ -8,11 +8,11 @@ from s2d_tf.models.student import Student
 from s2d_tf.models.swag import SWAG
 
 __all__ = [
+    "SWAG",
     "Classifier",
     "Ensemble",
     "MonteCarloDropout",
     "Predictor",
     "S2DClassifier",
-    "SWAG",
     "Student",
 ]

@@ -9,7 +9,18 @@ def split_classifier(model):
     Args:
         model: functional or sequential `keras.Model`, built, one output.
     """
-    last = model.layers[-1] if getattr(model, "layers", None) else None
+    if not isinstance(model, keras.Model) or not model.built or not getattr(model, "outputs", None):
+        raise ValueError(
+            "Expected a built functional or sequential keras.Model, received "
+            f"{type(model).__name__}: call build() or pass Input first."
+        )
+    if len(model.inputs) != 1 or len(model.outputs) != 1:
+        raise ValueError(
+            "Expected a model with one input and one output, received "
+            f"{len(model.inputs)} and {len(model.outputs)}."
+        )
+    # The layer that makes the output; in a graph with branches it need not be the last one listed.
+    last = model.outputs[0]._keras_history.operation
     if not isinstance(last, keras.layers.Dense):
         raise ValueError(
             "Expected a classifier whose last layer is keras.layers.Dense, received "
@@ -20,8 +31,6 @@ def split_classifier(model):
             "Expected a last Dense layer with linear or softmax activation, received "
             f"{keras.activations.serialize(last.activation)!r}."
         )
-    if not model.built or len(model.outputs) != 1:
-        raise ValueError("Expected a built model with one output: call build() or pass Input first.")
     if len(last.input.shape) != 2:
         raise ValueError(
             "Expected feature vectors [batch, features] before the last layer, received the "

@@ -1,6 +1,7 @@
 """The paper's "Individual": a classifier that trains on labels."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from s2d_tf.layers import Head, stack_inputs
@@ -47,12 +48,12 @@ class Classifier(Predictor):
                 f"num_heads must be at least 1 and divide the backbone's {channels} input "
                 f"channels, received {num_heads}."
             )
-        if weight_decay < 0:
+        if not weight_decay >= 0:
             raise ValueError(f"weight_decay must not be negative, received {weight_decay}.")
         self.backbone = backbone
         self.num_classes = num_classes
-        self.mean = None if mean is None else tuple(mean)
-        self.stddev = None if stddev is None else tuple(stddev)
+        self.mean = pixel_statistics("mean", mean, channels // num_heads)
+        self.stddev = pixel_statistics("stddev", stddev, channels // num_heads)
         self.weight_decay = weight_decay
         self.num_heads = num_heads
         self.seed = seed
@@ -117,6 +118,8 @@ class Classifier(Predictor):
         """Keras' `fit`; bad images and labels raise a `ValueError` that says what is wrong."""
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
+        if isinstance(kwargs.get("validation_data"), tf.data.Dataset):
+            kwargs["validation_data"] = checked(kwargs["validation_data"], None, self._check)
         with clear_errors():
             return super().fit(checked(x, y, self._check), y, **kwargs)
 
@@ -129,7 +132,7 @@ class Classifier(Predictor):
         check_images(images, self.image_shape, self.num_heads)
         labels = labels["labels"] if isinstance(labels, dict) else labels
         if labels is not None:
-            check_labels(labels, self.num_classes)
+            check_labels(labels, self.num_classes, self.num_heads)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         loss = self.num_heads * super().compute_loss(
@@ -160,9 +163,12 @@ class Classifier(Predictor):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         return super().compute_metrics(x, *self.label_rows(y, y_pred, sample_weight))
 
-    def track(self, name, loss):
-        """Logs a part of the loss, which Keras has scaled for its share of the global batch."""
-        self.trackers[name].update_state(loss * replicas())
+    def track(self, name, loss, rows):
+        """Logs a part of the loss, which Keras has scaled for its share of the global batch.
+
+        A smaller last batch counts by its rows, as in the loss that Keras logs.
+        """
+        self.trackers[name].update_state(loss * replicas(), sample_weight=tf.shape(rows)[0])
 
     def get_config(self):
         return {
@@ -180,6 +186,20 @@ class Classifier(Predictor):
     def from_config(cls, config):
         config = {key: keras.saving.deserialize_keras_object(config[key]) for key in config}
         return cls(**config)
+
+
+def pixel_statistics(name, values, channels):
+    """One number for each channel, or `None`."""
+    if values is None:
+        return None
+    values = tuple(float(value) for value in np.atleast_1d(values))
+    if len(values) != channels or (name == "stddev" and not min(values) > 0):
+        positive = "positive " if name == "stddev" else ""
+        raise ValueError(
+            f"{name} must be one {positive}number for each of {channels} channels, received "
+            f"{values}."
+        )
+    return values
 
 
 def replicas():

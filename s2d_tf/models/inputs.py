@@ -3,6 +3,7 @@
 import contextlib
 import re
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -25,15 +26,19 @@ def _require(condition, *message):
     if not tf.executing_eagerly():
         tf.debugging.Assert(condition, [_MARK + message[0], *message[1:], "end"])
     elif not condition:
-        raise ValueError(" ".join(str(getattr(part, "numpy", lambda: part)()) for part in message))
+        raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))
 
 
 def check_images(images, image_shape, num_heads=1):
     """Refuses images of another shape, or with pixels that are not numbers."""
     expected = [tuple(image_shape)] + ([(num_heads, *image_shape)] if num_heads > 1 else [])
-    if tuple(images.shape[1:]) not in expected:
+    received = tf.TensorShape(images.shape)
+    if received.rank is None or not any(
+        received[1:].is_compatible_with(tf.TensorShape(shape)) for shape in expected
+    ):
         shapes = " or ".join(str(("batch", *shape)).replace("'", "") for shape in expected)
-        raise ValueError(f"Expected images {shapes}, received the shape {tuple(images.shape)}.")
+        hint = ": batch the dataset first" if received.is_compatible_with(image_shape) else ""
+        raise ValueError(f"Expected images {shapes}, received the shape {received}{hint}.")
     if tf.as_dtype(images.dtype).is_floating:
         _require(
             tf.reduce_all(tf.math.is_finite(images)),
@@ -42,13 +47,20 @@ def check_images(images, image_shape, num_heads=1):
         )
 
 
-def check_labels(labels, num_classes):
-    """Refuses labels that are not class numbers."""
-    dtype = tf.as_dtype(labels.dtype)
+def check_labels(labels, num_classes, num_heads=1):
+    """Refuses labels that are not class numbers, one for each image or head."""
+    dtype, shape = tf.as_dtype(labels.dtype), tf.TensorShape(labels.shape)
     if not dtype.is_integer:
         raise ValueError(
             f"Expected integer labels in [0, {num_classes - 1}], received {dtype.name}: "
             "pass class numbers, not one-hot vectors."
+        )
+    accepted = [None], [None, 1], [None, num_heads]
+    if not any(shape.is_compatible_with(tf.TensorShape(each)) for each in accepted):
+        expected = "[batch]" if num_heads == 1 else f"[batch] or [batch, {num_heads}]"
+        raise ValueError(
+            f"Expected labels {expected}, received the shape {shape}: pass class numbers, not "
+            "one-hot vectors."
         )
     lowest, highest = tf.reduce_min(labels), tf.reduce_max(labels)
     _require(
@@ -76,5 +88,11 @@ def checked(x, y, check):
 
         return x.map(pass_on, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if isinstance(x, (np.ndarray, tf.Tensor)):
-        check(tf.convert_to_tensor(x), None if y is None else tf.convert_to_tensor(y))
+        sizes = [len(x), *(len(part) for part in keras.tree.flatten(y) if hasattr(part, "shape"))]
+        if min(sizes) == 0 or len(set(sizes)) > 1:
+            raise ValueError(
+                f"Expected images and as many targets, at least one; received {sizes[0]} images"
+                + (f" and {', '.join(map(str, sizes[1:]))} targets." if sizes[1:] else ".")
+            )
+        check(tf.convert_to_tensor(x), keras.tree.map_structure(tf.convert_to_tensor, y))
     return x

@@ -1,7 +1,5 @@
 """What every model answers: member predictions, and the uncertainties that follow from them."""
 
-import functools
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -41,7 +39,7 @@ class Predictor(keras.Model):
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
-        batches = [logits for logits in self._map_batches(self.member_logits, x, batch_size)]
+        batches = list(self._map_batches(self.member_logits, x, batch_size))
         return self.kind, np.concatenate(batches, axis=1)
 
     def predict_uncertainty(self, x, batch_size=256):
@@ -70,11 +68,13 @@ class Predictor(keras.Model):
         if not seen:
             raise ValueError("Expected at least one image, received none.")
 
-    @functools.cache  # noqa: B019 - a model and its compiled functions live equally long
     def _compiled(self, name):
-        function = getattr(self, name)
-        signature = [tf.TensorSpec([None, *self.image_shape], tf.float32)]
-        return tf.function(function, input_signature=signature)
+        # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
+        functions = self.__dict__.setdefault("_compiled_functions", {})
+        if name not in functions:
+            signature = [tf.TensorSpec([None, *self.image_shape], tf.float32)]
+            functions[name] = tf.function(getattr(self, name), input_signature=signature)
+        return functions[name]
 
 
 def image_batches(x, image_shape, batch_size):

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from s2d_tf import losses, numerics
-from s2d_tf.layers import Head, MultiplicativeGaussianNoise
+from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.cast import split_classifier
 from s2d_tf.models.classifier import Classifier
 
@@ -54,10 +54,12 @@ class S2DClassifier(Classifier):
         super().__init__(backbone, num_classes, **kwargs)
         if not temperature > 0:
             raise ValueError(f"temperature must be above 0, received {temperature}.")
-        if student_weight < 0:
+        if not student_weight >= 0:
             raise ValueError(f"student_weight must not be negative, received {student_weight}.")
         if student_loss not in STUDENT_LOSSES:
-            raise ValueError(f"student_loss must be one of {STUDENT_LOSSES}, received {student_loss!r}.")
+            raise ValueError(
+                f"student_loss must be one of {STUDENT_LOSSES}, received {student_loss!r}."
+            )
         if proxy not in numerics.FIT_METHODS:
             raise ValueError(f"proxy must be one of {numerics.FIT_METHODS}, received {proxy!r}.")
         self.num_samples = num_samples
@@ -66,6 +68,8 @@ class S2DClassifier(Classifier):
         self.student_weight = student_weight
         self.proxy = proxy
         self.student_loss = student_loss
+        if noise is not None and not isinstance(noise, Noise):
+            raise ValueError(f"noise must be None or a layers.Noise, received {noise!r}.")
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
@@ -91,7 +95,8 @@ class S2DClassifier(Classifier):
             **kwargs: other arguments of `S2DClassifier`.
         """
         features, dense = split_classifier(model)
-        features.trainable = not freeze
+        if freeze:
+            features.trainable = False
         cast = cls(features, dense.units, **kwargs)
         cast.head.kernel.assign(dense.kernel[None])
         if dense.use_bias:
@@ -101,9 +106,9 @@ class S2DClassifier(Classifier):
     def call(self, images, training=False):
         if not training:
             return super().call(images)
-        features = self.features(images, training=True)
+        features = tf.cast(self.features(images, training=True), tf.float32)
         features = tf.repeat(features, self.num_heads, axis=1)
-        noisy = self.noise(features)
+        noisy = tf.cast(self.noise(features), tf.float32)
         if self.teacher is None:  # one product for the student and all teacher passes
             logits = self.head(tf.concat([features[:, :, None], noisy], axis=2))
             student_logits, teacher_logits = logits[:, :, 0], logits[:, :, 1:]
@@ -136,8 +141,8 @@ class S2DClassifier(Classifier):
         # the teacher, never the teacher from the student.
         target = tf.stop_gradient(self.student_target(teacher_logits))
         student_loss = self.student_objective(target, student_logits, sample_weight)
-        self.track("teacher_loss", teacher_loss)
-        self.track("student_loss", student_loss)
+        self.track("teacher_loss", teacher_loss, student_logits)
+        self.track("student_loss", student_loss, student_logits)
         self.trackers["log_concentration"].update_state(
             tf.reduce_logsumexp(student_logits, axis=-1)
         )
@@ -159,11 +164,16 @@ class S2DClassifier(Classifier):
         return super().compute_metrics(x, y, y_pred["student_logits"], sample_weight)
 
     def _teacher_branch(self, teacher):
-        if teacher != "head":
-            return teacher
-        branch = Head(self.num_classes, self.num_heads, seed=self.seed, name="teacher")
-        branch.build((None, 1, 1, self.backbone.output_shape[-1]))
-        return branch
+        if teacher == "head":
+            teacher = Head(self.num_classes, self.num_heads, seed=self.seed, name="teacher")
+        elif teacher is not None and not isinstance(teacher, keras.layers.Layer):
+            raise ValueError(
+                f"teacher must be None, 'head' or a Keras layer, received {teacher!r}."
+            )
+        if teacher is not None and not teacher.built:
+            passes, width = self.noise.num_samples, self.backbone.output_shape[-1]
+            teacher.build((None, self.num_heads, passes, width))
+        return teacher
 
     def _student_objective(self):
         if self.student_loss == "log_likelihood":

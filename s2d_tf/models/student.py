@@ -3,10 +3,11 @@
 import math
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from s2d_tf.layers import Head
-from s2d_tf.losses import scale_from_log
+from s2d_tf.losses import DistillationLoss, scale_from_log
 from s2d_tf.models.classifier import Classifier
 
 PREDICTION_SEED = (2022, 0)
@@ -34,10 +35,12 @@ class Student(Classifier):
             zero weights.
     """
 
-    def __init__(
-        self, backbone, num_classes, objective, num_draws=50, initial_scale=0.5, **kwargs
-    ):
+    def __init__(self, backbone, num_classes, objective, num_draws=50, initial_scale=0.5, **kwargs):
         super().__init__(backbone, num_classes, **kwargs)
+        if not isinstance(objective, DistillationLoss):
+            raise ValueError(
+                f"objective must be a losses.DistillationLoss, received {objective!r}."
+            )
         if self.num_heads != 1:
             raise ValueError(f"A student has one head, received num_heads={self.num_heads}.")
         if num_draws < 1:
@@ -67,6 +70,21 @@ class Student(Classifier):
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
         """
+        for name in ("num_classes", "image_shape"):
+            if teacher is not None and getattr(teacher, name) != getattr(self, name):
+                raise ValueError(
+                    f"The teacher must agree with the student in {name}, received "
+                    f"{getattr(teacher, name)!r} for {getattr(self, name)!r}."
+                )
+        if (
+            teacher is not None
+            and self.objective.needs_concentrations
+            and teacher.kind != "dirichlet"
+        ):
+            raise ValueError(
+                f"{self.objective.name} learns from Dirichlet teachers (S2D), received one of kind "
+                f"{teacher.kind!r}."
+            )
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
 
@@ -91,6 +109,31 @@ class Student(Classifier):
         noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
         return outputs["loc"] + scale_from_log(outputs["log_scale"]) * noise
 
+    def fit(self, x=None, y=None, **kwargs):
+        """Keras' `fit`; without teacher predictions or a teacher it says what is missing."""
+        targets = y
+        if isinstance(x, tf.data.Dataset):
+            spec = x.element_spec
+            targets = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else None
+        known = isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor))
+        given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
+        if known and self._teacher is None and not given:
+            raise ValueError(
+                'Expected targets {"labels": ..., "teacher_logits": ...}, or a teacher given to '
+                "learn_from() before fit()."
+            )
+        return super().fit(x, y, **kwargs)
+
+    def _check(self, images, labels):
+        super()._check(images, labels)
+        if isinstance(labels, dict) and "teacher_logits" in labels:
+            shape = tf.TensorShape(labels["teacher_logits"].shape)
+            if not shape.is_compatible_with([None, None, self.num_classes]):
+                raise ValueError(
+                    f"Expected teacher_logits [batch, members, {self.num_classes}], received the "
+                    f"shape {shape}."
+                )
+
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._teacher is not None:
@@ -98,13 +141,21 @@ class Student(Classifier):
             y = {"labels": y, "teacher_logits": tf.transpose(members, [1, 0, 2])}
         return super().train_step((x, y, sample_weight))
 
+    def test_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        labels = y["labels"] if isinstance(y, dict) else y
+        return super().test_step((x, labels, sample_weight))
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not training:
-            return super().compute_loss(x, y, self.point(y_pred), sample_weight, training=False)
+            labels = y["labels"] if isinstance(y, dict) else y
+            return super().compute_loss(
+                x, labels, self.point(y_pred), sample_weight, training=False
+            )
         if self.predicts == "gaussian":
             y_pred = tf.concat([y_pred["loc"], y_pred["log_scale"]], axis=-1)
         loss = self.objective(y["teacher_logits"], y_pred, sample_weight)
-        self.track(self.objective.name, loss)
+        self.track(self.objective.name, loss, y_pred)
         return loss + self.decay()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

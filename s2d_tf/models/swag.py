@@ -92,9 +92,9 @@ class SWAG(Predictor):
                 weights = self.drawn_weights(sample)
                 sums, count = [0.0] * len(targets), 0
                 for batch in images:
-                    values = batch_statistics(weights, batch)
-                    sums = [total + value for total, value in zip(sums, values, strict=True)]
-                    count += 1
+                    values, rows = batch_statistics(weights, batch), len(batch)
+                    sums = [total + rows * value for total, value in zip(sums, values, strict=True)]
+                    count += rows
                 for statistic, total in zip(self.statistics, sums, strict=True):
                     statistic.assign(
                         tf.tensor_scatter_nd_update(statistic, [[sample]], [total / count])

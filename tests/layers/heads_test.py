@@ -1,0 +1,108 @@
+"""The linear heads against NumPy."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import layers
+
+RNG = np.random.default_rng(0)
+
+
+def built(units=3, num_heads=1, width=4, **kwargs):
+    head = layers.Head(units, num_heads, **kwargs)
+    head.build((None, 1, 1, width))
+    head.bias.assign(np.random.default_rng(1).normal(size=head.bias.shape))
+    return head
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3])
+@pytest.mark.parametrize("shared", [True, False])
+def test_equals_numpy(num_heads, shared):
+    head = built(num_heads=num_heads)
+    features = RNG.normal(size=[5, 1 if shared else num_heads, 2, 4]).astype(np.float32)
+    expected = (
+        np.einsum(
+            "bhsd,hdk->bhsk",
+            np.broadcast_to(features, [5, num_heads, 2, 4]),
+            head.kernel.numpy(),
+        )
+        + head.bias.numpy()[None, :, None, :]
+    )
+    logits = head(features)
+    assert logits.shape == (5, num_heads, 2, 3) == tuple(head.compute_output_shape(logits.shape))
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(tf.function(head)(features), logits, rtol=1e-6, atol=1e-6)
+
+
+def test_one_product_equals_one_sample_at_a_time():
+    head = built(num_heads=2)
+    features = RNG.normal(size=[5, 2, 6, 4]).astype(np.float32)
+    apart = [head(features[:, :, i : i + 1]) for i in range(6)]
+    np.testing.assert_allclose(head(features), np.concatenate(apart, axis=2), rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_equals_numpy():
+    head = built(num_heads=2)
+    features = RNG.normal(size=[5, 2, 3, 4]).astype(np.float32)
+    upstream = RNG.normal(size=[5, 2, 3, 3]).astype(np.float32)
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(head(features) * upstream)
+    kernel, bias = tape.gradient(value, [head.kernel.value, head.bias.value])
+    np.testing.assert_allclose(kernel, np.einsum("bhsd,bhsk->hdk", features, upstream), atol=1e-4)
+    np.testing.assert_allclose(bias, upstream.sum(axis=(0, 2)), atol=1e-4)
+
+
+def test_starts_uniform_in_the_fan_in_bound_with_zero_bias():
+    head = layers.Head(200, seed=0)
+    head.build((None, 1, 1, 64))
+    kernel = head.kernel.numpy()
+    assert np.abs(kernel).max() <= 1 / 8
+    assert abs(kernel.std() - 1 / 8 / 3**0.5) < 0.001
+    assert not head.bias.numpy().any()
+    same = layers.Head(200, seed=0)
+    same.build((None, 1, 1, 64))
+    np.testing.assert_array_equal(same.kernel, kernel)
+
+
+def test_parameter_count_equals_a_dense_layer():
+    assert built(units=100, width=342).count_params() == 342 * 100 + 100
+    assert built(units=100, width=342, num_heads=2).count_params() == 2 * (342 * 100 + 100)
+
+
+def test_config_round_trip():
+    head = layers.Head(
+        3, 2, kernel_initializer="zeros", bias_initializer=keras.initializers.Constant(-1.0), seed=4
+    )
+    twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(head))
+    assert twin.get_config() == head.get_config()
+    twin.build((None, 1, 1, 4))
+    np.testing.assert_array_equal(twin.bias, np.full([2, 3], -1.0))
+    np.testing.assert_array_equal(twin.kernel, np.zeros([2, 4, 3]))
+    plain = layers.Head(3)
+    assert layers.Head.from_config(plain.get_config()).get_config() == plain.get_config()
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_computes_in_float32_under_mixed_precision(policy):
+    keras.config.set_dtype_policy(policy)
+    head = built()
+    features = tf.cast(RNG.normal(size=[5, 1, 1, 4]), head.compute_dtype)
+    half = tf.cast(features, policy.removeprefix("mixed_"))
+    assert head(half).dtype == tf.float32
+    assert head.kernel.dtype == "float32"
+
+
+def test_stack_inputs():
+    images = RNG.integers(0, 256, [5, 8, 8, 3]).astype(np.float32)
+    assert layers.stack_inputs(images, 1) is images
+    tiled = layers.stack_inputs(images, 2)
+    np.testing.assert_array_equal(tiled, np.concatenate([images, images], axis=-1))
+    pairs = np.stack([images, images[::-1]], axis=1)
+    np.testing.assert_array_equal(
+        layers.stack_inputs(tf.constant(pairs), 2), np.concatenate([images, images[::-1]], axis=-1)
+    )
+    with pytest.raises(ValueError, match="one image for each of 3 heads") as error:
+        layers.stack_inputs(tf.constant(pairs), 3)
+    assert "\n" not in str(error.value)

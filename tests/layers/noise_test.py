@@ -1,0 +1,207 @@
+"""The noise layers: contract, statistics, and equality over replicas."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import layers
+
+VARIANTS = {
+    "multiplicative": lambda **kw: layers.MultiplicativeGaussianNoise(0.3, **kw),
+    "uniform": lambda **kw: layers.MultiplicativeGaussianNoise((0.1, 0.5), **kw),
+    "additive": lambda **kw: layers.AdditiveGaussianNoise(0.3, **kw),
+    "bernoulli": lambda **kw: layers.BernoulliNoise(0.3, **kw),
+}
+
+
+@pytest.fixture(params=sorted(VARIANTS))
+def variant(request):
+    return VARIANTS[request.param]
+
+
+def features(rows=6, width=5):
+    return np.random.default_rng(1).normal(2.0, 1.0, [rows, width]).astype(np.float32)
+
+
+def test_shape_and_config(variant):
+    layer = variant(num_samples=3, seed=7)
+    noisy = layer(features())
+    assert noisy.shape == (6, 3, 5)
+    assert layer.compute_output_shape((None, 5)) == (None, 3, 5)
+    twin = type(layer).from_config(layer.get_config())
+    assert twin.get_config() == layer.get_config()
+    np.testing.assert_array_equal(twin(features()), noisy)
+
+
+def test_serialisation_by_registered_name(variant):
+    layer = variant(num_samples=2, seed=1)
+    config = keras.saving.serialize_keras_object(layer)
+    assert config["registered_name"] == f"s2d_tf>{type(layer).__name__}"
+    twin = keras.saving.deserialize_keras_object(config)
+    np.testing.assert_array_equal(twin(features()), layer(features()))
+
+
+def test_eager_equals_graph(variant):
+    eager, graph = variant(seed=3), variant(seed=3)
+    np.testing.assert_array_equal(eager(features()), tf.function(graph)(features()))
+
+
+def test_heads_axis_gets_noise_of_its_own(variant):
+    repeated = np.repeat(features()[:, None], 2, axis=1)
+    noisy = variant(num_samples=4, seed=0)(repeated).numpy()
+    assert noisy.shape == (6, 2, 4, 5)
+    assert not np.any(np.all(noisy[:, 0] == noisy[:, 1], axis=(-1, -2)))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
+def test_compute_dtype(variant, policy):
+    layer = variant(seed=3, dtype=policy)
+    noisy = layer(features())
+    assert noisy.dtype == layer.compute_dtype
+    reference = variant(seed=3)(features())
+    np.testing.assert_allclose(tf.cast(noisy, tf.float32), reference, rtol=0.02, atol=0.02)
+
+
+def test_each_step_draws_anew_and_a_seed_repeats_the_run(variant):
+    first, second = variant(seed=5), variant(seed=5)
+    run = [first(features()).numpy() for _ in range(3)]
+    again = [second(features()).numpy() for _ in range(3)]
+    np.testing.assert_array_equal(run, again)
+    assert not np.array_equal(run[0], run[1])
+    assert not np.array_equal(run[1], run[2])
+    assert not np.array_equal(run[0], variant(seed=6)(features()))
+
+
+def test_seed_state_can_be_restored(variant):
+    layer = variant(seed=5)
+    layer(features())
+    state = [v.numpy() for v in layer.variables]
+    assert state, "the generator's state must be a variable, for checkpoints"
+    following = layer(features()).numpy()
+    for variable, value in zip(layer.variables, state, strict=True):
+        variable.assign(value)
+    np.testing.assert_array_equal(layer(features()), following)
+
+
+def correlation(a, b):
+    return np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]
+
+
+@pytest.fixture(scope="module")
+def draws():
+    """Noise factors minus one, [rows, samples, features], fixed deviation 0.3 on features of 1."""
+    layer = layers.MultiplicativeGaussianNoise(0.3, num_samples=4, seed=0)
+    return layer(np.ones([500, 50], np.float32)).numpy() - 1
+
+
+def test_gaussian_moments(draws):
+    size = draws.size  # 100,000: a standard error of 0.001 in the mean, of 0.0007 in the deviation
+    assert abs(draws.mean()) < 5 * 0.3 / size**0.5
+    assert abs(draws.std() - 0.3) < 5 * 0.3 / (2 * size) ** 0.5
+    standard = draws / 0.3
+    assert abs((standard**3).mean()) < 5 * (6 / size) ** 0.5
+    assert abs((standard**4).mean() - 3) < 5 * (24 / size) ** 0.5
+
+
+def test_rows_samples_and_features_are_independent(draws):
+    limit = 5 / (draws.size / 4) ** 0.5
+    assert abs(correlation(draws[1:], draws[:-1])) < limit
+    assert abs(correlation(draws[:, 1:], draws[:, :-1])) < limit
+    assert abs(correlation(draws[..., 1:], draws[..., :-1])) < limit
+
+
+def test_random_deviation_is_uniform_and_shared_by_features_only():
+    layer = layers.MultiplicativeGaussianNoise((0.1, 0.5), num_samples=2, seed=0)
+    noise = layer(np.ones([1000, 400], np.float32)).numpy() - 1
+    deviation = noise.std(axis=-1)  # of each row and sample, known to about 3.5%
+    assert deviation.min() > 0.1 * 0.85
+    assert deviation.max() < 0.5 * 1.15
+    assert abs(deviation.mean() - 0.3) < 5 * 0.4 / 12**0.5 / deviation.size**0.5
+    assert abs(deviation.std() - 0.4 / 12**0.5) < 0.01
+    # drawn apart for each row and each sample ...
+    assert abs(correlation(deviation[:, 0], deviation[:, 1])) < 0.15
+    assert abs(correlation(deviation[1:], deviation[:-1])) < 0.15
+    # ... and one for all features: squares are correlated across features, values are not.
+    # Var(s^2) / (3 E s^4 - E[s^2]^2) for s uniform on (0.1, 0.5):
+    moment = {n: (0.5 ** (n + 1) - 0.1 ** (n + 1)) / (0.4 * (n + 1)) for n in (2, 4)}
+    expected = (moment[4] - moment[2] ** 2) / (3 * moment[4] - moment[2] ** 2)
+    assert abs(correlation(noise[..., :200] ** 2, noise[..., 200:] ** 2) - expected) < 0.02
+    assert abs(correlation(noise[..., :200], noise[..., 200:])) < 0.01
+
+
+def test_additive_noise_does_not_scale_with_the_feature():
+    layer = layers.AdditiveGaussianNoise(0.3, num_samples=10, seed=0)
+    x = np.tile(np.float32([0.0, 100.0]), [5000, 1])
+    noise = layer(x).numpy() - x[:, None]
+    np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.3, 0.3], rtol=0.02)
+    np.testing.assert_allclose(noise.mean(axis=(0, 1)), [0, 0], atol=0.01)
+
+
+def test_multiplicative_noise_scales_with_the_feature():
+    layer = layers.MultiplicativeGaussianNoise(0.3, num_samples=10, seed=0)
+    x = np.tile(np.float32([0.0, 100.0]), [5000, 1])
+    noise = layer(x).numpy() - x[:, None]
+    assert np.all(noise[..., 0] == 0)
+    np.testing.assert_allclose(noise[..., 1].std(), 30, rtol=0.02)
+
+
+def test_bernoulli_drops_at_the_rate_and_keeps_the_mean():
+    layer = layers.BernoulliNoise(0.25, num_samples=4, seed=0)
+    noisy = layer(np.full([1000, 50], 3.0, np.float32)).numpy()
+    np.testing.assert_allclose(np.unique(noisy), [0, 4.0], rtol=1e-6)
+    dropped = noisy == 0
+    assert abs(dropped.mean() - 0.25) < 5 * (0.25 * 0.75 / dropped.size) ** 0.5
+    assert abs(correlation(dropped[:, 0], dropped[:, 1])) < 0.03
+
+
+def test_zero_noise_copies(variant):
+    for layer in (
+        layers.MultiplicativeGaussianNoise(0.0, 2, seed=0),
+        layers.AdditiveGaussianNoise((0.0, 0.0), 2, seed=0),
+        layers.BernoulliNoise(0.0, 2, seed=0),
+    ):
+        expected = np.repeat(features()[:, None], 2, axis=1)
+        np.testing.assert_array_equal(layer(features()), expected)
+
+
+def test_two_replicas_draw_what_one_would(variant, two_replicas):
+    x = features(8)
+    alone = variant(seed=11)
+    expected = [alone(x).numpy() for _ in range(2)]
+    with two_replicas.scope():
+        shared = variant(seed=11)
+        shared.build(x.shape)
+
+    @tf.function
+    def step(part):
+        return two_replicas.run(lambda rows: shared(rows), args=(part,))
+
+    parts = two_replicas.experimental_distribute_values_from_function(
+        lambda context: tf.constant(np.split(x, 2)[context.replica_id_in_sync_group])
+    )
+    for one in expected:
+        both = two_replicas.experimental_local_results(step(parts))
+        assert not np.array_equal(both[0], both[1])
+        np.testing.assert_array_equal(np.concatenate(both), one)
+
+
+@pytest.mark.parametrize("stddev", [-0.1, (0.5, 0.1), (-0.1, 0.2), float("nan")])
+def test_bad_deviation_is_refused(stddev):
+    for kind in (layers.MultiplicativeGaussianNoise, layers.AdditiveGaussianNoise):
+        with pytest.raises(ValueError, match="stddev must be") as error:
+            kind(stddev)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_bad_rate_is_refused(rate):
+    with pytest.raises(ValueError, match=r"rate must be in \[0, 1\)"):
+        layers.BernoulliNoise(rate)
+    with pytest.raises(ValueError, match=r"rate must be in \[0, 1\)"):
+        layers.Dropout(rate)
+
+
+def test_no_samples_are_refused(variant):
+    with pytest.raises(ValueError, match="num_samples must be at least 1"):
+        variant(num_samples=0)
