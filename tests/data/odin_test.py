@@ -8,6 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_datasets as tfds
 
 from s2d_tf import data
 from s2d_tf.data import odin
@@ -122,6 +123,33 @@ def test_a_missing_archive_says_what_to_put_where(tmp_path, name):
     assert f"s2d data {name} --download" in message
     assert "\n" not in message
     assert not list(tmp_path.iterdir())
+
+
+def test_a_download_is_checked_too(publish, tmp_path, monkeypatch):
+    """The download itself is TFDS' business; here a local file stands in for it."""
+    folder = publish("odin_lsun_crop", GOOD)
+    fetched = tmp_path / "fetched"
+    (folder / "downloads" / "manual" / "LSUN.tar.gz").rename(fetched)
+    asked = []
+
+    def download(self, url):
+        asked.append(url)
+        return fetched
+
+    monkeypatch.setattr(tfds.download.DownloadManager, "download", download)
+    with pytest.raises(data.MissingDataError):
+        data.load("odin_lsun_crop", "test", folder)
+    assert not asked
+    whole = fetched.read_bytes()
+    fetched.write_bytes(whole[:-1])
+    with pytest.raises(data.ArchiveError, match="expected MD5"):
+        data.fetch("odin_lsun_crop", folder)
+    fetched.write_bytes(whole)
+    data.fetch("odin_lsun_crop", folder)
+    assert asked == [odin.ARCHIVES["lsun_crop"].url] * 2
+    np.testing.assert_array_equal(
+        data.load_arrays("odin_lsun_crop", "test", folder)[0], [_picture(0)]
+    )
 
 
 def test_published_sums_are_complete():
