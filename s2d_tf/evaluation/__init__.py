@@ -7,10 +7,19 @@ import importlib
 
 _HOMES = {
     "Predictions": "predictions",
-    "overview_table": "overview",
+    "Result": "results",
+    "collect": "results",
+    "compare_runs": "run_comparison",
     "evaluate": "evaluator",
+    "evaluate_entry": "run_evaluation",
+    "evaluate_run": "run_evaluation",
+    "is_run": "results",
+    "overview_table": "overview",
+    "paper_table": "paper_layout",
     "predict": "predictions",
     "scores": "scoring",
+    "tables_of": "table_set",
+    "write_report": "report",
 }
 _MODULES = (
     "claims",
@@ -18,6 +27,7 @@ _MODULES = (
     "names",
     "paper",
     "predictions",
+    "results",
     "scoring",
     "statistics",
     "tables",

@@ -1,8 +1,10 @@
 """A model and data sets to one flat dict of numbers."""
 
-from s2d_tf import metrics
+import dataclasses
+
+from s2d_tf import data, metrics
 from s2d_tf.evaluation.predictions import predict
-from s2d_tf.evaluation.scoring import score
+from s2d_tf.evaluation.scoring import Scored, score
 
 # Share of the examples that are still answered in `risk_at_80_coverage`.
 COVERAGE = 0.8
@@ -27,12 +29,71 @@ def evaluate(
         `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, ... Where predictions do not
         decompose there are no keys for data and knowledge uncertainty.
     """
+    return gather(predictor, dataset, ood, data_dir, split, cache_dir, batch_size).metrics()
+
+
+@dataclasses.dataclass
+class Gathered:
+    """A model's scores on all data sets, and what they were made from.
+
+    Attributes:
+        dataset: name of the data set whose classes the model knows.
+        known: its `Scored`.
+        unknown: `{name: Scored}` of the out-of-distribution sets.
+        missing: `{name: why}` of the sets that are not on this machine.
+        facts: `{name: {"images", "fingerprint"}}` of all sets that were read.
+        forward_seconds: time of the forward passes; what came from the cache took none.
+    """
+
+    dataset: str
+    known: Scored
+    unknown: dict[str, Scored]
+    missing: dict[str, str]
+    facts: dict[str, dict]
+    forward_seconds: float
+
+    def metrics(self):
+        """The flat dict of `evaluate`."""
+        found = classification(self.dataset, self.known)
+        for name, scored in self.unknown.items():
+            found |= detection(name, self.known, scored)
+        return found
+
+
+def gather(
+    predictor,
+    dataset,
+    ood=(),
+    data_dir=None,
+    split="test",
+    cache_dir=None,
+    batch_size=256,
+    skip_missing=False,
+):
+    """All forward passes of `evaluate`, as `Gathered`.
+
+    With `skip_missing` an out-of-distribution set that is not on this machine is left out and
+    recorded; else it is an error, as for `dataset` always.
+    """
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
-    known = score(predict(predictor, dataset, split, **shared))
-    found = classification(dataset, known)
+    made = [predict(predictor, dataset, split, **shared)]
+    missing = {}
     for name in ood:
-        found |= detection(name, known, score(predict(predictor, name, "test", **shared)))
-    return found
+        try:
+            made.append(predict(predictor, name, "test", **shared))
+        except data.MissingDataError as error:
+            if not skip_missing:
+                raise
+            missing[name] = str(error)
+    scored = [score(predictions) for predictions in made]
+    return Gathered(
+        dataset=dataset,
+        known=scored[0],
+        unknown={p.dataset: s for p, s in zip(made[1:], scored[1:], strict=True)},
+        missing=missing,
+        facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
+        forward_seconds=sum(predictions.seconds for predictions in made),
+    )
 
 
 def classification(dataset, scored):

@@ -1,0 +1,63 @@
+"""What a prediction costs: numbers to store and time for an image."""
+
+import statistics
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf import models
+
+BATCH_SIZE = 64
+MIN_REPETITIONS = 3
+MAX_REPETITIONS = 15
+
+
+def parameters(predictor):
+    """Trained numbers that a model needs: of SWAG mean and deviation, of an ensemble all members'.
+
+    Batch-norm statistics do not count, as in the paper.
+    """
+    if isinstance(predictor, models.Ensemble):
+        return sum(parameters(member) for member in predictor.members)
+    if isinstance(predictor, models.SWAG):
+        return 2 * parameters(predictor.model)
+    if isinstance(predictor, models.MonteCarloDropout):
+        return parameters(predictor.model)
+    return int(sum(np.prod(weight.shape) for weight in predictor.trainable_variables))
+
+
+def inference_time(predictor, reference, batch_size=BATCH_SIZE, max_seconds=10.0):
+    """Milliseconds per image, and how many times those of a reference model.
+
+    The two take turns, so that whatever else the machine does slows both; each repetition gives
+    one ratio and the median is taken.
+
+    Args:
+        predictor: a `models.Predictor`.
+        reference: another, usually the individual network.
+        batch_size: images per pass.
+        max_seconds: stop after this time, but not before `MIN_REPETITIONS`.
+
+    Returns:
+        `(milliseconds, ratio)`.
+    """
+    images = np.random.default_rng(0).integers(0, 256, (batch_size, *predictor.image_shape))
+    images = tf.constant(images, tf.float32)
+    functions = [tf.function(model.member_logits) for model in (predictor, reference)]
+    for function in functions:
+        function(images)  # Traces the graph.
+    times, began = [], time.perf_counter()
+    while len(times) < MAX_REPETITIONS:
+        times.append([_seconds(function, images) for function in functions])
+        if len(times) >= MIN_REPETITIONS and time.perf_counter() - began > max_seconds:
+            break
+    own = statistics.median(seconds for seconds, _ in times)
+    ratio = statistics.median(seconds / other for seconds, other in times)
+    return 1000.0 * own / batch_size, ratio
+
+
+def _seconds(function, images):
+    began = time.perf_counter()
+    function(images).numpy()
+    return time.perf_counter() - began

@@ -1,0 +1,121 @@
+"""The numbers of finished runs, read from their directories without TensorFlow."""
+
+import dataclasses
+import pathlib
+
+from s2d_tf import training
+from s2d_tf.evaluation import paper
+from s2d_tf.training import files
+
+METRICS = "metrics.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One evaluated run."""
+
+    directory: pathlib.Path
+    recipe: training.Recipe
+    seed: int
+    split: str
+    metrics: dict
+    intervals: dict
+
+    @property
+    def variant(self):
+        """The method, with the number of members where it is not the usual 5: `ensemble_10`."""
+        members = None if self.recipe.draws == "point" else self.recipe.num_members
+        return paper.variant(self.recipe.method, members)
+
+    @property
+    def title(self):
+        """The method's name for people."""
+        size = self.variant.removeprefix(self.recipe.method).lstrip("_")
+        return f"{self.recipe.title} of {size}" if size else self.recipe.title
+
+    @property
+    def trained_on(self):
+        return self.recipe.dataset
+
+    @property
+    def missing_data(self):
+        """Data sets that were not on the machine when this run was evaluated."""
+        parts = (key.split("/") for key in self.metrics)
+        return [part[1] for part in parts if part[0] == "data" and part[-1] == "missing"]
+
+
+def is_run(name_or_run):
+    """Whether a command's argument names a run directory and not a zoo entry."""
+    return (pathlib.Path(name_or_run) / "recipe.json").is_file()
+
+
+def collect(directories):
+    """The results of runs, and of the members of those that are ensembles.
+
+    The same weights are never counted twice, whether a directory is named twice or a single run is
+    also a member of an ensemble.
+    """
+    found, seen = [], set()
+    for directory in directories:
+        run = training.Run.open(directory)
+        for part in [run, *run.members]:
+            path = part.directory / METRICS
+            if not path.is_file():
+                if part is not run:
+                    continue
+                raise FileNotFoundError(
+                    f"{part.directory} has no {METRICS}: run `s2d evaluate {part.directory}` first."
+                )
+            result = _read(part, path)
+            identity = result.metrics.get("run/weights", path.resolve())
+            if identity not in seen:
+                seen.add(identity)
+                found.append(result)
+    return found
+
+
+def by_variant(results):
+    """`{method or method_size: [Result]}`, seeds in order, in the order of the paper's rows."""
+    order = list(dict.fromkeys(paper.METHODS.values()))
+
+    def place(result):
+        method = result.recipe.method
+        return order.index(method) if method in order else len(order), result.variant, result.seed
+
+    grouped = {}
+    for result in sorted(results, key=place):
+        grouped.setdefault(result.variant, []).append(result)
+    return grouped
+
+
+def groups(results):
+    """Results that may be compared: `{(architecture, trained_on): [Result]}`."""
+    grouped = {}
+    for result in results:
+        grouped.setdefault((result.recipe.architecture, result.trained_on), []).append(result)
+    return grouped
+
+
+def for_claims(results):
+    """`{method: [metrics]}` as `claims.check_all` takes it.
+
+    Ensemble distillation appears once more under its temperature, `end_t2`.
+    """
+    found = {name: [r.metrics for r in part] for name, part in by_variant(results).items()}
+    for result in results:
+        if result.recipe.method == "end":
+            temperature = f"end_t{result.recipe.model.temperature:g}"
+            found.setdefault(temperature, []).append(result.metrics)
+    return found
+
+
+def _read(run, path):
+    intervals = run.directory / "intervals.json"
+    return Result(
+        directory=run.directory,
+        recipe=run.recipe,
+        seed=run.seed,
+        split=run.split,
+        metrics=files.read_json(path),
+        intervals=files.read_json(intervals) if intervals.is_file() else {},
+    )

@@ -1,0 +1,141 @@
+"""All numbers of a trained run or zoo entry, with what they were made from."""
+
+import datetime
+import importlib.metadata
+import platform
+import time
+
+from s2d_tf import __version__, training
+from s2d_tf.data import location
+from s2d_tf.evaluation import cost, intervals, scaling
+from s2d_tf.evaluation.evaluator import gather
+from s2d_tf.evaluation.predictions import predict, weights_hash
+from s2d_tf.evaluation.scoring import score
+from s2d_tf.training import build, files
+
+METRICS, INTERVALS, PREDICTIONS = "metrics.json", "intervals.json", "predictions"
+PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
+
+
+def evaluate_run(directory, data_dir=None, batch_size=256, bootstrap=0, log=print):
+    """Evaluates a finished run and writes `metrics.json` into it.
+
+    An ensemble's members are evaluated too, each with a `metrics.json` of its own: their
+    predictions are needed anyhow, and they are the seeds of the single-model rows of every table.
+
+    Args:
+        directory: the run directory.
+        data_dir: TFDS folder. Out-of-distribution sets that are not there are skipped.
+        batch_size: images per forward pass.
+        bootstrap: number of resamples for confidence intervals (`intervals.json`); 0 makes none.
+        log: function that gets lines for a person.
+
+    Returns:
+        The flat dict.
+    """
+    run = training.Run.open(directory)
+    for member in run.members:
+        evaluate_run(member.directory, data_dir, batch_size, 0, log)
+    log(f"evaluating {run.directory}")
+    facts = {"run/name": run.recipe.name, "run/seed": run.seed, "run/split": run.split}
+    held_out = run.split == "train_without_validation"
+    metrics, gathered = evaluate_predictor(
+        run.predictor(), run.recipe, data_dir, cache_directory(run), batch_size, held_out, log
+    )
+    found = metrics | facts
+    files.write_json(run.directory / METRICS, found)
+    if bootstrap:
+        log(f"resampling {bootstrap:,} times")
+        made = intervals.of_gathered(gathered, bootstrap)
+        files.write_json(run.directory / INTERVALS, made)
+    return found
+
+
+def evaluate_predictor(
+    predictor, recipe, data_dir=None, cache_dir=None, batch_size=256, held_out=False, log=print
+):
+    """All numbers of a predictor that follows a recipe, and the `Gathered` behind them.
+
+    `held_out` says that the validation split took no part in training.
+    """
+    began = time.monotonic()
+    dataset = recipe.source_dataset
+    gathered = gather(
+        predictor,
+        dataset,
+        recipe.out_of_distribution,
+        data_dir,
+        cache_dir=cache_dir,
+        batch_size=batch_size,
+        skip_missing=True,
+    )
+    for name in gathered.missing:
+        log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
+    found = gathered.metrics()
+    validation = None
+    if held_out:
+        shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
+        validation = score(predict(predictor, dataset, "validation", **shared))
+    found |= scaling.scaled_metrics(dataset, gathered.known, validation)
+    metric_seconds = time.monotonic() - began - gathered.forward_seconds
+    found |= _costs(predictor, recipe)
+    found |= {
+        "run/temperature_fitted_on": "validation" if held_out else "other half of test",
+        "run/num_members": predictor.num_members,
+        "run/weights": weights_hash(predictor),
+        **_data_facts(gathered),
+        **_versions(),
+        "time/forward_seconds": round(gathered.forward_seconds, 3),
+        "time/metric_seconds": round(metric_seconds, 3),
+        "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    return found, gathered
+
+
+def cache_directory(run):
+    """Where a run's predictions lie: an ensemble and its members share those of the ensemble."""
+    parent = run.directory.resolve().parent
+    if run.directory.name.startswith("member_") and (parent / "recipe.json").is_file():
+        return parent / PREDICTIONS
+    return run.directory / PREDICTIONS
+
+
+def evaluate_entry(name, data_dir=None, batch_size=256, log=print):
+    """The flat dict of a pretrained zoo entry."""
+    # Here and not above: the zoo may show evaluations.
+    from s2d_tf import zoo
+
+    predictor = zoo.load(name)
+    recipe = training.recipes.resolve(name)
+    folder = location.cache_dir() / PREDICTIONS / name
+    found, _ = evaluate_predictor(predictor, recipe, data_dir, folder, batch_size, log=log)
+    return found | {"run/name": name}
+
+
+def _costs(predictor, recipe):
+    reference = build.build_network(recipe.sibling("individual"))
+    milliseconds, ratio = cost.inference_time(predictor, reference)
+    return {
+        "cost/parameters": cost.parameters(predictor),
+        "cost/inference_ms": milliseconds,
+        "cost/relative_inference_time": ratio,
+    }
+
+
+def _data_facts(gathered):
+    facts = {
+        f"data/{name}/{key}": value
+        for name, values in gathered.facts.items()
+        for key, value in values.items()
+    }
+    return facts | {f"data/{name}/missing": reason for name, reason in gathered.missing.items()}
+
+
+def _versions():
+    found = {f"versions/{name}": importlib.metadata.version(name) for name in PACKAGES}
+    return {
+        "versions/s2d_tf": __version__,
+        "versions/python": platform.python_version(),
+        **found,
+        "versions/machine": f"{platform.system()} {platform.machine()}",
+    }

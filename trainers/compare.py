@@ -1,0 +1,29 @@
+"""Compares two runs example by example: is the difference more than chance?
+
+usage: s2d compare RUN RUN [--data_dir=DIR] [--bootstrap=N] [--format=text]
+
+    s2d compare runs/s2d_0 runs/individual_0
+
+Prints for each metric the first minus the second run's value with a 95% interval from resampling
+the test examples in pairs. It says how sure the difference of these two trained models is, not what
+other seeds would give.
+"""
+
+from absl import flags
+
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+)
+_BOOTSTRAP = flags.DEFINE_integer("bootstrap", 10_000, "Number of resamples.", lower_bound=1)
+_FORMAT = flags.DEFINE_enum(
+    "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
+)
+
+
+def main(argv):
+    from s2d_tf import evaluation
+
+    if len(argv) != 3:
+        raise ValueError("Expected two run directories, e.g. `s2d compare runs/s2d_0 runs/plain`.")
+    table = evaluation.compare_runs(argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value)
+    print(evaluation.tables.render(table, _FORMAT.value), end="")

@@ -1,0 +1,29 @@
+"""Prints the paper's tables, filled in with your runs.
+
+usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html]
+
+    s2d table runs/*
+    s2d table runs/* --table=3 --format=latex
+
+Every table has its shape in the paper: mean ± 2 standard deviations over seeds, the best of a
+column in bold and the best overall marked, the published figure in brackets. What was not run says
+so. Runs on other data than CIFAR-100 get an overview. RUNS are evaluated run directories
+(`s2d evaluate`); an ensemble's members count as seeds of its single models.
+"""
+
+from absl import flags
+
+_TABLE = flags.DEFINE_integer("table", None, "Number in the paper; without it all that have data.")
+_FORMAT = flags.DEFINE_enum(
+    "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
+)
+
+
+def main(argv):
+    from s2d_tf import evaluation
+
+    if len(argv) < 2:
+        raise ValueError("Expected run directories, e.g. `s2d table runs/*`.")
+    results = evaluation.collect(argv[1:])
+    made = evaluation.tables_of(results, _TABLE.value)
+    print("\n".join(evaluation.tables.render(table, _FORMAT.value) for table in made), end="")
