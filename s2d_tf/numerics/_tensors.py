@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-# Far below what logits of +-1e4 can give; it only keeps ln 0 out of the arithmetic.
-MIN_LOG_PROB = -1e6
+# Below what the smallest concentration gives (about -5e8): it only keeps ln 0 out.
+MIN_LOG_PROB = -1e9
 
 
 def as_float(value, name):

@@ -25,7 +25,7 @@ FIT_METHODS = ("newton", "mean_precision")
 # the equations to about 1e-5 there.
 MAX_TOTAL_CONCENTRATION = 1e8
 
-# What a head can represent; reached only by probabilities below exp(-1e8), or by `mean_precision`.
+# What a head can represent; reached only by probabilities near exp(-5e8), or by `mean_precision`.
 MIN_CONCENTRATION = math.exp(-LOG_CONCENTRATION_LIMIT)
 
 
