@@ -1,44 +1,27 @@
 """The pictures: every function draws one figure, writes it as a PNG and returns its path."""
 
-import contextlib
-import pathlib
-
-import matplotlib
 import numpy as np
 from matplotlib import ticker
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from s2d_tf import metrics
+from s2d_tf.evaluation import drawing
+from s2d_tf.evaluation.curves import precision_recall_curves, risk_coverage_curves, roc_curves
+from s2d_tf.evaluation.drawing import FAINT, INK, PALETTE
 from s2d_tf.evaluation.names import LONG_NAMES, UNCERTAINTIES
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#8C6D1F")
-INK, FAINT = "#222222", "#888888"
+__all__ = [
+    "example_images",
+    "precision_recall_curves",
+    "reliability_diagram",
+    "risk_coverage_curves",
+    "roc_curves",
+    "system_histograms",
+    "uncertainty_histograms",
+]
+
 OVERCONFIDENT, UNDERCONFIDENT = "#F3BE99", "#A9D3EE"
-DPI = 160
 # A set that is almost all in one bin would make the others invisible.
 MAX_PEAK_RATIO = 4.0
-STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.labelcolor": INK,
-    "axes.edgecolor": FAINT,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
-    "legend.frameon": False,
-    "legend.handlelength": 1.4,
-    "lines.linewidth": 1.6,
-}
 
 
 def reliability_diagram(named, path, num_bins=15):
@@ -49,43 +32,40 @@ def reliability_diagram(named, path, num_bins=15):
         path: PNG file to write.
         num_bins: equal-width bins, as in the calibration error.
     """
-    with _figure(path, (2, len(named)), (2.6, 1.75), height_ratios=(3, 1)) as axes:
+    with drawing.frame(path, (2, len(named)), (2.6, 1.75), height_ratios=(3, 1)) as axes:
         for column, (label, (probs, labels)) in enumerate(named.items()):
             upper, lower = axes[0][column], axes[1][column]
             curve = metrics.reliability_curve(probs, labels, num_bins)
             error = metrics.expected_calibration_error(probs, labels, num_bins)
             width, filled = 1.0 / num_bins, curve.count > 0
-            left = curve.edges[:-1][filled]
             accuracy, confidence = curve.accuracy[filled], curve.confidence[filled]
-            common = {"width": width * 0.92, "align": "center"}
-            centre, base = left + width / 2, np.minimum(accuracy, confidence)
-            upper.bar(centre, base, color=PALETTE[0], **common)
+            centre, base = curve.edges[:-1][filled] + width / 2, np.minimum(accuracy, confidence)
+            bars = {"width": width * 0.92, "align": "center"}
+            upper.bar(centre, base, color=PALETTE[0], **bars)
             for gap, color in (
                 (confidence - accuracy, OVERCONFIDENT),
                 (accuracy - confidence, UNDERCONFIDENT),
             ):
-                upper.bar(centre, np.maximum(gap, 0.0), bottom=base, color=color, **common)
+                upper.bar(centre, np.maximum(gap, 0.0), bottom=base, color=color, **bars)
             upper.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
             upper.set_title(label)
             upper.text(0.04, 0.95, f"ECE {100 * error:.1f}%", transform=upper.transAxes, va="top")
-            lower.bar(centre, curve.count[filled] / curve.count.sum(), color="#9A9A9A", **common)
+            lower.bar(centre, curve.count[filled] / curve.count.sum(), color="#9A9A9A", **bars)
             for axis in (upper, lower):
-                axis.set_xlim(0, 1)
-                axis.xaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
+                drawing.percent_ticks(axis)
                 axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
-                axis.set_xticks([0, 0.5, 1])
             upper.set_ylim(0, 1)
             upper.tick_params(labelbottom=False)
             lower.set_xlabel("Confidence")
-        names = {"accuracy": PALETTE[0], "overconfident by": OVERCONFIDENT}
-        _legend(axes, {**names, "underconfident by": UNDERCONFIDENT})
         axes[0][0].set_ylabel("Accuracy")
         axes[1][0].set_ylabel("Share")
         highest = max(axis.get_ylim()[1] for axis in axes[1])
         for axis in axes[1]:
             axis.set_ylim(0, highest)
-        for axis in (a for row in axes for a in row[1:]):
+        for axis in (axis for row in axes for axis in row[1:]):
             axis.tick_params(labelleft=False)
+        names = {"accuracy": PALETTE[0], "overconfident by": OVERCONFIDENT}
+        drawing.legend(axes, {**names, "underconfident by": UNDERCONFIDENT})
     return path
 
 
@@ -104,78 +84,109 @@ def uncertainty_histograms(named, path, uncertainties=None, num_bins=50):
         for label, sets in named.items()
     }
     held = {key for sets in named.values() for scores in sets.values() for key in scores}
-    columns = (
-        uncertainties
-        or [key for key in (*UNCERTAINTIES[1:], "score", "confidence") if key in held][:3]
-    )
-    with _figure(path, (len(named), len(columns)), (2.5, 1.55)) as axes:
+    columns = uncertainties or [key for key in (*UNCERTAINTIES[1:], "score") if key in held]
+    with drawing.frame(path, (len(named), len(columns)), (2.5, 1.55)) as axes:
         for row, (label, sets) in enumerate(named.items()):
             for column, key in enumerate(columns):
                 axis = axes[row][column]
-                _histogram(axis, {name: s[key] for name, s in sets.items() if key in s}, num_bins)
+                shown = {name: scores[key] for name, scores in sets.items() if key in scores}
+                _histogram(axis, shown, num_bins, fill=True)
                 if row == 0:
                     axis.set_title(LONG_NAMES.get(key, key.capitalize()))
                 if row == len(named) - 1:
                     axis.set_xlabel("nats")
             axes[row][0].set_ylabel(label, fontweight="bold")
-        names = list(dict.fromkeys(name for sets in named.values() for name in sets))
-        _legend(axes, dict(zip(names, PALETTE, strict=False)))
+        drawing.legend(axes, list(dict.fromkeys(n for sets in named.values() for n in sets)))
     return path
 
 
-def _histogram(axis, sets, num_bins):
+def system_histograms(named, path, uncertainties=UNCERTAINTIES[1:], num_bins=50):
+    """The paper's histogram figure: a row per data set, a column per uncertainty, models as lines.
+
+    Args:
+        named: `{label: {set name: scores by uncertainty}}`, all with the same sets.
+        path: PNG file to write.
+        uncertainties: the columns.
+        num_bins: bins, common to all models and sets of a column, so that rows can be compared.
+    """
+    sets = list(dict.fromkeys(name for scores in named.values() for name in scores))
+    with drawing.frame(path, (len(sets), len(uncertainties)), (2.5, 1.7)) as axes:
+        for column, key in enumerate(uncertainties):
+            everything = [
+                scores[key]
+                for found in named.values()
+                for scores in found.values()
+                if key in scores
+            ]
+            high = float(np.quantile(np.concatenate(everything), 0.999)) if everything else 1.0
+            for row, name in enumerate(sets):
+                shown = {
+                    label: found[name].get(key) for label, found in named.items() if name in found
+                }
+                _histogram(axes[row][column], shown, num_bins, fill=False, high=high)
+            axes[0][column].set_title(LONG_NAMES[key])
+            axes[-1][column].set_xlabel("nats")
+        for row, name in enumerate(sets):
+            axes[row][0].set_ylabel(name, fontweight="bold")
+        drawing.legend(axes, list(named), lines=True)
+    return path
+
+
+def example_images(rows, path):
+    """Rows of pictures with a line of text below each.
+
+    Args:
+        rows: `{row title: [(uint8 image [H, W, C], caption), ...]}`.
+        path: PNG file to write.
+    """
+    columns = max(len(examples) for examples in rows.values())
+    with drawing.frame(path, (len(rows), columns), (1.12, 1.62)) as axes:
+        for axis in axes.ravel():
+            axis.set_axis_off()
+        for row, (title, examples) in enumerate(rows.items()):
+            # A blank keeps the height, and the title, wider than the picture below, no width.
+            axes[row][0].set_title(" ")
+            place = {"transform": axes[row][0].transAxes, "in_layout": False}
+            axes[row][0].text(0.0, 1.06, title, fontsize=10, fontweight="bold", **place)
+            for axis, (image, caption) in zip(axes[row], examples, strict=False):
+                gray = image.shape[-1] == 1
+                axis.imshow(image[..., 0] if gray else image, cmap="gray" if gray else None,
+                            vmin=0, vmax=255, interpolation="nearest")  # fmt: skip
+                axis.text(0.5, -0.04, caption, transform=axis.transAxes, ha="center", va="top",
+                          fontsize=6.5, linespacing=1.25)  # fmt: skip
+    return path
+
+
+def _histogram(axis, sets, num_bins, fill, high=None):
+    """Densities over one another; a set of None keeps its colour but is not there."""
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
-    if not sets:
+    held = {i: values for i, values in enumerate(sets.values()) if values is not None}
+    if not held:
         axis.text(0.5, 0.5, "does not decompose", transform=axis.transAxes, ha="center",
                   va="center", color=FAINT)  # fmt: skip
         axis.set_xticks([])
         return
-    everything = np.concatenate(list(sets.values()))
-    # A few far examples would squeeze all others into one bin.
-    high = float(np.quantile(everything, 0.999)) or 1.0
-    edges = np.linspace(0.0, high, num_bins + 1)
+    if high is None:
+        # A few far examples, left out, would squeeze all others into one bin.
+        high = float(np.quantile(np.concatenate(list(held.values())), 0.999))
+    edges = np.linspace(0.0, high or 1.0, num_bins + 1)
     peaks = []
-    for index, values in enumerate(sets.values()):
-        density, _ = np.histogram(np.minimum(values, high), edges, density=True)
-        axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
-        axis.stairs(density, edges, color=PALETTE[index], linewidth=1.1)
+    for index, values in held.items():
+        counts, _ = np.histogram(values, edges)
+        density = counts / len(values)
+        if fill:
+            axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
+        axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
         peaks.append(density.max())
     top = min(max(peaks), MAX_PEAK_RATIO * min(peaks))
     if top < max(peaks):
-        axis.text(0.02, 1.0, f"cut; the peak is {max(peaks) / top:.0f} times as high", va="top",
-                  transform=axis.transAxes, color=FAINT, fontsize=7)  # fmt: skip
-    axis.set_xlim(0.0, high)
+        axis.text(0.99, 1.0, f"cut: the peak is\n{max(peaks) / top:.1f} times as high", va="top",
+                  ha="right", transform=axis.transAxes, color=FAINT, fontsize=7)  # fmt: skip
+    axis.set_xlim(0.0, edges[-1])
     axis.set_ylim(0.0, 1.05 * top)
     axis.xaxis.set_major_locator(ticker.MaxNLocator(4))
 
 
 def _as_dict(scores):
     return scores if isinstance(scores, dict) else {"score": np.asarray(scores)}
-
-
-def _legend(axes, colors):
-    """One legend for the whole figure, above it."""
-    patches = [Patch(color=color, label=name) for name, color in colors.items()]
-    axes[0][0].figure.legend(handles=patches, loc="outside upper center", ncols=len(patches))
-
-
-@contextlib.contextmanager
-def _figure(path, grid, panel, height_ratios=None):
-    """Yields a grid of axes of a figure that is written to `path` at the end.
-
-    Args:
-        path: PNG file.
-        grid: rows and columns.
-        panel: width and height of one, in inches.
-        height_ratios: of the rows, if not equal.
-    """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}):
-        # Not pyplot: a library must neither open windows nor keep figures alive.
-        size = (panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6)
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(*grid, squeeze=False, height_ratios=height_ratios)
-        yield axes
-        figure.savefig(path, dpi=DPI)

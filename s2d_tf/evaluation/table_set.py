@@ -1,7 +1,8 @@
 """Which tables a set of runs can fill."""
 
 from s2d_tf.evaluation import paper, paper_layout
-from s2d_tf.evaluation.overview import overview_table
+from s2d_tf.evaluation.names import dataset_title
+from s2d_tf.evaluation.overview import NAMES, metric_table, uncertainty_keys
 from s2d_tf.evaluation.results import by_variant, groups
 
 
@@ -32,19 +33,29 @@ def tables_of(results, number=None):
             made += [table for table in filled if paper_layout.has_figures(table)]
     for (architecture, trained_on), own in groups(results).items():
         if trained_on not in paper_layout.TRAINED_ON:
-            made.append(group_overview(own, f"{architecture} on {trained_on}"))
+            made += overview(own, f"{architecture} on {trained_on}")
     return made
 
 
-def group_overview(results, caption):
-    """The overview of runs of one network on one data set."""
-    recipe = results[0].recipe
-    measured = {key.split("/")[0] for r in results for key in r.metrics if "/auroc/" in key}
-    ood = [name for name in recipe.out_of_distribution if name in measured]
-    variants = by_variant(results)
+def overview(results, caption):
+    """Runs of one network on one data set: performance, then detection of each OOD set."""
+    recipe, variants = results[0].recipe, by_variant(results)
     named = {part[0].title: [r.metrics for r in part] for part in variants.values()}
-    seeds = sorted({len(part) for part in variants.values()})
-    notes = [f"Seeds: {', '.join(f'{p[0].title} {len(p)}' for p in variants.values())}."]
-    if seeds[-1] > 1:
+    counts = "; ".join(f"{part[0].title}: {len(part)}" for part in variants.values())
+    notes = [f"Seeds of {counts}."]
+    if any(len(part) > 1 for part in variants.values()):
         notes[0] += " ± is two standard deviations over seeds."
-    return overview_table(named, recipe.source_dataset, ood, caption, notes)
+    dataset = recipe.source_dataset
+    keys = {("", NAMES[name]): f"{dataset}/{name}" for name in ("accuracy", "nll", "ece", "brier")}
+    made = [metric_table(named, keys, f"{caption}: test performance", notes)]
+    for name in recipe.out_of_distribution:
+        keys = {
+            **uncertainty_keys(name, "auroc", "OOD %AUROC"),
+            **uncertainty_keys(name, "aupr", "OOD %AUPR"),
+        }
+        if any(
+            key in metrics for own in named.values() for metrics in own for key in keys.values()
+        ):
+            title = f"{caption}: OOD detection results ({dataset_title(name)})"
+            made.append(metric_table(named, keys, title))
+    return made

@@ -1,0 +1,89 @@
+"""The common look of all figures."""
+
+import contextlib
+import pathlib
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#8C6D1F")
+DASHES = ("-", (0, (5, 2)))
+INK, FAINT = "#222222", "#888888"
+DPI = 160
+INCHES_PER_NAME = 1.75
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "legend.frameon": False,
+    "legend.handlelength": 1.4,
+    "lines.linewidth": 1.5,
+}
+
+
+def line_style(index):
+    """Colour and dashes of the line with this index; all of the first 16 differ."""
+    dashes = DASHES[index // len(PALETTE) % len(DASHES)]
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
+
+
+def legend(axes, names, lines=False):
+    """One legend for the whole figure, above it.
+
+    Args:
+        axes: the grid of axes.
+        names: names in the order of the palette, or `{name: colour}`.
+        lines: whether the figure shows lines and not areas.
+    """
+    if lines:
+        handles = [Line2D([], [], label=name, **line_style(i)) for i, name in enumerate(names)]
+    else:
+        colors = names if isinstance(names, dict) else dict(zip(names, PALETTE, strict=False))
+        handles = [Patch(color=color, label=name) for name, color in colors.items()]
+    figure = axes[0][0].figure
+    room = figure.get_size_inches()[0] / INCHES_PER_NAME
+    columns = min(len(handles), max(1, int(room)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+
+
+def percent_ticks(axis):
+    """0, 50 and 100% below a panel, the outer ones inside it: neighbours' labels do not touch."""
+    axis.set_xlim(0, 1)
+    axis.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
+    for label, side in zip(axis.get_xticklabels(), ("left", "center", "right"), strict=True):
+        label.set_horizontalalignment(side)
+
+
+@contextlib.contextmanager
+def frame(path, grid, panel, height_ratios=None):
+    """Yields a grid of axes of a figure that is written to `path` at the end.
+
+    Args:
+        path: PNG file.
+        grid: rows and columns.
+        panel: width and height of one, in inches.
+        height_ratios: of the rows, if not equal.
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}):
+        # Not pyplot: a library must neither open windows nor keep figures alive.
+        size = (panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6)
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure.subplots(*grid, squeeze=False, height_ratios=height_ratios)
+        figure.savefig(path, dpi=DPI)

@@ -1,0 +1,25 @@
+"""Writes one web page with tables, pictures and the paper's claims, from your runs.
+
+usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR]
+
+    s2d report runs/* --out=report
+
+The page, report.html, holds everything it shows and needs no network. RUNS are evaluated run
+directories (`s2d evaluate`); pictures are drawn from the predictions kept there.
+"""
+
+from absl import flags
+
+_OUT = flags.DEFINE_string("out", "s2d_report", "Folder to write to.")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+)
+
+
+def main(argv):
+    from s2d_tf import evaluation
+
+    if len(argv) < 2:
+        raise ValueError("Expected run directories, e.g. `s2d report runs/* --out=report`.")
+    path = evaluation.write_report(argv[1:], _OUT.value, _DATA_DIR.value)
+    print(f"Wrote {path}")
