@@ -1,0 +1,175 @@
+"""Which operations an exported model may hold: a closed list, checked before anything is loaded.
+
+A SavedModel is a program. Lists of forbidden operations are bypassed; this is a list of permitted
+ones, over the graph and all functions, apart for what answers requests, what runs on loading
+(restoring variables) and what never runs in a server (saving them).
+"""
+
+import pathlib
+
+SERVING = frozenset(
+    """
+    Abs AddV2 ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd Cast CheckNumerics ConcatV2
+    Const Conv2D DecodeJpeg DecodePng DecodeRaw DepthwiseConv2dNative Einsum Elu EnsureShape Equal
+    Erf Exp ExpandDims ExtractJpegShape Fill FusedBatchNormV3 GatherV2 Greater GreaterEqual Identity
+    If LeakyRelu Less LessEqual Log LogSoftmax LogicalAnd LogicalOr MatMul Max MaxPool Maximum Mean
+    Minimum MirrorPad Mul Neg NoOp Pack Pad PadV2 PartitionedCall Placeholder Pow Prod Range
+    ReadVariableOp RealDiv Relu Relu6 Reshape Rsqrt ScaleAndTranslate SelectV2 Selu Shape Sigmoid
+    Slice Softmax Softplus SpaceToBatchND Split SplitV Sqrt Square SquaredDifference Squeeze
+    StatefulPartitionedCall StopGradient StridedSlice StringJoin Sub Substr Sum Tanh
+    TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem TensorListStack Tile
+    Transpose Unpack VarHandleOp While ZerosLike
+    """.split()
+)
+"""Operations that may answer a request: the arithmetic of image classifiers, shapes, control flow
+and image decoding. None reads or writes a file, draws a random number, assigns a variable, or calls
+code that is not in the graph."""
+
+RESTORING = frozenset(
+    """
+    AssignVariableOp Const Identity NoOp Placeholder RestoreV2 StatefulPartitionedCall VarHandleOp
+    """.split()
+)
+"""Operations that may run when a server loads the model."""
+
+SAVING = RESTORING | frozenset(
+    """
+    DisableCopyOnRead MergeV2Checkpoints Pack PartitionedCall ReadVariableOp SaveV2 Select ShardedFilename
+    StaticRegexFullMatch StringJoin
+    """.split()
+)
+"""Operations of the part that TensorFlow adds to every SavedModel to save it again."""
+
+# Objects that TensorFlow's Python loader would build, with the classes that it may look up.
+_OBJECT_KINDS = frozenset(
+    {"user_object", "function", "bare_concrete_function", "constant", "variable"}
+)
+_OBJECT_CLASSES = frozenset({"_generic_user_object", "signature_map", "trackable_list_wrapper"})
+
+# The collection that names the operation to run after restoring; ours does nothing.
+_START = "saved_model_main_op"
+
+
+class OperationError(ValueError):
+    """A SavedModel holds something that no exported model holds."""
+
+
+def check(version_directory):
+    """Refuses a SavedModel with anything but permitted operations, without loading it."""
+    version_directory = pathlib.Path(version_directory)
+    saved_model = _read(version_directory / "saved_model.pb")
+    wrong = []
+    for meta_graph in saved_model.meta_graphs:
+        wrong += [
+            f"{name} in {part}"
+            for part, used in operations(meta_graph).items()
+            for name in sorted(used - _PERMITTED[part])
+        ]
+        wrong += _foreign_objects(meta_graph)
+    if wrong or not saved_model.meta_graphs:
+        raise OperationError(
+            f"{version_directory}: expected only operations of the closed list of exported models, "
+            f"received {', '.join(wrong) or 'no graph'}."
+        )
+
+
+def operations(meta_graph):
+    """Dict of part ("serving", "restoring", "saving") to the set of operation names in it."""
+    graph = _Graph(meta_graph.graph_def)
+    serving = graph.reach(
+        [tensor.name for s in meta_graph.signature_def.values() for tensor in s.outputs.values()],
+        meta_graph.object_graph_def.concrete_functions,
+    )
+    start = meta_graph.collection_def[_START].node_list.value
+    restoring = graph.reach([meta_graph.saver_def.restore_op_name, *start])
+    everything = graph.all()
+    chosen = {"serving": serving, "restoring": restoring}
+    chosen["saving"] = everything - serving - restoring
+    return {part: {op for _, op in nodes} for part, nodes in chosen.items()}
+
+
+_PERMITTED = {"serving": SERVING, "restoring": RESTORING, "saving": SAVING}
+
+
+def _read(path):
+    from google.protobuf import message
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    if not path.is_file():
+        raise OperationError(f"Expected a SavedModel, received {path.parent} without {path.name}.")
+    try:
+        return saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    except message.DecodeError as error:
+        raise OperationError(f"{path} is damaged: {error}.") from None
+
+
+class _Graph:
+    """A graph and its functions as nodes, `((function or "", node name), operation)`."""
+
+    def __init__(self, graph_def):
+        self.functions = {f.signature.name: f.node_def for f in graph_def.library.function}
+        self.nodes = {node.name: node for node in graph_def.node}
+
+    def all(self):
+        found = {(("", node.name), node.op) for node in self.nodes.values()}
+        for name in self.functions:
+            found |= self._function(name)
+        return {item for item in found if item[1] not in self.functions}
+
+    def reach(self, tensor_names, function_names=()):
+        """What must run for these tensors and functions."""
+        found, calls = set(), list(function_names)
+        pending = [_node_name(name) for name in tensor_names if name]
+        seen = set()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name not in self.nodes:
+                raise OperationError(f"Expected a node {name!r} in the graph, received none.")
+            node = self.nodes[name]
+            found.add((("", name), node.op))
+            calls += _called(node, self.functions)
+            pending += [_node_name(each) for each in node.input]
+        seen = set()
+        while calls:
+            name = calls.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name not in self.functions:
+                raise OperationError(f"Expected a function {name!r} in the graph, received none.")
+            found |= self._function(name)
+            for node in self.functions[name]:
+                calls += _called(node, self.functions)
+        return {item for item in found if item[1] not in self.functions}
+
+    def _function(self, name):
+        return {((name, node.name), node.op) for node in self.functions[name]}
+
+
+def _node_name(name):
+    return name.lstrip("^").partition(":")[0]
+
+
+def _called(node, functions):
+    """Functions that a node may call: by its attributes, or because its operation is one."""
+    names = [node.op] if node.op in functions else []
+    for value in node.attr.values():
+        names += [value.func.name] if value.HasField("func") else []
+        names += [func.name for func in value.list.func]
+    return names
+
+
+def _foreign_objects(meta_graph):
+    """Objects that exported models do not have, such as tables with initialisers."""
+    found = []
+    for node in meta_graph.object_graph_def.nodes:
+        kind = node.WhichOneof("kind")
+        if kind not in _OBJECT_KINDS:
+            found.append(f"an object of kind {kind}")
+        elif kind == "user_object" and node.user_object.identifier not in _OBJECT_CLASSES:
+            found.append(f"an object of class {node.user_object.identifier}")
+    collections = sorted(set(meta_graph.collection_def) - {_START})
+    return found + [f"the collection {name}" for name in collections]

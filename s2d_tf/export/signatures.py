@@ -1,0 +1,53 @@
+"""The signatures of an exported model."""
+
+import tensorflow as tf
+
+from s2d_tf.export import encoded_images
+from s2d_tf.export.answers import answer_function
+from s2d_tf.export.specialize import Specialized
+
+
+class Signatures(tf.Module):
+    """A predictor's signatures, with all that they need and nothing else.
+
+    Neither Keras nor this package is needed to run what `tf.saved_model.save` makes of it.
+    """
+
+    def __init__(self, model):
+        super().__init__()
+        self.image_shape = tuple(model.image_shape)
+        images = tf.TensorSpec([None, *self.image_shape], tf.float32, name="images")
+        self.answers = Specialized(answer_function(model), images)
+        # One body that all signatures call, so that the network is in the file once.
+        self._answer = tf.function(self.answers, input_signature=[images], autograph=False)
+
+    def functions(self):
+        """Dict of signature name to `tf.function`, for `tf.saved_model.save`."""
+        made = {
+            "serving_default": self._signature(self.serving_default, tf.uint8),
+            "serve_float": self._signature(self.serve_float, tf.float32),
+        }
+        if self.image_shape[-1] in encoded_images.CHANNELS:
+            spec = tf.TensorSpec([None], tf.string, name="image_bytes")
+            made["serve_encoded"] = tf.function(
+                self.serve_encoded, input_signature=[spec], autograph=False
+            )
+        return made
+
+    def _signature(self, method, dtype):
+        spec = tf.TensorSpec([None, *self.image_shape], dtype, name="images")
+        return tf.function(method, input_signature=[spec], autograph=False)
+
+    def serving_default(self, images):
+        """Raw pixels as bytes."""
+        return self._answer(tf.cast(images, tf.float32))
+
+    def serve_float(self, images):
+        """Raw pixels as numbers in [0, 255]; NaN and infinity fail the request."""
+        return self._answer(
+            tf.debugging.check_numerics(images, "images: expected pixels in [0, 255]")
+        )
+
+    def serve_encoded(self, image_bytes):
+        """JPEG or PNG files of any size."""
+        return self._answer(encoded_images.decode_batch(image_bytes, self.image_shape))
