@@ -170,7 +170,7 @@ class TestRealData:
         images, labels = data.load_arrays("cifar100", "train", real_data_dir)
         assert images.shape == (50_000, 32, 32, 3)
         np.testing.assert_array_equal(np.bincount(labels), [500] * 100)
-        # The means that the original authors of the WRN subtract.
+        # The means that the DenseNet authors subtract.
         np.testing.assert_allclose(images.mean(axis=(0, 1, 2)), [129.3, 124.1, 112.4], atol=0.1)
         held_out = data.load_arrays("cifar100", "validation", real_data_dir)
         rest = data.load_arrays("cifar100", "train_without_validation", real_data_dir)

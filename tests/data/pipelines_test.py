@@ -95,7 +95,7 @@ class TestResume:
             (AUGMENTED | {"drop_remainder": False}, (2 * STEPS + 5,)),
             (
                 AUGMENTED | {"num_heads": 2},
-                (1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 4, 3 * STEPS - 1, 3 * STEPS),
+                (1, STEPS, 2 * STEPS + 4, 3 * STEPS - 1, 3 * STEPS),
             ),
         ],
     )
