@@ -66,7 +66,7 @@ def build(name, seed=0):
     recipe = recipes.resolve(name)
     if recipe.draws != "ensemble":
         return builder.build_predictor(recipe, [builder.build_network(recipe, seed)])
-    member = recipe.sibling(recipe.member)
+    member = recipe.member_recipe
     networks = [builder.build_network(member, seed + i) for i in range(recipe.num_members)]
     return builder.build_predictor(recipe, networks)
 

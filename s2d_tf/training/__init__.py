@@ -12,7 +12,9 @@ _HOMES = {
     "train": "loop",
 }
 
-__all__ = sorted([*_HOMES, "recipes"])
+_MODULES = ("build", "checkpoints", "files", "recipes", "runs", "schedules", "strategies", "tuning")
+
+__all__ = sorted([*_HOMES, *_MODULES])
 
 
 def __getattr__(name):
@@ -20,7 +22,7 @@ def __getattr__(name):
         value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-    if name in ("recipes", "runs", "build", "strategies", "schedules", "checkpoints", "files"):
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -100,6 +100,12 @@ class Recipe:
         """The recipe of another method on the same network and data."""
         return resolve(f"{self.architecture}.{method}.{self.dataset}")
 
+    @property
+    def member_recipe(self):
+        """What each member of a deep ensemble trains: the ensemble's own numbers."""
+        numbers = {name: getattr(self, name) for name in ("arguments", "data", "training", "model")}
+        return self.sibling(self.member).replace(**numbers)
+
     def replace(self, **changes):
         """A copy with other values; `training=`, `model=` and `data=` take dicts of changes."""
         for section in ("training", "model", "data"):
@@ -208,7 +214,8 @@ def _read(cls, values, where):
 
 
 def _typed(value, expected, where):
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+    takes_floats = float in getattr(expected, "__args__", (expected,))
+    if takes_floats and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
         kind = getattr(expected, "__name__", str(expected))

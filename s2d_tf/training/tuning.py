@@ -1,0 +1,54 @@
+"""Choosing a number of a recipe on the validation split, with the table behind the choice."""
+
+import dataclasses
+import pathlib
+
+from s2d_tf import data, metrics
+from s2d_tf.training import files, loop, recipes
+
+MEASURES = ("accuracy", "nll", "ece")
+
+
+def tune(recipe, directory, key, values, seed=0, settings=None):
+    """Trains a recipe once for each value, without the validation images, and validates.
+
+    Args:
+        recipe: the `recipes.Recipe` to vary.
+        directory: one run directory for each value, and `tuning.json`.
+        key: the number to vary, for example "model.temperature".
+        values: its values, as JSON text or plain words.
+        seed: the seed of every run.
+        settings: `loop.Settings`; its split is set here.
+
+    Returns:
+        Rows `{"value": ..., "accuracy": ..., "nll": ..., "ece": ...}`, the best NLL first.
+    """
+    directory = pathlib.Path(directory)
+    settings = dataclasses.replace(settings or loop.Settings(), split="train_without_validation")
+    images, labels = data.load_arrays(recipe.source_dataset, "validation", settings.data_dir)
+    rows = []
+    for value in values:
+        varied = recipes.override(recipe, [f"{key}={value}"])
+        run = loop.train(varied, directory / f"{key}={value}".replace("/", "_"), seed, settings)
+        probs = run.predictor().predict_uncertainty(images)["probs"]
+        measured = (
+            metrics.accuracy(probs, labels),
+            metrics.negative_log_likelihood(probs, labels),
+            metrics.expected_calibration_error(probs, labels),
+        )
+        rows.append({"value": value} | dict(zip(MEASURES, measured, strict=True)))
+    rows.sort(key=lambda row: row["nll"])
+    record = {"name": recipe.name, "seed": seed, "key": key, "split": "validation", "rows": rows}
+    files.write_json(directory / "tuning.json", record)
+    return rows
+
+
+def table(key, rows):
+    """The rows as Markdown."""
+    lines = [f"| {key} | accuracy | NLL | %ECE |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {row['value']} | {100 * row['accuracy']:.1f} | {row['nll']:.3f} | "
+        f"{100 * row['ece']:.2f} |"
+        for row in rows
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,32 @@
+"""Choose a number of a recipe on the validation split.
+
+    s2d tune wrn_10_2_s2.end.digits model.temperature 1 2 3 4 5 --workdir=runs/end_temperature
+
+Trains once for each value on the training images without the validation ones, prints the table and
+writes it to tuning.json; then train with `s2d train NAME --set KEY=VALUE`.
+"""
+
+from absl import flags
+
+from s2d_tf import training
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
+flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
+flags.DEFINE_integer("seed", 0, "Seed of every run.")
+flags.DEFINE_integer("epochs", None, "Epochs, where the recipe's are too many.", lower_bound=1)
+flags.DEFINE_multi_string("set", [], "Another number for all runs, e.g. --set model.dropout=0.2.")
+flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
+flags.DEFINE_string("start", None, "Run directory of the model to start from.")
+
+
+def main(argv):
+    if len(argv) < 4:
+        raise ValueError("Expected NAME KEY VALUE..., see `s2d tune --help`.")
+    _, name, key, *values = argv
+    recipe = training.recipes.override(training.recipes.resolve(name), FLAGS.set, FLAGS.epochs)
+    settings = training.Settings(
+        data_dir=FLAGS.data_dir, teachers=FLAGS.teachers, start=FLAGS.start
+    )
+    rows = training.tuning.tune(recipe, FLAGS.workdir, key, values, FLAGS.seed, settings)
+    print(training.tuning.table(key, rows))
