@@ -188,7 +188,10 @@ def _html(table):
         note = f" <small>{html.escape(value.note)}</small>" if value.note else ""
         return f"<{tag}>{text}{note}</{tag}>"
 
-    head = "".join(f"<th>{html.escape(name)}</th>" for _, name in table.columns)
+    head = "".join(
+        f"<th{' class=stub' if i < table.stub else ''}>{html.escape(name)}</th>"
+        for i, (_, name) in enumerate(table.columns)
+    )
     heads = [f"<tr>{head}</tr>"]
     if any(group for group, _ in table.columns):
         spans = "".join(

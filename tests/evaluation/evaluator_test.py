@@ -1,0 +1,166 @@
+"""The flat dict against scikit-learn and NumPy, computed from the member logits alone."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+from sklearn import metrics as sklearn_metrics
+
+from s2d_tf import data, evaluation, models
+from s2d_tf.evaluation import evaluator, scoring
+
+OOD = ("digits_heldout", "digits_photos")
+
+
+def network(cls, seed=0):
+    images = keras.Input((8, 8, 1))
+    initializer = keras.initializers.GlorotUniform(seed)
+    features = keras.layers.Flatten()(images)
+    features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
+    return cls(keras.Model(images, features), 8, mean=(78.0,), stddev=(96.0,), seed=seed)
+
+
+@pytest.fixture(scope="module")
+def predictors():
+    plain = [network(models.Classifier, seed) for seed in range(2)]
+    return {
+        "plain": plain[0],
+        "s2d": network(models.S2DClassifier),
+        "ensemble": models.Ensemble(plain),
+    }
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("predictions")
+
+
+@pytest.fixture(scope="module")
+def found(predictors, cache):
+    return {
+        name: evaluation.evaluate(predictor, "digits", OOD, cache_dir=cache)
+        for name, predictor in predictors.items()
+    }
+
+
+def oracle_scores(kind, logits):
+    """Confidence, total, data and knowledge in NumPy and SciPy."""
+    logits = logits.astype(np.float64)
+    probs = scipy.special.softmax(logits, axis=-1)
+    mean = probs.mean(axis=0)
+    total = -(mean * np.log(mean)).sum(axis=-1)
+    if kind == "categorical":
+        expected = -(probs * np.log(probs)).sum(axis=-1).mean(axis=0)
+    else:
+        alpha = np.exp(logits)
+        whole = alpha.sum(axis=-1, keepdims=True)
+        terms = scipy.special.digamma(whole + 1) - scipy.special.digamma(alpha + 1)
+        expected = (probs * terms).sum(axis=-1).mean(axis=0)
+    return mean, {
+        "confidence": -np.log(mean.max(axis=-1)),
+        "total": total,
+        "data": expected,
+        "knowledge": total - expected,
+    }
+
+
+@pytest.mark.parametrize("name", ["plain", "s2d", "ensemble"])
+def test_every_metric_equals_its_oracle(predictors, found, name):
+    predictor, values = predictors[name], found[name]
+    images, labels = data.load_arrays("digits", "test")
+    kind, logits = predictor.predict_members(images)
+    probs, known = oracle_scores(kind, logits)
+    wrong = probs.argmax(axis=-1) != labels
+    assert values["digits/accuracy"] == pytest.approx(1 - wrong.mean(), abs=1e-12)
+    nll = sklearn_metrics.log_loss(labels, probs, labels=np.arange(8))
+    assert values["digits/nll"] == pytest.approx(nll, abs=1e-10)
+    one_hot = np.eye(8)[labels]
+    assert values["digits/brier"] == pytest.approx(
+        ((probs - one_hot) ** 2).sum(axis=-1).mean(), abs=1e-12
+    )
+    uncertainties = ["confidence", "total"] + (["data", "knowledge"] if name != "plain" else [])
+    for ood in OOD:
+        _, unknown = oracle_scores(
+            kind, predictor.predict_members(data.load_arrays(ood, "test")[0])[1]
+        )
+        for uncertainty in uncertainties:
+            scores = np.concatenate([known[uncertainty], unknown[uncertainty]])
+            is_ood = np.repeat([0, 1], [len(labels), len(unknown[uncertainty])])
+            # The oracle's knowledge is a difference with few digits left: a few pairs may swap.
+            exact = 1e-6 if uncertainty != "knowledge" else 1e-4
+            assert values[f"{ood}/auroc/{uncertainty}"] == pytest.approx(
+                sklearn_metrics.roc_auc_score(is_ood, scores), abs=exact
+            )
+            assert values[f"{ood}/aupr/{uncertainty}"] == pytest.approx(
+                sklearn_metrics.average_precision_score(is_ood, scores), abs=10 * exact
+            )
+
+
+def test_keys_are_flat_and_values_are_fractions(found):
+    for values in found.values():
+        for key, value in values.items():
+            assert key.count("/") in (1, 2)
+            assert isinstance(value, float)
+            assert 0 <= value <= 1 or "/nll" in key or "/brier" in key, key
+    names = {key.split("/")[1] for key in found["s2d"]}
+    assert names == {
+        "accuracy", "nll", "ece", "adaptive_ece", "brier", "aurc", "augrc", "risk_at_80_coverage",
+        "auroc", "aupr", "fpr_at_95_recall",
+    }  # fmt: skip
+
+
+def test_one_categorical_prediction_has_no_data_or_knowledge(found):
+    assert not [key for key in found["plain"] if key.endswith(("/data", "/knowledge"))]
+    for name in ("s2d", "ensemble"):
+        kept = [key for key in found[name] if key.endswith(("/data", "/knowledge"))]
+        assert len(kept) == 2 * (3 + 3 * len(OOD))
+
+
+@pytest.mark.parametrize("batch_size", [1123, 100])
+def test_no_image_is_left_out_whatever_the_batch(predictors, found, batch_size):
+    again = evaluation.evaluate(predictors["s2d"], "digits", OOD[:1], batch_size=batch_size)
+    for key, value in again.items():
+        assert value == pytest.approx(found["s2d"][key], abs=2e-5), key
+
+
+def test_the_order_of_the_images_does_not_count(predictors, found, monkeypatch):
+    original = data.load_arrays
+
+    def shuffled(name, split, data_dir=None):
+        images, labels = original(name, split, data_dir)
+        order = np.random.default_rng(0).permutation(len(images))
+        return images[order], labels[order]
+
+    monkeypatch.setattr(data, "load_arrays", shuffled)
+    again = evaluation.evaluate(predictors["s2d"], "digits", OOD[:1])
+    for key, value in again.items():
+        assert value == pytest.approx(found["s2d"][key], abs=2e-5), key
+
+
+def test_missing_data_is_an_error_or_recorded(predictors, tmp_path):
+    with pytest.raises(data.MissingDataError):
+        evaluation.evaluate(predictors["plain"], "digits", ["svhn_cropped"], data_dir=tmp_path)
+    gathered = evaluator.gather(
+        predictors["plain"], "digits", ["svhn_cropped"], data_dir=tmp_path, skip_missing=True
+    )
+    assert list(gathered.missing) == ["svhn_cropped"]
+    assert gathered.facts["digits"]["images"] == 1123
+    assert "digits/accuracy" in gathered.metrics()
+    with pytest.raises(data.MissingDataError):
+        evaluator.gather(predictors["plain"], "cifar100", (), tmp_path, skip_missing=True)
+
+
+def test_scores_keep_apart_what_float32_would_tie():
+    logits = np.zeros((1, 3, 4), np.float32)
+    logits[0, :, 0] = [30.0, 40.0, 50.0]
+    confidence = scoring.scores("categorical", logits)["confidence"]
+    np.testing.assert_allclose(confidence, 3 * np.exp([-30.0, -40.0, -50.0]), rtol=1e-6)
+
+
+def test_log_probs_are_those_of_the_mean_prediction():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(5, 20, 6)).astype(np.float32) * 30
+    found = scoring.scores("dirichlet", logits)
+    expected = np.log(scipy.special.softmax(logits.astype(np.float64), axis=-1).mean(axis=0))
+    np.testing.assert_allclose(found["log_probs"], expected, rtol=1e-9, atol=1e-12)
+    assert all(value.dtype == np.float64 for value in found.values())

@@ -1,0 +1,152 @@
+"""Cached predictions: equal to fresh ones, found again, and never another model's."""
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import data, layers, losses, models
+from s2d_tf.evaluation import predictions
+
+DATASET = "digits_heldout"
+
+
+def network(cls=models.Classifier, seed=0, dropout=0.0, **kwargs):
+    images = keras.Input((8, 8, 1))
+    initializer = keras.initializers.GlorotUniform(seed)
+    features = keras.layers.Flatten()(images)
+    features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
+    features = layers.Dropout(dropout, seed=seed)(features)
+    backbone = keras.Model(images, features)
+    return cls(backbone, 8, mean=(78.0,), stddev=(96.0,), seed=seed, **kwargs)
+
+
+def gaussian():
+    return network(models.Student, objective=losses.NormalKLDivergence(), num_draws=7)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return network()
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Counts the images that go through a network."""
+    counted = []
+    original = models.Predictor.predict_members
+
+    def counting(self, x, batch_size=256):
+        counted.append(len(x))
+        return original(self, x, batch_size)
+
+    monkeypatch.setattr(models.Predictor, "predict_members", counting)
+    return counted
+
+
+def whole(found):
+    return found.rows(0, len(found))
+
+
+def test_the_record_holds_what_the_model_answers(plain):
+    images, labels = data.load_arrays(DATASET, "test")
+    found = predictions.predict(plain, DATASET)
+    kind, expected = plain.predict_members(images)
+    assert (found.kind, found.num_members, len(found)) == (kind, 1, 354)
+    np.testing.assert_array_equal(whole(found), expected)
+    np.testing.assert_array_equal(found.labels, labels)
+    assert found.fingerprint == data.fingerprint(images, labels)
+    assert not found.decomposes
+    assert found.seconds > 0
+
+
+def test_the_cache_spares_the_passes_and_changes_no_bit(plain, tmp_path, passes):
+    fresh = predictions.predict(plain, DATASET, cache_dir=tmp_path)
+    again = predictions.predict(plain, DATASET, cache_dir=tmp_path)
+    assert passes == [354]
+    assert again.seconds == 0
+    np.testing.assert_array_equal(whole(again), whole(fresh))
+
+
+def test_other_weights_are_another_file(tmp_path, passes):
+    model = network()
+    first = whole(predictions.predict(model, DATASET, cache_dir=tmp_path))
+    model.head.set_weights([w + 0.1 * i for i, w in enumerate(model.head.get_weights(), 1)])
+    second = whole(predictions.predict(model, DATASET, cache_dir=tmp_path))
+    assert len(passes) == len(list(tmp_path.iterdir())) == 2
+    assert np.abs(first - second).max() > 0.01
+
+
+def test_other_draws_from_the_same_weights_are_another_file(tmp_path):
+    model = network(dropout=0.3)
+    for predictor in (
+        model,
+        models.MonteCarloDropout(model, 2),
+        models.MonteCarloDropout(model, 3),
+    ):
+        predictions.predict(predictor, DATASET, cache_dir=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_images_belong_to_the_key(plain, tmp_path, monkeypatch):
+    predictions.predict(plain, DATASET, cache_dir=tmp_path)
+    images, labels = data.load_arrays(DATASET, "test")
+    monkeypatch.setattr(data, "load_arrays", lambda *_: (images[::-1], labels[::-1]))
+    turned = predictions.predict(plain, DATASET, cache_dir=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    np.testing.assert_array_equal(turned.labels, labels[::-1])
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x93NUMPY and nonsense", None])
+def test_a_damaged_file_is_made_again(plain, tmp_path, passes, damage):
+    expected = whole(predictions.predict(plain, DATASET, cache_dir=tmp_path))
+    (path,) = tmp_path.iterdir()
+    if damage is None:  # Another shape, as of a shorter data set.
+        np.save(path, np.zeros((1, 3, 8), np.float32))
+    else:
+        path.write_bytes(damage)
+    found = predictions.predict(plain, DATASET, cache_dir=tmp_path)
+    assert len(passes) == 2
+    np.testing.assert_array_equal(whole(found), expected)
+
+
+def test_an_ensemble_and_its_members_share_files(tmp_path, passes):
+    members = [network(seed=0), network(models.Classifier, seed=1)]
+    ensemble = models.Ensemble(members)
+    found = predictions.predict(ensemble, DATASET, cache_dir=tmp_path)
+    assert (found.num_members, found.decomposes) == (2, True)
+    assert passes == [354, 354]
+    for index, member in enumerate(members):
+        alone = predictions.predict(member, DATASET, cache_dir=tmp_path)
+        np.testing.assert_array_equal(whole(alone)[0], whole(found)[index])
+    assert passes == [354, 354]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_gaussian_student_keeps_its_outputs_and_not_its_draws(tmp_path):
+    model = gaussian()
+    weights = model.scale_head.get_weights()
+    rng = np.random.default_rng(0)
+    model.scale_head.set_weights([w + 0.05 * rng.normal(size=w.shape) for w in weights])
+    found = predictions.predict(model, DATASET, cache_dir=tmp_path)
+    again = predictions.predict(model, DATASET, cache_dir=tmp_path)
+    images, _ = data.load_arrays(DATASET, "test")
+    _, expected = model.predict_members(images)
+    assert found.num_members == 7
+    np.testing.assert_allclose(whole(found), expected, rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(whole(again), whole(found))
+    (path,) = tmp_path.iterdir()
+    assert np.load(path).shape == (2, 354, 8)
+
+
+def test_chunks_are_the_whole_in_order(plain, monkeypatch):
+    found = predictions.predict(plain, DATASET)
+    monkeypatch.setattr(predictions, "CHUNK_ELEMENTS", 8 * 100)
+    chunks = list(found.chunks())
+    assert [chunk.shape[1] for chunk in chunks] == [100, 100, 100, 54]
+    np.testing.assert_array_equal(np.concatenate(chunks, axis=1), whole(found))
+
+
+def test_nothing_is_written_without_a_cache(plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    predictions.predict(plain, DATASET)
+    assert list(tmp_path.iterdir()) == []
