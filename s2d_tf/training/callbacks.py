@@ -7,7 +7,7 @@ import math
 import keras
 import numpy as np
 
-from s2d_tf.training import checkpoints, files
+from s2d_tf.training import checkpoints, files, weights
 
 
 class NonFiniteLossError(RuntimeError):
@@ -100,6 +100,5 @@ def _zeros_like(variable, name):
 
 
 def save_weights(model, path):
-    """Writes Keras' `.weights.h5`, whole or not at all."""
-    with files.written_beside(path) as temporary:
-        model.save_weights(temporary)
+    """Writes a weights file, whole or not at all."""
+    weights.save(model, path)

@@ -80,7 +80,7 @@ class Run:
 
     def predictor(self):
         """The trained predictor, ready to answer."""
-        from s2d_tf.training import build
+        from s2d_tf.training import build, weights
 
         if not self.finished:
             raise RunError(
@@ -94,7 +94,7 @@ class Run:
         predictor = build.build_predictor(self.recipe, networks)
         if self.recipe.draws != "ensemble":
             held = predictor if self.recipe.draws == "swag" else networks[0]
-            held.load_weights(self.weights())
+            weights.load(held, self.weights())
         return predictor
 
     @contextlib.contextmanager

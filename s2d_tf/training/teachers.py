@@ -20,10 +20,10 @@ def start(network, run, directory=None):
     path = source.weights(wanted.at)
     if not path.is_file():
         raise RunError(f"Expected the weights {path}, which {_command(source.recipe)} writes.")
-    from s2d_tf.training import build
+    from s2d_tf.training import build, weights
 
     model = build.build_network(source.recipe, source.seed)
-    model.load_weights(path)
+    weights.load(model, path)
     network.backbone.set_weights(model.backbone.get_weights())
     network.head.set_weights(model.head.get_weights())
     logging.info("started from %s", path)
