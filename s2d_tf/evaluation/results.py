@@ -58,16 +58,13 @@ def collect(directories):
     found, seen = [], set()
     for directory in directories:
         run = training.Run.open(directory)
-        for part in [run, *run.members]:
-            path = part.directory / METRICS
-            if not path.is_file():
-                if part is not run:
-                    continue
-                raise FileNotFoundError(
-                    f"{part.directory} has no {METRICS}: run `s2d evaluate {part.directory}` first."
-                )
-            result = _read(part, path)
-            identity = result.metrics.get("run/weights", path.resolve())
+        if not (run.directory / METRICS).is_file():
+            raise FileNotFoundError(
+                f"{run.directory} has no {METRICS}: run `s2d evaluate {run.directory}` first."
+            )
+        for part in [run, *_evaluated_members(run)]:
+            result = _read(part)
+            identity = result.metrics.get("run/weights", part.directory.resolve())
             if identity not in seen:
                 seen.add(identity)
                 found.append(result)
@@ -109,13 +106,19 @@ def for_claims(results):
     return found
 
 
-def _read(run, path):
+def _evaluated_members(run):
+    count = run.recipe.num_members if run.recipe.draws == "ensemble" else 0
+    directories = [run.member_directory(index) for index in range(count)]
+    return [training.Run.open(d) for d in directories if (d / METRICS).is_file()]
+
+
+def _read(run):
     intervals = run.directory / "intervals.json"
     return Result(
         directory=run.directory,
         recipe=run.recipe,
         seed=run.seed,
         split=run.split,
-        metrics=files.read_json(path),
+        metrics=files.read_json(run.directory / METRICS),
         intervals=files.read_json(intervals) if intervals.is_file() else {},
     )
