@@ -1,0 +1,59 @@
+"""What the README and the examples say works, works."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLES = ("fit", "cast_keras_application", "distil_ensemble")
+
+
+def blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_readme_snippets_run_in_order(project_root):
+    code = "\n".join(blocks((project_root / "README.md").read_text(encoding="utf-8"), "python"))
+    assert "S2DClassifier" in code and "predict_uncertainty" in code
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)  # our own words, run as a reader would
+    assert names["answer"]["probs"].shape == (4, 8)
+    assert (names["answer"]["knowledge"] >= 0).all()
+
+
+def test_readme_links_lead_somewhere(project_root):
+    text = (project_root / "README.md").read_text(encoding="utf-8")
+    local = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert local
+    for link in local:
+        assert (project_root / link.split("#")[0]).exists(), link
+
+
+def test_commands_of_the_readme_exist(project_root, run_s2d):
+    text = (project_root / "README.md").read_text(encoding="utf-8")
+    commands = {line.split()[1] for block in blocks(text, "sh") for line in block.splitlines()
+                if line.startswith("s2d ")}  # fmt: skip
+    assert {"list", "train"} <= commands
+    for command in commands:
+        assert (project_root / "trainers" / f"{command}.py").is_file(), command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_runs(project_root, name):
+    done = subprocess.run(
+        [sys.executable, f"examples/{name}.py"],
+        cwd=project_root,
+        env={"PYTHONPATH": str(project_root), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip()
+
+
+def test_every_example_is_tested(project_root):
+    found = {path.stem for path in (project_root / "examples").glob("*.py")}
+    assert found == set(EXAMPLES)
