@@ -39,7 +39,8 @@ def test_writes_the_table_and_the_pictures(outcome):
     out, _ = outcome
     for name in ("reliability.png", "uncertainty.png"):
         width, height = png_size(out / name)
-        assert width > 500 and height > 200
+        assert width > 500
+        assert height > 200
     rows = list(csv.reader((out / "table.csv").read_text(encoding="utf-8").splitlines()))
     assert sum(row[0].startswith("S2D") for row in rows if row) == 2  # a near and a far set
     assert "| S2D Individual |" in (out / "table.md").read_text(encoding="utf-8")
@@ -63,7 +64,8 @@ def test_explains_in_sentences_that_hold_the_measured_numbers(outcome):
 def test_pairs_the_seeds(outcome):
     _, text = outcome
     assert "of 2 seeds" in text
-    assert "NLL: S2D is lower for" in text and "ECE: S2D is lower for" in text
+    assert "NLL: S2D is lower for" in text
+    assert "ECE: S2D is lower for" in text
 
 
 @pytest.mark.slow

@@ -15,7 +15,8 @@ def blocks(text, language):
 
 def test_readme_snippets_run_in_order(project_root):
     code = "\n".join(blocks((project_root / "README.md").read_text(encoding="utf-8"), "python"))
-    assert "S2DClassifier" in code and "predict_uncertainty" in code
+    assert "S2DClassifier" in code
+    assert "predict_uncertainty" in code
     names = {}
     exec(compile(code, "README.md", "exec"), names)  # our own words, run as a reader would
     assert names["answer"]["probs"].shape == (4, 8)
