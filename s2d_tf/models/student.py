@@ -45,6 +45,8 @@ class Student(Classifier):
             raise ValueError(f"A student has one head, received num_heads={self.num_heads}.")
         if num_draws < 1:
             raise ValueError(f"num_draws must be at least 1, received {num_draws}.")
+        if not initial_scale > 0:
+            raise ValueError(f"initial_scale must be above 0, received {initial_scale}.")
         self.objective = objective
         self.num_draws = num_draws
         self.initial_scale = initial_scale

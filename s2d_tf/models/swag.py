@@ -95,6 +95,8 @@ class SWAG(Predictor):
                     values, rows = batch_statistics(weights, batch), len(batch)
                     sums = [total + rows * value for total, value in zip(sums, values, strict=True)]
                     count += rows
+                if not count:
+                    raise ValueError("images must hold at least one batch, received none.")
                 for statistic, total in zip(self.statistics, sums, strict=True):
                     statistic.assign(
                         tf.tensor_scatter_nd_update(statistic, [[sample]], [total / count])

@@ -1,0 +1,292 @@
+"""The plain classifier and MIMO: loss, decay, logs, round trips."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from s2d_tf import backbones, models
+
+CLASSES = 3
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, [12, 8, 8, 1]).astype(np.uint8)
+LABELS = np.arange(12) % CLASSES
+PAIRS = np.stack([IMAGES, IMAGES[::-1]], axis=1)
+PAIR_LABELS = np.stack([LABELS, LABELS[::-1]], axis=1)
+
+
+def backbone(channels=1, width=6):
+    images = keras.Input([8, 8, channels])
+    initializer = keras.initializers.GlorotUniform(seed=1)
+    x = keras.layers.Dense(width, "tanh", kernel_initializer=initializer)(
+        keras.layers.Flatten()(images)
+    )
+    return keras.Model(images, x)
+
+
+def classifier(num_heads=1, kind=models.Classifier, **kwargs):
+    kwargs = {"mean": [128.0], "stddev": [64.0], "seed": 0, **kwargs}
+    model = kind(backbone(num_heads), CLASSES, num_heads=num_heads, **kwargs)
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), run_eagerly=True)
+    return model
+
+
+def cross_entropy(logits, labels):
+    return -scipy.special.log_softmax(np.float64(logits), axis=-1)[np.arange(len(labels)), labels]
+
+
+def numpy_logits(model, images):
+    """What a one-head model computes, layer by layer."""
+    x = (np.float64(images) - 128.0) / 64.0
+    kernel, bias, head_kernel, head_bias = (np.float64(w) for w in model.get_weights())
+    return np.tanh(x.reshape(len(x), -1) @ kernel + bias) @ head_kernel[0] + head_bias[0]
+
+
+def test_logits_equal_numpy_for_both_pixel_types():
+    model = classifier()
+    expected = numpy_logits(model, IMAGES)
+    np.testing.assert_allclose(model(IMAGES), expected, atol=1e-5)
+    np.testing.assert_allclose(model(IMAGES.astype(np.float32)), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict(IMAGES, verbose=0), expected, atol=1e-5)
+    np.testing.assert_allclose(tf.function(model)(tf.constant(IMAGES)), expected, atol=1e-5)
+
+
+def test_loss_and_gradient_equal_numpy():
+    model = classifier()
+    logits = tf.constant(numpy_logits(model, IMAGES), tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = model.compute_loss(IMAGES, tf.constant(LABELS), logits)
+    np.testing.assert_allclose(loss, cross_entropy(logits, LABELS).mean(), rtol=1e-5)
+    expected = scipy.special.softmax(logits, axis=-1) - np.eye(CLASSES)[LABELS]
+    np.testing.assert_allclose(tape.gradient(loss, logits), expected / 12, atol=1e-6)
+
+
+def test_weight_decay_adds_decay_times_weight_to_every_gradient():
+    gradients = []
+    for weight_decay in (0.0, 0.3):
+        model = classifier(weight_decay=weight_decay)
+        for variable in model.trainable_variables:  # biases are not zero, so that theirs shows
+            variable.assign(RNG.normal(size=variable.shape) if weight_decay == 0 else variable)
+        if gradients:
+            model.set_weights(weights)
+        weights = model.get_weights()
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(IMAGES, tf.constant(LABELS), model(IMAGES, training=True))
+        variables = [v.value for v in model.trainable_variables]
+        gradients.append(tape.gradient(loss, variables))
+    assert len(weights) == 4
+    for plain, decayed, weight in zip(*gradients, weights, strict=True):
+        np.testing.assert_allclose(decayed - plain, 0.3 * weight, rtol=1e-4, atol=1e-5)
+
+
+def test_weight_decay_reaches_batch_norm_and_is_not_in_the_evaluation():
+    network = backbones.wide_resnet([8, 8, 1], depth=10, width=1, seed=0)
+    model = models.Classifier(network, CLASSES, mean=[128.0], stddev=[64.0], weight_decay=0.1)
+    model.compile()
+    variables = model.trainable_variables
+    assert any("bn" in v.path and "gamma" in v.path for v in variables)
+    expected = 0.05 * sum((v.numpy() ** 2).sum() for v in variables)
+    np.testing.assert_allclose(model.decay(), expected, rtol=1e-5)
+    logits = model(IMAGES)
+    training, evaluation = (
+        model.compute_loss(IMAGES, tf.constant(LABELS), logits, training=training)
+        for training in (True, False)
+    )
+    np.testing.assert_allclose(training - evaluation, expected, rtol=1e-5)
+
+
+def test_sgd_step_with_decay_momentum_and_nesterov_equals_numpy():
+    model = classifier(weight_decay=0.2)
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True), run_eagerly=True)
+    weights = [np.float64(w) for w in model.get_weights()]
+    velocity = [0.0] * 4
+    for _ in range(2):
+        x = ((np.float64(IMAGES) - 128.0) / 64.0).reshape(12, -1)
+        hidden = np.tanh(x @ weights[0] + weights[1])
+        delta = scipy.special.softmax(hidden @ weights[2][0] + weights[3][0], axis=-1)
+        delta = (delta - np.eye(CLASSES)[LABELS]) / 12
+        inner = delta @ weights[2][0].T * (1 - hidden**2)
+        gradients = [x.T @ inner, inner.sum(0), (hidden.T @ delta)[None], delta.sum(0)[None]]
+        gradients = [g + 0.2 * w for g, w in zip(gradients, weights, strict=True)]
+        velocity = [0.9 * v - 0.1 * g for v, g in zip(velocity, gradients, strict=True)]
+        weights = [
+            w + 0.9 * v - 0.1 * g for w, v, g in zip(weights, velocity, gradients, strict=True)
+        ]
+        model.train_on_batch(IMAGES, LABELS)
+    for found, expected in zip(model.get_weights(), weights, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("num_heads", [1, 2])
+def test_sample_weight_two_is_an_example_twice(num_heads):
+    model = classifier(num_heads)
+    images, labels = (IMAGES, LABELS) if num_heads == 1 else (PAIRS, PAIR_LABELS)
+    chosen = [0, 1, 1, 2, 3]
+
+    def total(index, weights=None):
+        logits = model(images[index], training=True)
+        weights = None if weights is None else tf.constant(weights)
+        # Keras divides by the number of rows, not by the sum of weights
+        return len(index) * model.compute_loss(None, tf.constant(labels[index]), logits, weights)
+
+    weighted = total([0, 1, 2, 3], [1.0, 2.0, 1.0, 1.0])
+    np.testing.assert_allclose(weighted, total(chosen), rtol=1e-5)
+    column = total([0, 1, 2, 3], [[1.0], [2.0], [1.0], [1.0]])
+    np.testing.assert_allclose(column, weighted, rtol=1e-6)
+
+
+def test_mimo_shapes_and_loss_is_the_sum_over_heads():
+    model = classifier(2)
+    logits = model(PAIRS, training=True)
+    assert logits.shape == (2, 12, CLASSES)
+    loss = model.compute_loss(PAIRS, tf.constant(PAIR_LABELS), logits)
+    heads = [cross_entropy(logits[h], PAIR_LABELS[:, h]).mean() for h in range(2)]
+    np.testing.assert_allclose(loss, sum(heads), rtol=1e-5)
+    assert abs(heads[0] - heads[1]) > 1e-3, "else an exchanged head would not show"
+
+
+def test_mimo_head_sees_its_own_label_and_accuracy_counts_both():
+    model = classifier(2)
+    wanted = np.eye(CLASSES, dtype=np.float32)[PAIR_LABELS.T] * 30
+    results = model.compute_metrics(PAIRS, tf.constant(PAIR_LABELS), tf.constant(wanted))
+    assert float(results["accuracy"]) == 1
+    model.reset_metrics()
+    wanted[1] = wanted[1][:, [1, 2, 0]]
+    results = model.compute_metrics(PAIRS, tf.constant(PAIR_LABELS), tf.constant(wanted))
+    assert float(results["accuracy"]) == 0.5
+
+
+def test_mimo_prediction_tiles_the_image_and_predict_is_batch_first():
+    model = classifier(2)
+    logits = model(IMAGES)
+    np.testing.assert_allclose(logits, model(np.stack([IMAGES, IMAGES], axis=1)), atol=1e-6)
+    found = model.predict(IMAGES, batch_size=5, verbose=0)
+    np.testing.assert_allclose(found, tf.transpose(logits, [1, 0, 2]), atol=1e-6)
+    kind, members = model.predict_members(IMAGES)
+    assert (kind, members.shape) == ("categorical", (2, 12, CLASSES))
+    np.testing.assert_allclose(members, logits, atol=1e-6)
+    assert model.num_members == 2
+    evaluated = model.evaluate(IMAGES, LABELS, verbose=0, return_dict=True)
+    expected = sum(cross_entropy(logits[h], LABELS).mean() for h in range(2))
+    np.testing.assert_allclose(evaluated["loss"], expected, rtol=1e-5)
+
+
+def test_mimo_with_one_head_is_the_plain_model():
+    single, plain = classifier(num_heads=1), classifier()
+    assert single.count_params() == plain.count_params()
+    histories = [
+        model.fit(IMAGES, LABELS, epochs=2, batch_size=4, shuffle=False, verbose=0).history
+        for model in (single, plain)
+    ]
+    assert histories[0] == histories[1]
+    np.testing.assert_array_equal(single(IMAGES), plain(IMAGES))
+    with_axis = models.Classifier(backbone(), CLASSES, mean=[128.0], stddev=[64.0], seed=0)
+    np.testing.assert_array_equal(
+        with_axis.head(with_axis.features(IMAGES)[:, :, None])[:, 0, 0], with_axis(IMAGES)
+    )
+
+
+def seed_states(model):
+    return [v for v in model.variables if "seed_generator" in v.path]
+
+
+@pytest.mark.parametrize("num_heads", [1, 2])
+@pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
+def test_keras_file_round_trip_continues_the_run(tmp_path, kind, num_heads):
+    model = classifier(num_heads, kind, weight_decay=1e-3)
+    data = (IMAGES, LABELS) if num_heads == 1 else (PAIRS, PAIR_LABELS)
+    settings = {"batch_size": 4, "shuffle": False, "verbose": 0}
+    model.fit(*data, **settings)
+    model.save(tmp_path / "model.keras")
+    twin = keras.models.load_model(tmp_path / "model.keras")
+    assert type(twin) is kind
+    assert twin.get_config().keys() == model.get_config().keys()
+    np.testing.assert_array_equal(twin(IMAGES), model(IMAGES))
+    assert twin.optimizer.momentum == 0.9
+    # Momentum and step go on where they were. Like Keras' own layers, the noise starts again from
+    # its seed; only a run's checkpoints keep its state.
+    twin.run_eagerly = True
+    for state, held in zip(seed_states(twin), seed_states(model), strict=True):
+        state.assign(held)
+    assert twin.fit(*data, **settings).history == model.fit(*data, **settings).history
+    for found, expected in zip(twin.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_config_and_weights_round_trip(tmp_path):
+    model = classifier(2, weight_decay=1e-3)
+    twin = models.Classifier.from_config(model.get_config())
+    for name in ("num_classes", "mean", "stddev", "weight_decay", "num_heads", "seed"):
+        assert getattr(twin, name) == getattr(model, name)
+    twin.set_weights([w + 1 for w in model.get_weights()])
+    model.save_weights(tmp_path / "a.weights.h5")
+    twin.load_weights(tmp_path / "a.weights.h5")
+    np.testing.assert_array_equal(twin(IMAGES), model(IMAGES))
+
+
+@pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
+def test_mixed_precision_trains_finite_and_answers_in_float32(kind):
+    keras.config.set_dtype_policy("mixed_float16")
+    model = classifier(kind=kind, weight_decay=1e-4)
+    assert model.backbone.layers[-1].compute_dtype == "float16"
+    check_precision(model)
+
+
+def check_precision(model):
+    history = model.fit(IMAGES, LABELS, batch_size=6, verbose=0).history
+    answer = model.predict_uncertainty(IMAGES)
+    assert model(IMAGES).dtype == tf.float32
+    assert all(value.dtype == np.float32 for value in answer.values())
+    for values in (*history.values(), *model.get_weights(), *answer.values()):
+        assert np.isfinite(values).all()
+
+
+BFLOAT16 = """
+import sys
+sys.path.insert(0, {folder!r})
+import keras
+import classifier_test
+keras.config.set_dtype_policy("mixed_bfloat16")
+for kind in (classifier_test.models.Classifier, classifier_test.models.S2DClassifier):
+    classifier_test.check_precision(classifier_test.classifier(kind=kind, weight_decay=1e-4))
+    print("fine")
+"""
+
+
+@pytest.mark.slow
+def test_bfloat16_trains_finite_and_answers_in_float32(project_root):
+    # In a process of its own without oneDNN, whose kernels for bfloat16 need instructions that some
+    # virtual machines announce but do not have.
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONPATH": str(project_root)}
+    script = BFLOAT16.format(folder=str(project_root / "tests" / "models"))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == ["fine", "fine"]
+
+
+def test_seed_fixes_the_start():
+    first, second, other = classifier(seed=3), classifier(seed=3), classifier(seed=4)
+    np.testing.assert_array_equal(first.head.kernel, second.head.kernel)
+    assert not np.array_equal(first.head.kernel, other.head.kernel)
+
+
+def test_user_metrics_and_loss_are_kept():
+    model = classifier()
+    model.compile(
+        "sgd",
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum"),
+        metrics=[keras.metrics.SparseTopKCategoricalAccuracy(2, name="top2")],
+        run_eagerly=True,
+    )
+    logs = model.evaluate(IMAGES, LABELS, verbose=0, return_dict=True)
+    assert set(logs) == {"loss", "top2"}
+    logits = model(IMAGES).numpy()
+    np.testing.assert_allclose(logs["loss"], cross_entropy(logits, LABELS).sum(), rtol=1e-5)

@@ -1,0 +1,158 @@
+"""Bad input to `fit`, `evaluate` and constructors: a ValueError of one line that says what to do."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import models
+
+CLASSES = 3
+IMAGES = np.random.default_rng(0).integers(0, 256, [12, 8, 8, 1]).astype(np.float32)
+LABELS = np.arange(12) % CLASSES
+BROKEN = IMAGES.copy()
+BROKEN[7, 3, 3, 0] = np.nan
+INFINITE = IMAGES.copy()
+INFINITE[7, 3, 3, 0] = np.inf
+
+
+def backbone(channels=1):
+    images = keras.Input([8, 8, channels])
+    return keras.Model(images, keras.layers.Dense(4)(keras.layers.Flatten()(images)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = models.S2DClassifier(backbone(), CLASSES, mean=[128.0], stddev=[64.0], seed=0)
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    return model
+
+
+@pytest.fixture(scope="module")
+def mimo():
+    model = models.Classifier(backbone(2), CLASSES, num_heads=2)
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    return model
+
+
+BAD = {
+    "too_large": (IMAGES, LABELS + 1, r"labels in \[0, 2\], received values from 1 to 3"),
+    "negative": (IMAGES, LABELS - 1, r"labels in \[0, 2\], received values from -1 to 1"),
+    "float": (IMAGES, LABELS.astype(np.float32), r"integer labels in \[0, 2\], received float32"),
+    "one_hot": (IMAGES, np.eye(3, dtype=int)[LABELS], r"labels \[batch\].*not one-hot"),
+    "nan": (BROKEN, LABELS, "finite pixels .* received NaN or infinity: clean"),
+    "infinity": (INFINITE, LABELS, "finite pixels .* received NaN or infinity: clean"),
+    "size": (IMAGES[:, :4], LABELS, r"images \(batch, 8, 8, 1\), received the shape \("),
+    "channels": (np.repeat(IMAGES, 3, axis=-1), LABELS, r"\(batch, 8, 8, 1\), received the shape"),
+    "rank": (IMAGES[..., 0], LABELS, r"\(batch, 8, 8, 1\), received the shape"),
+}
+
+
+def check(call, message):
+    with pytest.raises(ValueError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 250
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_arrays(model, name):
+    images, labels, message = BAD[name]
+    weights = model.get_weights()
+    check(lambda: model.fit(images, labels, verbose=0), message)
+    check(lambda: model.evaluate(images, labels, verbose=0), message)
+    for before, after in zip(weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_datasets(model, name):
+    images, labels, message = BAD[name]
+    dataset = tf.data.Dataset.from_tensor_slices((images, labels)).batch(12)
+    check(lambda: model.fit(dataset, verbose=0), message)
+    check(lambda: model.evaluate(dataset, verbose=0), message)
+
+
+@pytest.mark.parametrize("name", ["too_large", "nan"])
+def test_validation_data(model, name):
+    images, labels, message = BAD[name]
+    dataset = tf.data.Dataset.from_tensor_slices((images, labels)).batch(12)
+    for bad in ((images, labels), dataset):
+        check(lambda bad=bad: model.fit(IMAGES, LABELS, validation_data=bad, verbose=0), message)
+
+
+def test_datasets_in_a_graph(model):
+    model.compile(keras.optimizers.SGD(0.1))
+    for name in ("too_large", "nan"):
+        images, labels, message = BAD[name]
+        dataset = tf.data.Dataset.from_tensor_slices((images, labels)).batch(4)
+        check(lambda dataset=dataset: model.fit(dataset, verbose=0), message)
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+
+
+def test_other_errors_of_a_graph_pass_unchanged(model):
+    def fail(image, label):
+        return image, tf.debugging.assert_less(label, 0, "mine") or label
+
+    dataset = tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(4)
+    dataset = dataset.map(
+        lambda image, label: (tf.reshape(image, [tf.shape(label)[0], 8, 8, 2]), label)
+    ).map(lambda image, label: (image[..., :1], label))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        model.fit(dataset, verbose=0)
+
+
+def test_unbatched_and_shapeless_datasets(model):
+    unbatched = tf.data.Dataset.from_tensor_slices((IMAGES, LABELS))
+    check(lambda: model.fit(unbatched, verbose=0), "batch the dataset first")
+    shapeless = tf.data.Dataset.from_generator(
+        lambda: iter([(IMAGES, LABELS)]), output_types=(tf.float32, tf.int64)
+    )
+    check(lambda: model.fit(shapeless, verbose=0), r"images \(batch, 8, 8, 1\), received the shape")
+
+
+def test_numbers_of_images_and_labels(model):
+    check(lambda: model.fit(IMAGES, LABELS[:5], verbose=0), "received 12 images and 5 targets")
+    check(lambda: model.fit(IMAGES[:0], LABELS[:0], verbose=0), "at least one; received 0 images")
+
+
+def test_column_labels_are_accepted(model):
+    column = model.evaluate(IMAGES, LABELS[:, None], verbose=0)
+    np.testing.assert_allclose(column, model.evaluate(IMAGES, LABELS, verbose=0))
+
+
+def test_mimo(mimo):
+    pairs = np.stack([IMAGES, IMAGES], axis=1)
+    labels = np.stack([LABELS, LABELS], axis=1)
+    three = np.stack([IMAGES] * 3, axis=1)
+    check(lambda: mimo.fit(three, labels), r"\(batch, 8, 8, 1\) or \(batch, 2, 8, 8, 1\)")
+    check(lambda: mimo.fit(pairs, labels + 1), r"labels in \[0, 2\], received values from 1 to 3")
+    check(lambda: mimo.fit(pairs, np.stack([LABELS] * 3, axis=1)), r"\[batch\] or \[batch, 2\]")
+
+
+ARGUMENTS = {
+    "num_classes": ({"num_classes": 1}, "num_classes must be at least 2, received 1"),
+    "num_heads": ({"num_heads": 2}, "num_heads must be at least 1 and divide .* 1 input"),
+    "weight_decay": ({"weight_decay": -1e-4}, "weight_decay must not be negative"),
+    "weight_decay_nan": ({"weight_decay": float("nan")}, "weight_decay must not be negative"),
+    "mean": ({"mean": [1.0, 2.0, 3.0]}, "mean must be one number for each of 1 channels"),
+    "stddev": ({"stddev": [0.0]}, "stddev must be one positive number for each of 1"),
+    "num_samples": ({"num_samples": 0}, "num_samples must be at least 1 teacher pass, received 0"),
+    "noise_stddev": ({"noise_stddev": -0.1}, "stddev must be a number of at least 0"),
+    "noise_range": ({"noise_stddev": (0.5, 0.1)}, "0 <= low <= high"),
+    "temperature": ({"temperature": -1.5}, "temperature must be above 0, received -1.5"),
+    "temperature_zero": ({"temperature": 0}, "temperature must be above 0, received 0"),
+    "student_weight": ({"student_weight": -1.0}, "student_weight must not be negative"),
+    "student_weight_nan": ({"student_weight": float("nan")}, "student_weight must not be neg"),
+    "proxy": ({"proxy": "minka"}, "proxy must be one of .*newton.*mean_precision.*'minka'"),
+    "student_loss": ({"student_loss": "l2"}, "student_loss must be one of .*reverse_kl.*'l2'"),
+    "noise": ({"noise": 0.1}, "noise must be None or a layers.Noise, received 0.1"),
+    "teacher": ({"teacher": "tail"}, "teacher must be None, 'head' or a Keras layer.*'tail'"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_arguments(name):
+    arguments, message = ARGUMENTS[name]
+    arguments = {"num_classes": CLASSES, **arguments}
+    check(lambda: models.S2DClassifier(backbone(), **arguments), message)

@@ -1,0 +1,108 @@
+"""What every predictor answers, for arrays and datasets of all forms."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import backbones, models
+
+CLASSES = 3
+IMAGES = np.random.default_rng(0).integers(0, 256, [11, 8, 8, 1]).astype(np.uint8)
+LABELS = np.arange(11) % CLASSES
+
+
+@pytest.fixture(scope="module")
+def model():
+    backbone = backbones.wide_resnet([8, 8, 1], depth=10, width=1, seed=0)
+    return models.S2DClassifier(backbone, CLASSES, mean=[128.0], stddev=[64.0], seed=0)
+
+
+@pytest.fixture(scope="module")
+def expected(model):
+    return model.predict_uncertainty(IMAGES)
+
+
+def slices(*parts):
+    return tf.data.Dataset.from_tensor_slices(parts if len(parts) > 1 else parts[0])
+
+
+INPUTS = {
+    "float_array": lambda: IMAGES.astype(np.float32),
+    "tensor": lambda: tf.constant(IMAGES),
+    "list": lambda: list(IMAGES),
+    "unbatched": lambda: slices(IMAGES),
+    "unbatched_pairs": lambda: slices(IMAGES, LABELS),
+    "batched": lambda: slices(IMAGES).batch(4),
+    "batched_pairs": lambda: slices(IMAGES, LABELS).batch(4),
+    "batched_dropping": lambda: slices(IMAGES, LABELS).batch(11, drop_remainder=True),
+    "weighted": lambda: slices(IMAGES, LABELS, np.ones(11)).batch(3),
+}
+
+
+@pytest.mark.parametrize("name", sorted(INPUTS))
+def test_any_form_of_input_gives_the_same_answer(model, expected, name):
+    answer = model.predict_uncertainty(INPUTS[name](), batch_size=4)
+    assert set(answer) == {"probs", "confidence", "total", "data", "knowledge"}
+    for key, value in answer.items():
+        assert isinstance(value, np.ndarray)
+        np.testing.assert_allclose(value, expected[key], atol=1e-6)
+    kind, members = model.predict_members(INPUTS[name](), batch_size=4)
+    assert (kind, members.shape, members.dtype) == ("dirichlet", (1, 11, CLASSES), np.float32)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+def test_the_answer_does_not_depend_on_the_batch(model, expected, batch_size):
+    answer = model.predict_uncertainty(IMAGES, batch_size=batch_size)
+    for key, value in answer.items():
+        np.testing.assert_allclose(value, expected[key], atol=1e-6)
+
+
+def test_shapes_and_identities(expected):
+    assert expected["probs"].shape == (11, CLASSES)
+    np.testing.assert_allclose(expected["probs"].sum(axis=-1), 1, atol=1e-6)
+    np.testing.assert_allclose(expected["confidence"], expected["probs"].max(axis=-1))
+    np.testing.assert_allclose(
+        expected["total"], expected["data"] + expected["knowledge"], atol=1e-6
+    )
+    assert all(np.all(expected[key] >= 0) for key in expected)
+
+
+def test_a_single_categorical_prediction_does_not_decompose():
+    backbone = backbones.wide_resnet([8, 8, 1], depth=10, width=1, seed=0)
+    answer = models.Classifier(backbone, CLASSES).predict_uncertainty(IMAGES)
+    assert not answer["knowledge"].any()
+    np.testing.assert_array_equal(answer["data"], answer["total"])
+
+
+def test_answers_follow_the_weights(model):
+    before = model.predict_members(IMAGES)[1]
+    kernel = model.head.kernel.numpy()
+    model.head.kernel.assign(2 * kernel)
+    after = model.predict_members(IMAGES)[1]
+    model.head.kernel.assign(kernel)
+    np.testing.assert_allclose(after, 2 * before, rtol=1e-4, atol=1e-5)
+
+
+BAD = {
+    "no_images": (lambda: IMAGES[:0], "at least one image, received none"),
+    "empty_dataset": (lambda: slices(IMAGES).take(0), "at least one image, received none"),
+    "one_image": (lambda: IMAGES[0], r"images \(batch, 8, 8, 1\), received the shape \(8, 8, 1\)"),
+    "size": (lambda: IMAGES[:, :4], r"received the shape \(11, 4, 8, 1\)"),
+    "channels": (lambda: np.repeat(IMAGES, 3, axis=-1), r"received the shape \(11, 8, 8, 3\)"),
+    "nan": (lambda: np.where(IMAGES == IMAGES[3, 2, 2, 0], np.nan, IMAGES), "NaN or infinity"),
+    "infinity": (lambda: np.float32(IMAGES) * np.inf, "NaN or infinity"),
+    "nan_dataset": (
+        lambda: slices(np.full_like(IMAGES, np.nan, np.float32), LABELS).batch(4),
+        "NaN or infinity",
+    ),
+    "dataset_size": (lambda: slices(IMAGES[:, :4], LABELS).batch(4), r"\(4, 4, 8, 1\)"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_bad_images_are_refused_in_one_line(model, name):
+    make, message = BAD[name]
+    for ask in (model.predict_members, model.predict_uncertainty):
+        with pytest.raises(ValueError, match=message) as error:
+            ask(make())
+        assert "\n" not in str(error.value)

@@ -1,0 +1,77 @@
+"""One replica or two: the same losses, logs and weights, through plain `fit`."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import backbones, losses, models
+
+CLASSES = 3
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, [20, 8, 8, 1]).astype(np.uint8)
+LABELS = RNG.integers(0, CLASSES, 20)
+WEIGHTS = RNG.uniform(0.5, 2, 20).astype(np.float32)
+TEACHER_LOGITS = RNG.normal(1, 1.5, [20, 4, CLASSES]).astype(np.float32)
+COMMON = {"mean": [128.0], "stddev": [64.0], "weight_decay": 0.01, "seed": 0}
+
+
+def flat(channels=1):
+    images = keras.Input([8, 8, channels])
+    initializer = keras.initializers.GlorotUniform(seed=1)
+    x = keras.layers.Dense(6, "tanh", kernel_initializer=initializer)(
+        keras.layers.Flatten()(images)
+    )
+    return keras.Model(images, x)
+
+
+def synchronized():
+    return backbones.wide_resnet(
+        [8, 8, 1], depth=10, width=1, seed=0, stem_stride=4, synchronized_batch_norm=True
+    )
+
+
+PAIRS = (np.stack([IMAGES, IMAGES[::-1]], axis=1), np.stack([LABELS, LABELS[::-1]], axis=1))
+TARGETS = {"labels": LABELS, "teacher_logits": TEACHER_LOGITS}
+CASES = {
+    "classifier": (lambda: models.Classifier(flat(), CLASSES, **COMMON), (IMAGES, LABELS)),
+    "weighted": (
+        lambda: models.S2DClassifier(flat(), CLASSES, student_weight=0.5, **COMMON),
+        (IMAGES, LABELS, WEIGHTS),
+    ),
+    "s2d": (
+        lambda: models.S2DClassifier(synchronized(), CLASSES, student_weight=0.1, **COMMON),
+        (IMAGES, LABELS),
+    ),
+    "s2d_mimo": (
+        lambda: models.S2DClassifier(
+            flat(2), CLASSES, num_heads=2, student_weight=0.5, student_loss="reverse_kl", **COMMON
+        ),
+        PAIRS,
+    ),
+    "student": (
+        lambda: models.Student(flat(), CLASSES, losses.NormalKLDivergence(), **COMMON),
+        (IMAGES, TARGETS),
+    ),
+}
+
+
+def run(make, data, strategy):
+    with strategy.scope():
+        model = make()
+        model.compile(keras.optimizers.SGD(0.05, momentum=0.9))
+    dataset = tf.data.Dataset.from_tensor_slices(data).batch(8, drop_remainder=True)
+    history = model.fit(dataset, epochs=2, verbose=0).history
+    return history, model.get_weights()
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_one_replica_equals_two(name, two_replicas):
+    make, data = CASES[name]
+    expected, weights = run(make, data, tf.distribute.get_strategy())
+    found, replicated = run(make, data, two_replicas)
+    assert set(found) == set(expected)
+    for key, values in expected.items():
+        np.testing.assert_allclose(found[key], values, rtol=1e-4, err_msg=key)
+    for a, b in zip(replicated, weights, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-5)

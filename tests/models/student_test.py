@@ -1,0 +1,248 @@
+"""Students of ensembles: objectives, online and cached targets, H2D-Gauss at prediction."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from s2d_tf import losses, models
+
+CLASSES = 3
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, [12, 8, 8, 1]).astype(np.uint8)
+LABELS = np.arange(12) % CLASSES
+TEACHER_LOGITS = RNG.normal(1, 1.5, [12, 4, CLASSES]).astype(np.float32)
+TARGETS = {"labels": LABELS, "teacher_logits": TEACHER_LOGITS}
+
+OBJECTIVES = {
+    "end": lambda: losses.SoftCrossEntropy(2.0),
+    "en2d": lambda: losses.DirichletNegativeLogLikelihood(),
+    "h2d_dir": lambda: losses.DirichletKLDivergence(),
+    "h2d_gauss": lambda: losses.NormalKLDivergence(),
+    "h2d_gauss_nll": lambda: losses.NormalNegativeLogLikelihood(),
+}
+
+
+def backbone(seed=1, width=6):
+    images = keras.Input([8, 8, 1])
+    initializer = keras.initializers.GlorotUniform(seed=seed)
+    x = keras.layers.Dense(width, "tanh", kernel_initializer=initializer)(
+        keras.layers.Flatten()(images)
+    )
+    return keras.Model(images, x)
+
+
+def student(objective, **kwargs):
+    if isinstance(objective, str):
+        objective = OBJECTIVES[objective]()
+    kwargs = {"mean": [128.0], "stddev": [64.0], "seed": 0, **kwargs}
+    model = models.Student(backbone(), CLASSES, objective, **kwargs)
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), run_eagerly=True)
+    return model
+
+
+def teachers(kind=models.S2DClassifier):
+    return models.Ensemble(
+        [
+            kind(backbone(seed), CLASSES, mean=[128.0], stddev=[64.0], seed=seed)
+            for seed in range(3)
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+def test_loss_is_the_objective_plus_decay_and_ignores_labels(name):
+    model = student(name, weight_decay=0.2)
+    outputs = model(IMAGES, training=True)
+    flat = outputs
+    if name.startswith("h2d_gauss"):
+        assert set(outputs) == {"loc", "log_scale"}
+        flat = np.concatenate([outputs["loc"], outputs["log_scale"]], axis=-1)
+    expected = OBJECTIVES[name]()(TEACHER_LOGITS, flat)
+    decay = 0.1 * sum((v.numpy() ** 2).sum() for v in model.trainable_variables)
+    found = model.compute_loss(IMAGES, TARGETS, outputs)
+    np.testing.assert_allclose(found, expected + decay, rtol=1e-5)
+    other = model.compute_loss(IMAGES, {**TARGETS, "labels": LABELS[::-1]}, outputs)
+    np.testing.assert_array_equal(found, other)
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+def test_kind_members_and_shapes(name):
+    model = student(name, num_draws=7)
+    gaussian = name.startswith("h2d_gauss")
+    assert model.kind == ("categorical" if name == "end" else "dirichlet")
+    assert model.num_members == (7 if gaussian else 1)
+    kind, members = model.predict_members(IMAGES)
+    assert kind == model.kind
+    assert members.shape == (model.num_members, 12, CLASSES)
+    plain = backbone().count_params() + 6 * CLASSES + CLASSES
+    assert model.count_params() == plain + (6 * CLASSES + CLASSES if gaussian else 0)
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+def test_fit_learns_the_teachers(name):
+    model = student(name)
+    history = model.fit(IMAGES, TARGETS, epochs=4, batch_size=12, verbose=0).history
+    part = model.objective.name
+    assert set(history) == {"loss", "accuracy", part}
+    assert history[part][-1] < history[part][0]
+    np.testing.assert_allclose(history["loss"], history[part], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["end", "h2d_gauss"])
+def test_evaluate_takes_labels_or_targets(name):
+    model = student(name)
+    expected = model.evaluate(IMAGES, LABELS, verbose=0, return_dict=True)
+    assert set(expected) == {"loss", "accuracy"}
+    logits = model.point(model(IMAGES)).numpy()
+    nll = -scipy.special.log_softmax(logits, axis=-1)[np.arange(12), LABELS].mean()
+    np.testing.assert_allclose(expected["loss"], nll, rtol=1e-5)
+    dataset = tf.data.Dataset.from_tensor_slices((IMAGES, TARGETS)).batch(12)
+    assert model.evaluate(dataset, verbose=0, return_dict=True) == pytest.approx(expected)
+
+
+def test_targets_that_the_teacher_makes_equal_cached_ones():
+    ensemble = teachers()
+    _, members = ensemble.predict_members(IMAGES)
+    cached = {"labels": LABELS, "teacher_logits": members.transpose(1, 0, 2)}
+    settings = {"epochs": 2, "batch_size": 12, "shuffle": False, "verbose": 0}
+    offline, online = student("h2d_gauss"), student("h2d_gauss").learn_from(ensemble)
+    expected = offline.fit(IMAGES, cached, **settings).history
+    found = online.fit(IMAGES, LABELS, **settings).history
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
+    for a, b in zip(online.get_weights(), offline.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_the_teacher_is_no_part_of_the_student(tmp_path):
+    ensemble = teachers()
+    alone, taught = student("h2d_dir"), student("h2d_dir").learn_from(ensemble)
+    before = [w.copy() for w in ensemble.get_weights()]
+    assert taught.count_params() == alone.count_params()
+    assert len(taught.variables) == len(alone.variables)
+    taught.fit(IMAGES, LABELS, batch_size=6, verbose=0)
+    for a, b in zip(before, ensemble.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    taught.save_weights(tmp_path / "taught.weights.h5")
+    alone.load_weights(tmp_path / "taught.weights.h5")
+    np.testing.assert_array_equal(alone(IMAGES), taught(IMAGES))
+    assert taught.learn_from(None) is taught
+
+
+def test_warm_start_copies_features_and_head():
+    source = teachers().members[2]
+    model = student("h2d_gauss").warm_start(source)
+    np.testing.assert_array_equal(model(IMAGES)["loc"], source(IMAGES))
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.05])
+def test_the_log_scale_head_starts_from_zero_weights_and_the_stated_scale(scale):
+    model = student("h2d_gauss", initial_scale=scale)
+    log_scale = model(IMAGES)["log_scale"]
+    np.testing.assert_allclose(log_scale, np.full([12, CLASSES], np.log(scale)), rtol=1e-6)
+    assert not np.any(model.scale_head.kernel.numpy())
+
+
+def test_gaussian_draws_are_fixed_and_shared_by_all_images():
+    model, other = student("h2d_gauss"), student("h2d_gauss")
+    members = model.predict_members(IMAGES)[1]
+    np.testing.assert_array_equal(members, model.predict_members(IMAGES)[1])
+    np.testing.assert_array_equal(members, other.predict_members(IMAGES)[1])
+    outputs = {key: value.numpy() for key, value in model(IMAGES).items()}
+    noise = (members - outputs["loc"]) / np.exp(outputs["log_scale"])
+    np.testing.assert_allclose(noise, np.tile(noise[:, :1], [1, 12, 1]), atol=1e-4)
+    assert abs(noise[:, 0].mean()) < 4 / 150**0.5
+    assert abs(noise[:, 0].std() - 1) < 4 / 300**0.5
+
+
+def monte_carlo(loc, log_scale, draws, rng):
+    """Uncertainties of Dirichlets with Gaussian log-concentrations, and their standard errors."""
+    concentration = np.exp(loc + np.exp(log_scale) * rng.normal(size=[draws, *loc.shape]))
+    total = concentration.sum(axis=-1, keepdims=True)
+    probs = concentration / total
+    psi = scipy.special.psi
+    data = (probs * (psi(total + 1) - psi(concentration + 1))).sum(axis=-1)
+    mean = probs.mean(axis=0)
+    entropy = -(mean * np.log(mean)).sum(axis=-1)
+    # total is smooth in the mean prediction: its error to first order is that of this linear form
+    linear = -(probs * np.log(mean)).sum(axis=-1)
+    return (
+        {"probs": mean, "data": data.mean(axis=0), "total": entropy},
+        {"probs": probs.std(axis=0), "data": data.std(axis=0), "total": linear.std(axis=0)},
+    )
+
+
+def test_gaussian_uncertainties_agree_with_a_long_monte_carlo_run():
+    few = 2000
+    model = student("h2d_gauss", num_draws=few, initial_scale=0.7)
+    model.head.kernel.assign(model.head.kernel * 4)
+    answer = model.predict_uncertainty(IMAGES)
+    outputs = {key: np.float64(value) for key, value in model(IMAGES).items()}
+    expected, spread = monte_carlo(
+        outputs["loc"], outputs["log_scale"], 100_000, np.random.default_rng(1)
+    )
+    for name, error in spread.items():
+        limit = 5 * error * (1 / few + 1 / 100_000) ** 0.5 + 1e-5
+        assert np.all(np.abs(answer[name] - expected[name]) < limit), name
+    np.testing.assert_allclose(
+        answer["knowledge"], answer["total"] - answer["data"], rtol=1e-4, atol=1e-6
+    )
+    assert answer["knowledge"].min() > 0.01
+
+
+@pytest.mark.parametrize("name", ["end", "h2d_gauss"])
+def test_config_round_trip(tmp_path, name):
+    model = student(name, num_draws=7, initial_scale=0.2, weight_decay=1e-3)
+    model.save(tmp_path / "model.keras")
+    twin = keras.models.load_model(tmp_path / "model.keras")
+    assert twin.objective.get_config() == model.objective.get_config()
+    assert (twin.num_draws, twin.initial_scale) == (7, 0.2)
+    expected, found = model.predict_members(IMAGES), twin.predict_members(IMAGES)
+    assert found[0] == expected[0]
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def one_line(error):
+    assert "\n" not in str(error.value)
+
+
+def test_missing_teacher_is_refused():
+    for data in [(IMAGES, LABELS), (tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(4),)]:
+        with pytest.raises(ValueError, match=r"learn_from\(\) before fit") as error:
+            student("end").fit(*data)
+        one_line(error)
+
+
+def test_bad_teachers_are_refused():
+    categorical = teachers(models.Classifier)
+    student("end").learn_from(categorical)
+    student("en2d").learn_from(categorical)
+    for name in ("h2d_dir", "h2d_gauss", "h2d_gauss_nll"):
+        with pytest.raises(ValueError, match="Dirichlet teachers .* kind 'categorical'") as error:
+            student(name).learn_from(categorical)
+        one_line(error)
+    four = models.Classifier(backbone(), 4)
+    with pytest.raises(ValueError, match="agree with the student in num_classes, received 4 for 3"):
+        student("end").learn_from(four)
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="objective must be a losses.DistillationLoss"):
+        models.Student(backbone(), CLASSES, "kl")
+    with pytest.raises(ValueError, match="num_draws must be at least 1"):
+        student("h2d_gauss", num_draws=0)
+    with pytest.raises(ValueError, match="initial_scale must be above 0"):
+        student("h2d_gauss", initial_scale=0.0)
+    two = keras.Sequential([keras.Input([8, 8, 2]), keras.layers.Flatten()])
+    with pytest.raises(ValueError, match="one head, received num_heads=2"):
+        models.Student(two, CLASSES, losses.SoftCrossEntropy(), num_heads=2)
+
+
+@pytest.mark.parametrize("shape", [[12, CLASSES], [12, 4, CLASSES + 1]])
+def test_bad_teacher_logits_are_refused(shape):
+    targets = {"labels": LABELS, "teacher_logits": np.zeros(shape, np.float32)}
+    with pytest.raises(ValueError, match=r"teacher_logits \[batch, members, 3\]") as error:
+        student("end").fit(IMAGES, targets, verbose=0)
+    one_line(error)
