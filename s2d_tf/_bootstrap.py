@@ -18,6 +18,7 @@ from s2d_tf import _paths
 NEEDS_KERAS = frozenset(
     {
         "backbones",
+        "benchmarks.plain_keras",
         "layers",
         "losses",
         "metrics.keras_metrics",

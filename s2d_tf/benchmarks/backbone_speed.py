@@ -1,0 +1,124 @@
+"""Our networks against stock Keras ones, with and without XLA and oneDNN."""
+
+import contextlib
+
+from s2d_tf.benchmarks import networks
+from s2d_tf.benchmarks.child import Child
+from s2d_tf.benchmarks.records import Case, Goal, counted
+
+SPEED_GOAL = Goal(1.5, at_most=False)
+MEMORY_GOAL = Goal(0.7)
+TARGET = "s2d_tf.benchmarks.backbone_speed:functions"
+
+# The command `s2d` sets oneDNN on; `plain` leaves the choice to TensorFlow.
+ONEDNN_ON = {"TF_ENABLE_ONEDNN_OPTS": "1"}
+ONEDNN_OFF = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+DEFAULT = {"TF_ENABLE_ONEDNN_OPTS": None}
+VARIANTS = {
+    "ours": ("ours", False, ONEDNN_ON),
+    "plain": ("plain", False, DEFAULT),
+    "ours, XLA": ("ours", True, ONEDNN_ON),
+    "plain, XLA": ("plain", True, DEFAULT),
+    "ours, oneDNN off": ("ours", False, ONEDNN_OFF),
+    "plain, oneDNN off": ("plain", False, ONEDNN_OFF),
+}
+PAIR = ("ours", "plain")
+# Which variants: XLA needs minutes to compile a network of 100 layers, and the memory of more than
+# two processes of the large networks is not to be had everywhere.
+NETWORKS = (
+    ("densenet_bc_100_12", PAIR, True),
+    ("wrn_28_10", PAIR, True),
+    ("densenet_bc_22_12_s2", tuple(VARIANTS), False),
+    ("wrn_10_2_s2", tuple(VARIANTS), False),
+)
+
+
+def cases(plan):
+    for architecture, variants, has_goal in NETWORKS[-1:] if plan.quick else NETWORKS:
+        network = networks.network(architecture, plan)
+        yield from _network(network, PAIR if plan.quick else variants, has_goal)
+
+
+def _network(network, variants, has_goal):
+    goal = SPEED_GOAL if has_goal else None
+    with contextlib.ExitStack() as stack:
+        children = {}
+        for name in variants:
+            children[name] = _child(network, *VARIANTS[name])
+            stack.callback(children[name].close)
+        for work, title in (("train", "training step"), ("infer", "inference")):
+            yield Case(
+                f"plain Keras / ours, {title}, {network.name}",
+                lambda work=work: {n: child.function(work) for n, child in children.items()},
+                lambda t: t["plain"] / t["ours"],
+                "time of the stock network / time of ours",
+                goal,
+                facts=lambda t: (
+                    {f"plain / {name}": t["plain"] / t[name] for name in t}
+                    | {"images/s of ours": network.batch / t["ours"]}
+                ),
+            )
+        peaks = {name: child.peak_bytes() for name, child in children.items()}
+        yield counted(
+            f"peak memory: ours / plain Keras, {network.name}",
+            "peak of the process that trained and predicted, beyond its start",
+            peaks["ours"] / max(peaks["plain"], 1),
+            unit="x",
+            goal=MEMORY_GOAL if has_goal and "densenet" in network.architecture else None,
+            kind="measured",
+            facts={f"GB {name}": peak / 1e9 for name, peak in peaks.items()},
+        )
+
+
+def _child(network, kind, jit_compile, environment):
+    arguments = {
+        "network": vars(network),
+        "kind": kind,
+        "jit_compile": jit_compile,
+    }
+    return Child(TARGET, arguments, environment)
+
+
+def functions(network, kind, jit_compile):
+    """What a child builds: a training step and a prediction of one variant."""
+    import tensorflow as tf
+
+    network = networks.Network(**network)
+    recipe = network.recipe()
+    images, labels = network.images()
+    if kind == "ours":
+        model = networks.compiled(network.build(), recipe, jit_compile=jit_compile)
+    else:
+        model = _plain(recipe, images.shape[1:], jit_compile)
+    pixels = tf.constant(images, tf.float32)
+    predict = tf.function(
+        lambda x: tf.nn.softmax(model(x, training=False), axis=-1), jit_compile=jit_compile
+    )
+    return {
+        "train": networks.step_function(model, images, labels),
+        "infer": networks.waiting(predict, pixels),
+    }
+
+
+def _plain(recipe, input_shape, jit_compile):
+    import keras
+
+    from s2d_tf.benchmarks import plain_keras
+    from s2d_tf.training import schedules
+
+    model = plain_keras.classifier(
+        recipe.backbone,
+        recipe.arguments | {"dropout": recipe.model.dropout},
+        input_shape,
+        recipe.num_classes,
+        recipe.data.mean,
+        recipe.data.stddev,
+        recipe.training.weight_decay,
+    )
+    model.compile(
+        schedules.optimizer(recipe.training, 100),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        jit_compile=jit_compile,
+    )
+    return model

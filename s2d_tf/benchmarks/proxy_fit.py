@@ -1,0 +1,238 @@
+"""The Dirichlet fit against other implementations, and the special functions under it."""
+
+import importlib.util
+
+import numpy as np
+
+from s2d_tf.benchmarks import competitors, networks
+from s2d_tf.benchmarks.records import Case, Goal, counted, not_run
+
+NUM_SAMPLES = 5
+SHAPES = ((64, 100), (128, 1000), (128, 21000))
+LOOP_GOAL = Goal(1000, at_most=False)
+SPECIAL_GOAL = Goal(3, at_most=False)
+ITERATIONS_GOAL = Goal(5)
+TOLERANCE = 1e-6
+# Rows that a competitor fits in a loop: enough to time it, few enough to wait for it.
+LOOP_ROWS = {100: 8, 1000: 4, 21000: 1}
+
+
+def cases(plan):
+    shapes = ((4, 5), (4, 10)) if plan.quick else SHAPES
+    for batch, classes in shapes:
+        log_probs = competitors.teacher_predictions(batch, NUM_SAMPLES, classes)
+        yield _iterations(log_probs)
+        yield from _against_loops(log_probs)
+        yield _against_tfp(log_probs)
+        yield _xla(log_probs)
+    yield _linearity(shapes)
+    for dtype in ("float32", "float64"):
+        yield _special(dtype, 64 if plan.quick else 100_000)
+        yield from _special_errors(dtype, 20 if plan.quick else 2000)
+
+
+def _name(log_probs):
+    return f"[{', '.join(map(str, log_probs.shape))}]"
+
+
+def _fitter(log_probs, jit_compile=False):
+    import tensorflow as tf
+
+    from s2d_tf import numerics
+
+    log_probs = tf.constant(log_probs, tf.float32)
+    return networks.waiting(tf.function(numerics.fit_dirichlet, jit_compile=jit_compile), log_probs)
+
+
+def _iterations(log_probs):
+    import tensorflow as tf
+
+    from s2d_tf import numerics
+
+    fitted = tf.function(numerics.fit_dirichlet_with_info)(tf.constant(log_probs))
+    return counted(
+        f"Newton steps to {TOLERANCE:g}, {_name(log_probs)}",
+        "steps until the slowest row moves by less than the tolerance",
+        int(fitted.num_iterations),
+        goal=ITERATIONS_GOAL,
+        facts={
+            "error": competitors.error(fitted.concentration, log_probs),
+            "largest last step": float(tf.reduce_max(fitted.residual)),
+        },
+    )
+
+
+def _against_loops(log_probs):
+    batch, _, classes = log_probs.shape
+    some = log_probs[: LOOP_ROWS.get(classes, 2)]
+    loops = {"dirichlet (PyPI) in a loop": competitors.dirichlet_package}
+    loops["scipy.optimize in a loop"] = competitors.scipy_lbfgs
+    for label, function in loops.items():
+        name = f"fits/s: ours / {label}, {_name(log_probs)}"
+        if function is competitors.dirichlet_package and not competitors.has_dirichlet_package():
+            yield not_run(name, "fits/s of ours / of the loop", "`dirichlet` is not installed")
+            continue
+
+        def facts(seconds, function=function):
+            from s2d_tf import numerics
+
+            return {
+                "error of ours": competitors.error(numerics.fit_dirichlet(some), some),
+                "error of the loop": _error_of(function, some),
+                "ms per fit of ours": 1000.0 * seconds["ours"] / batch,
+                "ms per fit of the loop": 1000.0 * seconds["loop"] / len(some),
+            }
+
+        def build(function=function):
+            return {"ours": _fitter(log_probs), "loop": _Tolerant(function, some)}
+
+        yield Case(
+            name,
+            build,
+            lambda t: (batch / t["ours"]) / (len(some) / t["loop"]),
+            "fits/s of ours on the batch / fits/s of the loop",
+            LOOP_GOAL if function is competitors.dirichlet_package else None,
+            facts=facts,
+            note=f"the loop is timed on {len(some)} of the {batch} rows",
+        )
+
+
+class _Tolerant:
+    """Calls a competitor; one that gives up after its iterations has still taken its time."""
+
+    def __init__(self, function, log_probs):
+        self.function, self.log_probs = function, log_probs
+
+    def __call__(self):
+        try:
+            return self.function(self.log_probs)
+        except Exception:  # The package has an error class of its own for this.
+            return None
+
+
+def _error_of(function, log_probs):
+    found = _Tolerant(function, log_probs)()
+    return "did not converge" if found is None else competitors.error(found, log_probs)
+
+
+def _against_tfp(log_probs):
+    # L-BFGS holds ten copies of the batch and takes hundreds of evaluations: fewer rows do.
+    some = log_probs[:2] if log_probs.shape[-1] > 10_000 else log_probs[:32]
+    fits = {}
+
+    def build():
+        fits["tfp"] = competitors.tfp_lbfgs(some)
+        return {"ours": _fitter(log_probs), "tfp": fits["tfp"]}
+
+    return Case(
+        f"fits/s: ours / tfp.optimizer.lbfgs_minimize, {_name(log_probs)}",
+        build,
+        lambda t: (len(log_probs) / t["ours"]) / (len(some) / t["tfp"]),
+        "fits/s of ours / fits/s of TFP",
+        facts=lambda seconds: {"error of TFP": competitors.error(fits["tfp"](), some)},
+        note=f"both batched and compiled; TFP on {len(some)} rows",
+    )
+
+
+def _xla(log_probs):
+    return Case(
+        f"fit without XLA / with, {_name(log_probs)}",
+        lambda: {"without": _fitter(log_probs), "with": _fitter(log_probs, jit_compile=True)},
+        lambda t: t["without"] / t["with"],
+        "time without XLA / time with XLA",
+    )
+
+
+def _linearity(shapes):
+    """Time per class and row at the second size over that at the first, and so on."""
+    names = [f"{batch} x {classes}" for batch, classes in shapes]
+    sizes = dict(zip(names, (batch * classes for batch, classes in shapes), strict=True))
+
+    def build():
+        return {
+            name: _fitter(competitors.teacher_predictions(batch, NUM_SAMPLES, classes))
+            for name, (batch, classes) in zip(names, shapes, strict=True)
+        }
+
+    def slope(t):
+        x, y = np.log([sizes[n] for n in names]), np.log([t[n] for n in names])
+        return float(np.polyfit(x, y, 1)[0])
+
+    return Case(
+        f"slope of log time over log (batch x classes), {' to '.join((names[0], names[-1]))}",
+        build,
+        slope,
+        "1 is proportional",
+        Goal(1.1),
+        unit="",
+    )
+
+
+def _arguments(count, dtype):
+    return np.exp(np.linspace(np.log(1e-3), np.log(1e6), count)).astype(dtype)
+
+
+def _special(dtype, count):
+    def build():
+        import tensorflow as tf
+
+        from s2d_tf import numerics
+
+        x = tf.constant(_arguments(count, dtype))
+        stock = tf.function(lambda x: (tf.math.digamma(x), tf.math.polygamma(tf.ones_like(x), x)))
+        return {
+            "stock": networks.waiting(stock, x),
+            "ours": networks.waiting(tf.function(numerics.digamma_and_trigamma), x),
+            "ours, XLA": networks.waiting(
+                tf.function(numerics.digamma_and_trigamma, jit_compile=True), x
+            ),
+        }
+
+    return Case(
+        f"tf.math.digamma + polygamma / ours fused, {dtype}",
+        build,
+        lambda t: t["stock"] / t["ours"],
+        f"time of the two stock functions / time of ours, {count:,} values in [1e-3, 1e6]",
+        SPECIAL_GOAL,
+        facts=lambda s: {"stock / ours with XLA": s["stock"] / s["ours, XLA"]},
+    )
+
+
+def _special_errors(dtype, count):
+    import tensorflow as tf
+
+    from s2d_tf import numerics
+
+    x = _arguments(count, dtype)
+    names = ("digamma", "trigamma")
+    rows = [f"largest error of ours / of tf.math, {name}, {dtype}" for name in names]
+    formula = "relative error, absolute where digamma is below 1; mpmath is the judge"
+    if importlib.util.find_spec("mpmath") is None:
+        yield from (not_run(row, formula, "`mpmath` is not installed") for row in rows)
+        return
+    ours = numerics.digamma_and_trigamma(tf.constant(x))
+    stock = tf.math.digamma(x), tf.math.polygamma(np.ones_like(x), x)
+    for order, row in enumerate(rows):
+        errors = [_error(values[order].numpy(), order, x) for values in (ours, stock)]
+        yield counted(
+            row,
+            formula,
+            errors[0] / errors[1],
+            unit="x",
+            goal=Goal(1.0),
+            facts={"error of ours": errors[0], "error of tf.math": errors[1], "values": count},
+        )
+
+
+def _error(values, order, x):
+    """Largest error of digamma (order 0) or trigamma (1), never below half a last place."""
+    import mpmath
+
+    with mpmath.workdps(30):
+        found = [
+            abs(mpmath.mpf(float(value)) - mpmath.psi(order, mpmath.mpf(float(argument))))
+            # Digamma has a zero at 1.46, near which no relative error means anything.
+            / max(abs(float(value)), 1.0 if order == 0 else 0.0)
+            for value, argument in zip(values, x, strict=True)
+        ]
+    return max(float(max(found)), float(np.finfo(x.dtype).eps) / 2)

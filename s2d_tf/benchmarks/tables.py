@@ -1,0 +1,70 @@
+"""Results as text."""
+
+_VERDICTS = {True: "met", False: "MISSED", None: ""}
+
+
+def text_row(row):
+    """One line for a row (a dict as in the JSON)."""
+    figure = f"{number(row['median'], row['unit']):>12}" if row["median"] is not None else "not run"
+    quartiles = f"[{number(row['low'])}, {number(row['high'])}]" if row["low"] is not None else ""
+    verdict = f"{goal(row)} {_VERDICTS[row['met']]}".strip()
+    text = f"  {row['name']:<58}{figure:>12} {quartiles:<20} {verdict}".rstrip()
+    if row["kind"] in ("not run", "predicted"):
+        text += f"  ({row['note'] if row['kind'] == 'not run' else 'predicted, not run'})"
+    return text
+
+
+def show_progress(item):
+    """Prints a line when a suite begins and one for every finished row, as they come."""
+    print(item if isinstance(item, str) else text_row(vars(item)), flush=True)
+
+
+def text_table(found):
+    """All suites of a results dict."""
+    lines = []
+    for name, record in found["suites"].items():
+        here = record["machine"]
+        lines += ["", f"{name}: {record['question']}", f"  {machine_line(here)}"]
+        lines += [text_row(row) for row in record["rows"]]
+    return "\n".join(lines[1:])
+
+
+def text_changes(changes):
+    """What `compare` returned, one line a figure."""
+    lines = ["change against the baseline (quartiles that do not overlap):"]
+    for change in changes:
+        name = f"{change['suite']}: {change['name']}"
+        lines.append(
+            f"  {name:<68}{number(change['then']):>9} -> {number(change['now']):>9}"
+            f"  x{change['change']:.2f}  {change['verdict']}"
+        )
+    return "\n".join(lines)
+
+
+def machine_line(here):
+    """The machine in one line."""
+    versions = here["versions"]
+    return (
+        f"{here['cpu']}, {here['cores']} cores, TensorFlow {versions['tensorflow']}, Keras "
+        f"{versions['keras']}, oneDNN {here['onednn']}, load {here['load']}"
+    )
+
+
+def goal(row):
+    """The goal of a row, as text."""
+    if row["goal"] is None:
+        return ""
+    return f"{'<=' if row['goal']['at_most'] else '>='} {row['goal']['limit']:g}"
+
+
+def number(value, unit=""):
+    """Four digits, and the unit; ratios have none."""
+    if value is None:
+        return ""
+    if value and not 1e-3 <= abs(value) < 1e6:
+        text = f"{value:.3g}"
+    elif abs(value) >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.4g}"
+    return text + (f" {unit}" if unit not in ("", "x") else "")
