@@ -1,22 +1,31 @@
 """Checkpoints of a run: a folder each, written beside, checked by sha256, moved into place."""
 
+import concurrent.futures
+import hashlib
+import json
+import math
 import pathlib
 import re
 import shutil
+import zipfile
 
 import numpy as np
 from absl import logging
 
 from s2d_tf.training import files
 
+FORMAT = 2
+"""2 added the metrics, which continue an epoch, and the manifest's own checksum to 1."""
+
 _NAME = re.compile(r"step_(\d{9})")
+_METRICS = "metrics/"
 
 
 class CheckpointError(ValueError):
     """A checkpoint is damaged or belongs to another model."""
 
 
-def save(directory, step, variables, facts, keep=2):
+def save(directory, step, variables, facts, keep=3, metrics=()):
     """Writes a checkpoint and removes all but the newest `keep`.
 
     Args:
@@ -24,25 +33,80 @@ def save(directory, step, variables, facts, keep=2):
         step: number of training steps done.
         variables: Keras variables, in an order that the same program reproduces.
         facts: JSON values to keep with them (epoch, history, ...).
+        metrics: variables of metrics in the middle of an epoch.
     """
+    write(directory, step, collect(variables, metrics), facts, keep)
+
+
+def collect(variables, metrics=()):
+    """The values of variables by the names that a checkpoint gives them, as copies."""
+    arrays = {_key(i, v): np.asarray(v.numpy()) for i, v in enumerate(variables)}
+    return arrays | {f"{_METRICS}{i:05d}": np.asarray(v.numpy()) for i, v in enumerate(metrics)}
+
+
+def write(directory, step, arrays, facts, keep=3):
+    """Writes what `collect` returned; see `save`."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     folder = directory / f"step_{step:09d}"
-    beside = directory / f".partial_{step:09d}"
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    arrays = beside / "arrays.npz"
-    with open(arrays, "wb") as file:
-        np.savez(file, **{_key(i, v): v.numpy() for i, v in enumerate(variables)})
-    manifest = {"step": step, "sha256": {arrays.name: files.sha256(arrays)}, "facts": facts}
-    files.write_json(beside / "manifest.json", manifest)
-    files.flush(arrays)
-    files.flush(beside)
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
-    files.flush(directory)
-    for old in found(directory)[:-keep]:
+    if folder.exists():
+        try:
+            _manifest(folder)
+            return  # the same step of the same run: the same bits
+        except (OSError, ValueError, KeyError, TypeError):
+            folder.rename(directory / f"{files.PARTIAL}damaged_{folder.name}")
+    beside = directory / f"{files.PARTIAL}{folder.name}"
+    try:
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        path = beside / "arrays.npz"
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+        files.flush(path)
+        manifest = {
+            "format": FORMAT,
+            "step": step,
+            "sha256": {path.name: files.sha256(path)},
+            "facts": facts,
+        }
+        files.write_json(beside / "manifest.json", manifest | {"checksum": _checksum(manifest)})
+        beside.rename(folder)
+        files.flush(directory)
+    except OSError:
+        shutil.rmtree(beside, ignore_errors=True)  # a full disk needs the room
+        raise
+    for old in [*found(directory)[:-keep], *directory.glob(f"{files.PARTIAL}*")]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+class Writer:
+    """Writes checkpoints in a thread of its own, one at a time, while training goes on."""
+
+    def __init__(self, directory, keep=3):
+        self.directory = directory
+        self.keep = keep
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
+        self._running = None
+
+    def write(self, step, arrays, facts):
+        """Starts to write; waits for the one before, and raises what went wrong with it."""
+        self.wait()
+        self._running = self._pool.submit(write, self.directory, step, arrays, facts, self.keep)
+
+    def check(self):
+        """Raises what went wrong, without waiting."""
+        if self._running is not None and self._running.done():
+            self.wait()
+
+    def wait(self):
+        """Returns when all is on disk; raises what went wrong."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+    def close(self):
+        """Lets a write that is under way end, whatever else has happened."""
+        self._pool.shutdown(wait=True)
 
 
 def found(directory):
@@ -51,44 +115,105 @@ def found(directory):
     return sorted(folder for folder in folders if _NAME.fullmatch(folder.name))
 
 
+def newest(directory):
+    """Step of the newest checkpoint that is whole, or `None`."""
+    for folder in reversed(found(directory)):
+        try:
+            return _manifest(folder)["step"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
 def restore(directory, variables):
     """Sets the variables from the newest checkpoint that is whole.
 
     Returns:
-        The facts that were saved with it and `step`, or `None` where there is no checkpoint. A
-        damaged one is named in the log, and the one before it is used.
+        The facts that were saved with it, `step`, and `metrics`, a list of arrays; or `None` where
+        there is no checkpoint. A damaged one is named in the log, and the one before it is used.
+
+    Raises:
+        CheckpointError: where a checkpoint is another model's, or where all are damaged. To start
+            over then would in time remove them, so a person has to decide it.
     """
-    for folder in reversed(found(directory)):
+    folders = found(directory)
+    for folder in reversed(folders):
         try:
-            manifest, arrays = _read(folder, variables)
-        except (OSError, ValueError, KeyError) as error:
-            logging.warning(
-                "checkpoint %s cannot be used, trying the one before: %s", folder, error
-            )
+            manifest = _manifest(folder)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
             continue
+        arrays, metrics = _arrays(folder, variables)
         for variable, array in zip(variables, arrays, strict=True):
             variable.assign(array)
-        return {**manifest["facts"], "step": manifest["step"]}
+        return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
+    if folders:
+        raise CheckpointError(
+            f"Every checkpoint in {directory} is damaged ({', '.join(f.name for f in folders)}): "
+            "remove the folder to start over."
+        )
     return None
 
 
-def _read(folder, variables):
-    manifest = files.read_json(folder / "manifest.json")
+def _manifest(folder):
+    """The manifest of a checkpoint that is what was written."""
+    path = folder / "manifest.json"
+    manifest = files.read_json(path)
+    if manifest.get("format", 1) > FORMAT:
+        raise CheckpointError(f"{path} is of a newer release, format {manifest['format']}")
+    if "format" in manifest and manifest.pop("checksum") != _checksum(manifest):
+        raise CheckpointError(f"{path} does not match its checksum")
+    arrays = folder / "arrays.npz"
+    if files.sha256(arrays) != manifest["sha256"][arrays.name]:
+        raise CheckpointError(f"{arrays} does not match its sha256")
+    return {"facts": manifest["facts"], "step": manifest["step"]}
+
+
+def _checksum(manifest):
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _arrays(folder, variables):
+    """The arrays of the variables and of the metrics; nothing is read before it is known to fit."""
     path = folder / "arrays.npz"
-    if files.sha256(path) != manifest["sha256"][path.name]:
-        raise CheckpointError(f"{path} does not match its sha256")
-    with np.load(path, allow_pickle=False) as stored:
+    with zipfile.ZipFile(path) as archive:
+        stored = [name.removesuffix(".npy") for name in archive.namelist()]
         keys = [_key(i, v) for i, v in enumerate(variables)]
-        if sorted(stored.files) != sorted(keys):
-            raise CheckpointError(f"{path} holds the variables of another model")
-        arrays = [stored[key] for key in keys]
-    for key, variable, array in zip(keys, variables, arrays, strict=True):
-        if tuple(variable.shape) != array.shape:
+        metrics = sorted(key for key in stored if key.startswith(_METRICS))
+        if sorted(stored) != sorted(keys + metrics):
+            raise CheckpointError(f"{path} holds the variables of another model.")
+        arrays = []
+        for key, variable in zip(keys, variables, strict=True):
+            arrays.append(_read_array(archive, key, tuple(variable.shape)))
+        return arrays, [_read_array(archive, key) for key in metrics]
+
+
+def _read_array(archive, key, expected=None):
+    """One array; its header is checked before room is made for it."""
+    entry = archive.getinfo(f"{key}.npy")
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise CheckpointError(f"{archive.filename}, {key}: unknown array format {version}.")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        if expected is not None and shape != expected:
             raise CheckpointError(
-                f"{path}, {key}: expected {variable.shape}, received {array.shape}"
+                f"{archive.filename} is of another model: expected {key} with shape {expected}, "
+                f"received {shape}."
             )
-    return manifest, arrays
+        size = math.prod(shape) * dtype.itemsize
+        plain = not dtype.hasobject and entry.compress_type == zipfile.ZIP_STORED
+        if not plain or entry.file_size - file.tell() != size:
+            raise CheckpointError(f"{archive.filename}, {key}: not a plain array of {shape}.")
+        array = np.frombuffer(file.read(size), dtype)
+    return array.reshape(shape, order="F" if fortran else "C")
 
 
 def _key(index, variable):
-    return f"{index:05d}/{variable.path}"
+    """The variable's place and name, without Keras' counters.
+
+    Keras counts objects of a kind over the whole process (`seed_generator_7`), so the same model
+    has other names when it was built after others, as the members of an ensemble are.
+    """
+    return f"{index:05d}/" + re.sub(r"_\d+(?=/|$)", "", variable.path)
