@@ -7,7 +7,12 @@ ones, over the graph and all functions, apart for what answers requests, what ru
 
 import pathlib
 
-SERVING = frozenset(
+
+def _names(text):
+    return frozenset(text.split())
+
+
+SERVING = _names(
     """
     Abs AddV2 ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd Cast CheckNumerics ConcatV2
     Const Conv2D DecodeJpeg DecodePng DecodeRaw DepthwiseConv2dNative Einsum Elu EnsureShape Equal
@@ -19,24 +24,24 @@ SERVING = frozenset(
     StatefulPartitionedCall StopGradient StridedSlice StringJoin Sub Substr Sum Tanh
     TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem TensorListStack Tile
     Transpose Unpack VarHandleOp While ZerosLike
-    """.split()
+    """
 )
 """Operations that may answer a request: the arithmetic of image classifiers, shapes, control flow
 and image decoding. None reads or writes a file, draws a random number, assigns a variable, or calls
 code that is not in the graph."""
 
-RESTORING = frozenset(
+RESTORING = _names(
     """
     AssignVariableOp Const Identity NoOp Placeholder RestoreV2 StatefulPartitionedCall VarHandleOp
-    """.split()
+    """
 )
 """Operations that may run when a server loads the model."""
 
-SAVING = RESTORING | frozenset(
+SAVING = RESTORING | _names(
     """
-    DisableCopyOnRead MergeV2Checkpoints Pack PartitionedCall ReadVariableOp SaveV2 Select ShardedFilename
-    StaticRegexFullMatch StringJoin
-    """.split()
+    DisableCopyOnRead MergeV2Checkpoints Pack PartitionedCall ReadVariableOp SaveV2 Select
+    ShardedFilename StaticRegexFullMatch StringJoin
+    """
 )
 """Operations of the part that TensorFlow adds to every SavedModel to save it again."""
 
@@ -55,7 +60,11 @@ class OperationError(ValueError):
 
 
 def check(version_directory):
-    """Refuses a SavedModel with anything but permitted operations, without loading it."""
+    """Refuses a SavedModel with anything but permitted operations, without loading it.
+
+    Returns:
+        The `SavedModel` message that was checked.
+    """
     version_directory = pathlib.Path(version_directory)
     saved_model = _read(version_directory / "saved_model.pb")
     wrong = []
@@ -71,6 +80,7 @@ def check(version_directory):
             f"{version_directory}: expected only operations of the closed list of exported models, "
             f"received {', '.join(wrong) or 'no graph'}."
         )
+    return saved_model
 
 
 def operations(meta_graph):

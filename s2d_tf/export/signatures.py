@@ -40,14 +40,21 @@ class Signatures(tf.Module):
 
     def serving_default(self, images):
         """Raw pixels as bytes."""
-        return self._answer(tf.cast(images, tf.float32))
+        return self._answer(tf.cast(self._checked(images), tf.float32))
 
     def serve_float(self, images):
         """Raw pixels as numbers in [0, 255]; NaN and infinity fail the request."""
         return self._answer(
-            tf.debugging.check_numerics(images, "images: expected pixels in [0, 255]")
+            tf.debugging.check_numerics(
+                self._checked(images), "images: expected pixels in [0, 255]"
+            )
         )
 
     def serve_encoded(self, image_bytes):
         """JPEG or PNG files of any size."""
         return self._answer(encoded_images.decode_batch(image_bytes, self.image_shape))
+
+    def _checked(self, images):
+        # Servers do not compare a request with the signature's shape, and a convolutional network
+        # would answer for images of any size.
+        return tf.ensure_shape(images, [None, *self.image_shape])

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 FILE = "assets.extra/tf_serving_warmup_requests"
 BATCH_SIZES = (1, 8, 32)
+MAX_VALUES = 1 << 20
+"""Larger batches than of one image have at most so many pixel values: the file stays small."""
 
 # Field numbers of prediction_log.proto, predict.proto and model.proto of TF Serving.
 _PREDICT_LOG = 6
@@ -36,10 +38,12 @@ def prediction_log(model_name, signature_name, input_name, value):
     return _field(_PREDICT_LOG, _field(_REQUEST, request))
 
 
-def requests(image_shape, signature_names):
+def requests(image_shape, signature_names, batch_sizes=BATCH_SIZES):
     """Requests of a few batch sizes for each signature."""
     random = np.random.RandomState(0)
-    for size in BATCH_SIZES:
+    for size in batch_sizes:
+        if size > 1 and size * np.prod(image_shape) > MAX_VALUES:
+            continue
         images = random.randint(0, 256, [size, *image_shape]).astype(np.uint8)
         if "serving_default" in signature_names:
             yield "serving_default", "images", images

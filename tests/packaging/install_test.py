@@ -178,6 +178,7 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
         # These come with others, which cannot do without them.
         "h5py": "keras",
         "PIL": "matplotlib",
+        "google": "tensorflow",
         "scipy": "scikit-learn",
     }
     declared = configuration["options"]["install_requires"]

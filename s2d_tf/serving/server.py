@@ -1,0 +1,69 @@
+"""Runs the application on uvicorn."""
+
+import contextlib
+import pathlib
+import socket
+
+from s2d_tf.serving.limits import Limits
+from s2d_tf.serving.servable import Servables
+
+
+def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announce=print):
+    """Answers TF Serving's REST protocol for the newest version in `directory`, until interrupted.
+
+    Args:
+        directory: a folder that `export.save` wrote versions into.
+        host, port: where to listen; port 0 takes a free one.
+        name: the model's name in the addresses; default: the folder's.
+        limits: `Limits` on requests.
+        announce: function that gets a line for a person once requests are answered.
+    """
+    try:
+        import uvicorn
+
+        from s2d_tf.serving.app import create_app
+    except ImportError as error:
+        raise ImportError(
+            f"s2d serve needs FastAPI and uvicorn ({error}): pip install 's2d_tf[serve]'."
+        ) from None
+    limits = limits or Limits()
+    name = name or pathlib.Path(directory).expanduser().resolve().name
+    if not name or set(name) & set("/:?#%"):
+        raise ValueError(f"name must be text without / : ? # or %, received {name!r}.")
+    with contextlib.closing(_listen(host, port)) as listener:
+        servables = Servables(directory)
+        config = uvicorn.Config(
+            create_app(name, servables, limits),
+            log_level="warning",
+            access_log=False,
+            limit_concurrency=limits.concurrency,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=10,
+        )
+        servables.watch()
+        host, port = listener.getsockname()[:2]
+        host = f"[{host}]" if ":" in host else host
+        announce(
+            f"Serving {name}, version {servables.current.version}, at "
+            f"http://{host}:{port}/v1/models/{name} (stop with Ctrl-C)"
+        )
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            servables.stop()
+
+
+def _listen(host, port):
+    """A bound socket, taken before the model is loaded: a port in use is known at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(
+            f"Expected a free port, but {host}:{port} cannot be used ({error.strerror}): "
+            "choose another --port."
+        ) from None
+    return listener

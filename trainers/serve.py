@@ -1,0 +1,36 @@
+"""Serve an exported model over HTTP, with TF Serving's REST protocol.
+
+    s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100
+    s2d serve models/cifar100
+
+For machines that have no TF Serving; needs the extra s2d_tf[serve]. Answers on
+/v1/models/NAME:predict, takes up newer versions as they appear in the folder, and refuses what is
+too large or no image. docs/serving.md has the clients.
+"""
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
+flags.DEFINE_integer("port", 8501, "Port; 0 takes a free one.", lower_bound=0, upper_bound=65535)
+flags.DEFINE_string("name", None, "The model's name in the addresses (default: the folder's).")
+flags.DEFINE_integer("max_request_mb", 16, "Largest request body in MB.", lower_bound=1)
+flags.DEFINE_integer("max_batch", 256, "Most images in a request.", lower_bound=1)
+flags.DEFINE_float("max_megapixels", 16.8, "Largest encoded image.", lower_bound=0.001)
+
+
+def main(argv):
+    if len(argv) != 2:
+        raise ValueError("Expected one folder that `s2d export` wrote: `s2d serve DIR`.")
+    from s2d_tf import serving
+
+    limits = serving.Limits(
+        request_bytes=FLAGS.max_request_mb << 20,
+        batch_size=FLAGS.max_batch,
+        image_pixels=round(FLAGS.max_megapixels * 1e6),
+    )
+    serving.serve(argv[1], FLAGS.host, FLAGS.port, FLAGS.name, limits, _announce)
+
+
+def _announce(line):
+    print(line, flush=True)
