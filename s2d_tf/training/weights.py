@@ -132,7 +132,8 @@ def parse(data, model, path, sha256=None, checker=None):
         model: the built model that shall have them; it is not changed.
         path: what to call the file in errors.
         sha256: what the hash of `data` must be, where that is known.
-        checker: a running `Checker`, for many files.
+        checker: a running `Checker`, to look into the file elsewhere although its hash is right
+            (somebody else's hash proves that a file is whole, not that it means well).
     """
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise WeightsError(
@@ -144,13 +145,13 @@ def parse(data, model, path, sha256=None, checker=None):
         for name, variable in by_name(model).items()
     }
     try:
-        if sha256 is not None:
-            digest, found = weights_check.layout(data, expected)
-        elif checker is not None:
+        if checker is not None:
             digest, found = checker.layout(data, expected)
+        elif sha256 is not None:
+            digest, found = weights_check.layout(data, expected)
         else:
-            with Checker() as checker:
-                digest, found = checker.layout(data, expected)
+            with Checker() as own:
+                digest, found = own.layout(data, expected)
         # Again, for what another process said.
         weights_check.check_places(found, expected, len(data))
         arrays = {

@@ -16,7 +16,7 @@ ROWS = (
     {"models"},
     {"training", "evaluation", "export", "zoo"},
     # What a program does, where that is too much for a trainer.
-    {"quickstart", "benchmarks", "serving"},
+    {"quickstart", "benchmarks", "serving", "publishing"},
 )
 RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
 PUBLIC = set(RANK) - ROWS[-1]

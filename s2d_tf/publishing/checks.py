@@ -1,0 +1,71 @@
+"""Which runs may be published under which name."""
+
+import dataclasses
+
+SECTIONS = ("data", "training", "model")
+
+
+class PublishError(ValueError):
+    """A run cannot be published as the entry that was asked for."""
+
+
+def check_run(run, named, other_numbers=False):
+    """Refuses a run that is unfinished, of another recipe, split or seed.
+
+    Returns:
+        `{number: (value in the recipe, value of the run)}`, empty unless `other_numbers`.
+    """
+    if not run.finished:
+        raise PublishError(
+            f"{run.directory} is not finished: `s2d train {run.recipe.name} "
+            f"--workdir={run.directory}` continues it."
+        )
+    members = run.members
+    for part in members or [run]:
+        if part.split != "train":
+            raise PublishError(
+                f"{part.directory} was trained on {part.split}: an entry is trained on train."
+            )
+    seeds = [part.seed for part in members or [run]]
+    if seeds != list(range(len(seeds))):
+        raise PublishError(
+            f"{run.directory} has the seeds {seeds}: an entry has seed 0, an ensemble 0, 1, 2, ..."
+        )
+    if run.recipe.name != named.name and not _is_its_network(run.recipe, named):
+        raise PublishError(f"{run.directory} is a run of {run.recipe.name}, not of {named.name}.")
+    changes = _differences(run.recipe, named)
+    for member in members:
+        expected = named.member_recipe
+        if member.recipe.name != expected.name:
+            raise PublishError(
+                f"{member.directory} is a run of {member.recipe.name}, expected {expected.name}."
+            )
+        changes |= _differences(member.recipe, expected)
+    if changes and not other_numbers:
+        listed = "; ".join(f"{k} {a} -> {b}" for k, (a, b) in list(changes.items())[:5])
+        raise PublishError(
+            f"{run.directory} has other numbers than the recipe of {named.name} ({listed}): pass "
+            "--other_numbers to publish it so."
+        )
+    return changes
+
+
+def _is_its_network(recipe, named):
+    """Whether a Monte Carlo entry's network is trained exactly as this point model is."""
+    siblings = (recipe.architecture, recipe.dataset) == (named.architecture, named.dataset)
+    same = all(
+        getattr(recipe, field) == getattr(named, field) for field in ("learns", "heads", "start")
+    )
+    return siblings and same and recipe.draws == "point" and named.draws == "dropout"
+
+
+def _differences(recipe, named):
+    found = {}
+    for section in SECTIONS:
+        ours, theirs = (dataclasses.asdict(getattr(r, section)) for r in (recipe, named))
+        for key, value in ours.items():
+            if value != theirs[key]:
+                found[f"{section}.{key}"] = (theirs[key], value)
+    if recipe.draws == named.draws and recipe.num_members != named.num_members:
+        found["num_members"] = (named.num_members, recipe.num_members)
+    return found

@@ -1,0 +1,87 @@
+"""What an entry says about where it comes from, and how far its seeds lie apart."""
+
+import datetime
+import json
+import statistics
+
+import s2d_tf
+from s2d_tf import data
+from s2d_tf.publishing.checks import PublishError
+from s2d_tf.publishing.precision import figures
+from s2d_tf.training import Run, files
+
+METRICS = "metrics.json"
+
+
+def spread(run, recipe, also=()):
+    """Mean and standard deviation of the figures over runs that differ only in their seed.
+
+    Returns:
+        `{metric: {"mean", "stddev", "seeds"}}`, empty where there is only one run.
+    """
+    runs = {run.directory.resolve(): run}
+    parent = run.directory.resolve().parent
+    if run.directory.name.startswith("member_") and (parent / "recipe.json").is_file():
+        runs |= {other.directory: other for other in Run.open(parent).members if other.finished}
+    runs |= {other.directory.resolve(): other for other in map(Run.open, also)}
+    for other in runs.values():
+        if other.recipe != run.recipe or other.split != run.split:
+            raise PublishError(
+                f"{other.directory} is a run of another recipe than {run.directory}."
+            )
+    by_seed = {other.seed: other.directory / METRICS for other in runs.values()}
+    found = {s: files.read_json(path) for s, path in sorted(by_seed.items()) if path.is_file()}
+    if run.recipe.name != recipe.name or len(found) < 2:
+        return {}
+    return {
+        key: {
+            "mean": statistics.fmean(values),
+            "stddev": statistics.stdev(values),
+            "seeds": list(found),
+        }
+        for key in figures(next(iter(found.values())))
+        if len(values := [m[key] for m in found.values() if key in m]) == len(found)
+    }
+
+
+def provenance(run, recipe, changes, data_dir):
+    """Flat facts on the training behind an entry."""
+    parts = run.members or [run]
+    summaries = [files.read_json(part.directory / "summary.json") for part in parts]
+    found = {
+        "seeds": [part.seed for part in parts],
+        "split": run.split,
+        "commands": commands(run, recipe, changes),
+        "trained_at": [facts["finished"] for facts in summaries],
+        "training_seconds": round(sum(facts["training_seconds"] for facts in summaries), 1),
+        "published_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "published_with": f"s2d_tf {s2d_tf.__version__}",
+        "training_data": recipe.source_dataset,
+        "training_data_fingerprint": _fingerprint(recipe.source_dataset, run.split, data_dir),
+    }
+    teachers = run.directory / "teacher_logits.json"
+    if teachers.is_file():
+        found["teachers_sha256"] = files.read_json(teachers)["teachers"]
+    if changes:
+        found["changed_numbers"] = [f"{key}={ours}" for key, (_, ours) in changes.items()]
+    return found
+
+
+def commands(run, recipe, changes):
+    """The commands that make these weights and their figures again."""
+    train = f"s2d train {run.recipe.name} --workdir=RUN"
+    for key, (_, value) in changes.items():
+        if key == "training.epochs":
+            train += f" --epochs={value}"
+        elif key == "num_members":
+            train += f" --members={value}"
+        else:
+            train += f" --set '{key}={json.dumps(value)}'"
+    return [train, "s2d evaluate RUN", f"s2d publish RUN --name={recipe.name}"]
+
+
+def _fingerprint(dataset, split, data_dir):
+    try:
+        return data.fingerprint(*data.load_arrays(dataset, split, data_dir))
+    except data.MissingDataError:
+        return None

@@ -1,0 +1,44 @@
+"""Fixed images and a model's answers for them: the same weights must answer the same anywhere."""
+
+import numpy as np
+
+NUM_IMAGES = 8
+DIGITS = 6
+KEYS = ("probs", "confidence", "total", "data", "knowledge")
+# Two machines order the sums of a network differently; uncertainties are in nats, up to ln K.
+TOLERANCE = 2e-3
+
+
+def images(image_shape, count=NUM_IMAGES):
+    """Triangle waves of several frequencies in whole numbers, so that no machine rounds them.
+
+    Returns:
+        uint8 `[count, height, width, channels]`.
+    """
+    height, width, channels = image_shape
+    index, y, x, channel = np.ogrid[:count, :height, :width, :channels]
+    phase = (3 + 5 * index) * y + (7 + 2 * index * (channel + 1)) * x + 37 * index + 61 * channel
+    wave = phase % 512
+    return np.minimum(wave, 511 - wave).astype(np.uint8)
+
+
+def answers(predictor):
+    """What a predictor says about the fixed images, as JSON values."""
+    answer = predictor.predict_uncertainty(images(predictor.image_shape))
+    return {key: np.round(answer[key].astype(np.float64), DIGITS).tolist() for key in KEYS}
+
+
+def difference(predictor, stored):
+    """The largest absolute difference between a predictor's answers and the stored ones.
+
+    Raises:
+        ValueError: where the stored ones are not of this kind of model.
+    """
+    answer = predictor.predict_uncertainty(images(predictor.image_shape))
+    largest = 0.0
+    for key in KEYS:
+        expected = np.asarray(stored[key], dtype=np.float64)
+        if expected.shape != answer[key].shape or not np.isfinite(expected).all():
+            raise ValueError(f"{key}: expected {answer[key].shape}, received {expected.shape}.")
+        largest = max(largest, float(np.abs(expected - answer[key]).max()))
+    return largest

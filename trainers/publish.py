@@ -1,0 +1,43 @@
+"""Turns a finished run into an entry of the zoo: weights, golden predictions, record, card.
+
+usage: s2d publish RUN --name=NAME [--zoo=DIR] [--data_dir=DIR] [--also=RUN ...]
+
+    s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
+    s2d publish runs/s2d_0 --name=wrn_10_2_s2.s2d.cifar100 --also=runs/s2d_1 --also=runs/s2d_2
+
+RUN is finished, evaluated and trained on all of train, with seed 0 (an ensemble: seeds 0, 1, ...).
+Weights are kept in half precision where no figure of the tables moves by more than 0.0005, and are
+referred to where another entry holds them, so publish single models before their ensembles. A Monte
+Carlo entry is made from the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100.
+"""
+
+from absl import flags
+
+_NAME = flags.DEFINE_string("name", None, "The entry, architecture.method.dataset.", required=True)
+_ZOO = flags.DEFINE_string("zoo", None, "Folder of entries; else that of this library.")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+)
+_ALSO = flags.DEFINE_multi_string("also", [], "A run of the same recipe with another seed.")
+_PRECISION = flags.DEFINE_enum(
+    "precision", "auto", ["auto", "float32"], "auto: half where the figures stay as they are."
+)
+_OTHER_NUMBERS = flags.DEFINE_boolean(
+    "other_numbers", False, "Publish although the run's numbers are not the recipe's."
+)
+
+
+def main(argv):
+    if len(argv) != 2:
+        raise ValueError("Expected one run directory, e.g. `s2d publish runs/s2d_0 --name=NAME`.")
+    from s2d_tf import publishing
+
+    publishing.publish(
+        argv[1],
+        _NAME.value,
+        zoo_dir=_ZOO.value,
+        data_dir=_DATA_DIR.value,
+        also=_ALSO.value,
+        precision=_PRECISION.value,
+        other_numbers=_OTHER_NUMBERS.value,
+    )
