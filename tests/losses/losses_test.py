@@ -1,5 +1,7 @@
 """Every distillation loss and its gradient against SciPy, mpmath and NumPy."""
 
+import itertools
+
 import keras
 import mpmath
 import numpy as np
@@ -173,19 +175,20 @@ EXTREME = {
 }
 
 
-@pytest.mark.parametrize("student", sorted(EXTREME))
-@pytest.mark.parametrize("teacher", sorted(EXTREME))
-def test_value_and_gradient_stay_finite(case, teacher, student):
+def test_value_and_gradient_stay_finite(case):
     kind, arguments, _ = case
-    teacher = EXTREME[teacher]([1, MEMBERS, CLASSES]).astype(np.float32)
-    student = tf.constant(EXTREME[student]([1, width(kind)]), tf.float32)
+    pairs = list(itertools.product(EXTREME.values(), repeat=2))
+    teacher = np.concatenate([t([1, MEMBERS, CLASSES]) for t, _ in pairs]).astype(np.float32)
+    student = tf.constant(np.concatenate([s([1, width(kind)]) for _, s in pairs]), tf.float32)
+    loss = kind(**arguments, reduction="none")
     with tf.GradientTape() as tape:
         tape.watch(student)
-        value = kind(**arguments)(teacher, student)
-    assert np.isfinite(value)
+        value = loss(teacher, student)
+    assert value.shape == len(pairs)
+    assert np.all(np.isfinite(value))
     assert np.all(np.isfinite(tape.gradient(value, student)))
-    if "kl" in kind(**arguments).name or "cross" in kind(**arguments).name:
-        assert value >= 0
+    if not loss.name.endswith("likelihood"):
+        assert np.all(value >= 0)
 
 
 def test_one_member_of_the_student_itself_is_zero():

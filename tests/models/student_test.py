@@ -44,10 +44,7 @@ def student(objective, **kwargs):
 
 def teachers(kind=models.S2DClassifier):
     return models.Ensemble(
-        [
-            kind(backbone(seed), CLASSES, mean=[128.0], stddev=[64.0], seed=seed)
-            for seed in range(3)
-        ]
+        [kind(backbone(seed), CLASSES, mean=[128.0], stddev=[64.0], seed=seed) for seed in range(3)]
     )
 
 
@@ -209,7 +206,10 @@ def one_line(error):
 
 
 def test_missing_teacher_is_refused():
-    for data in [(IMAGES, LABELS), (tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(4),)]:
+    for data in [
+        (IMAGES, LABELS),
+        (tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(4),),
+    ]:
         with pytest.raises(ValueError, match=r"learn_from\(\) before fit") as error:
             student("end").fit(*data)
         one_line(error)
