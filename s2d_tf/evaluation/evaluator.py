@@ -1,6 +1,7 @@
 """A model and data sets to one flat dict of numbers."""
 
 import dataclasses
+import time
 
 from s2d_tf import data, metrics
 from s2d_tf.evaluation.predictions import predict
@@ -43,6 +44,7 @@ class Gathered:
         missing: `{name: why}` of the sets that are not on this machine.
         facts: `{name: {"images", "fingerprint"}}` of all sets that were read.
         forward_seconds: time of the forward passes; what came from the cache took none.
+        score_seconds: time from member predictions to scores.
     """
 
     dataset: str
@@ -51,6 +53,7 @@ class Gathered:
     missing: dict[str, str]
     facts: dict[str, dict]
     forward_seconds: float
+    score_seconds: float
 
     def metrics(self):
         """The flat dict of `evaluate`."""
@@ -85,6 +88,7 @@ def gather(
             if not skip_missing:
                 raise
             missing[name] = str(error)
+    began = time.monotonic()
     scored = [score(predictions) for predictions in made]
     return Gathered(
         dataset=dataset,
@@ -93,6 +97,7 @@ def gather(
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
         forward_seconds=sum(predictions.seconds for predictions in made),
+        score_seconds=time.monotonic() - began,
     )
 
 

@@ -53,10 +53,11 @@ def collect(directories):
     """The results of runs, and of the members of those that are ensembles.
 
     The same weights are never counted twice, whether a directory is named twice or a single run is
-    also a member of an ensemble.
+    also a member of an ensemble. Plain files are passed over: `runs/*` may hold logs too.
     """
     found, seen = [], set()
-    for directory in directories:
+    paths = [pathlib.Path(directory) for directory in directories]
+    for directory in [p for p in paths if not p.is_file()] or paths:
         run = training.Run.open(directory)
         if not (run.directory / METRICS).is_file():
             raise FileNotFoundError(

@@ -58,7 +58,6 @@ def evaluate_predictor(
 
     `held_out` says that the validation split took no part in training.
     """
-    began = time.monotonic()
     dataset = recipe.source_dataset
     gathered = gather(
         predictor,
@@ -71,13 +70,13 @@ def evaluate_predictor(
     )
     for name in gathered.missing:
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
-    found = gathered.metrics()
     validation = None
     if held_out:
         shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
         validation = score(predict(predictor, dataset, "validation", **shared))
-    found |= scaling.scaled_metrics(dataset, gathered.known, validation)
-    metric_seconds = time.monotonic() - began - gathered.forward_seconds
+    began = time.monotonic()
+    found = gathered.metrics() | scaling.scaled_metrics(dataset, gathered.known, validation)
+    metric_seconds = time.monotonic() - began
     found |= _costs(predictor, recipe)
     found |= {
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
@@ -86,6 +85,7 @@ def evaluate_predictor(
         **_data_facts(gathered),
         **_versions(),
         "time/forward_seconds": round(gathered.forward_seconds, 3),
+        "time/score_seconds": round(gathered.score_seconds, 3),
         "time/metric_seconds": round(metric_seconds, 3),
         "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

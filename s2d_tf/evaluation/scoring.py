@@ -1,6 +1,8 @@
 """Member predictions to what metrics take: log-probabilities and scores, in float64."""
 
 import dataclasses
+import functools
+import math
 
 import numpy as np
 import tensorflow as tf
@@ -52,15 +54,27 @@ def scores(kind, member_logits):
         Dict of float64 arrays: "log_probs" `[n, K]` and `[n]` "confidence", "total" and, unless it
         is a single categorical prediction, "data" and "knowledge".
     """
-    logits = tf.constant(np.asarray(member_logits, dtype=np.float64))
-    answer = uncertainty.from_members(kind, logits)
-    log_members = tf.cast(tf.shape(logits)[0], tf.float64)
-    log_probs = tf.reduce_logsumexp(tf.nn.log_softmax(logits, axis=-1), axis=0)
-    found = {
-        "log_probs": log_probs - tf.math.log(log_members),
-        "confidence": uncertainty.confidence_score(kind, logits),
-        "total": answer["total"],
-    }
-    if kind == "dirichlet" or logits.shape[0] > 1:
-        found |= {"data": answer["data"], "knowledge": answer["knowledge"]}
+    logits = np.asarray(member_logits, dtype=np.float64)
+    found = _compiled(kind, logits.shape[0], logits.shape[-1])(logits)
     return {key: value.numpy() for key, value in found.items()}
+
+
+@functools.cache
+def _compiled(kind, num_members, num_classes):
+    # The number of members must be known to the graph: one does not decompose as many do.
+    signature = [tf.TensorSpec([num_members, None, num_classes], tf.float64)]
+
+    @tf.function(input_signature=signature)
+    def compute(logits):
+        answer = uncertainty.from_members(kind, logits)
+        log_sum = tf.reduce_logsumexp(tf.nn.log_softmax(logits, axis=-1), axis=0)
+        found = {
+            "log_probs": log_sum - math.log(num_members),
+            "confidence": uncertainty.confidence_score(kind, logits),
+            "total": answer["total"],
+        }
+        if kind == "dirichlet" or num_members > 1:
+            found |= {"data": answer["data"], "knowledge": answer["knowledge"]}
+        return found
+
+    return compute

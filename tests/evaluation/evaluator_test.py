@@ -164,3 +164,11 @@ def test_log_probs_are_those_of_the_mean_prediction():
     expected = np.log(scipy.special.softmax(logits.astype(np.float64), axis=-1).mean(axis=0))
     np.testing.assert_allclose(found["log_probs"], expected, rtol=1e-9, atol=1e-12)
     assert all(value.dtype == np.float64 for value in found.values())
+
+
+def test_one_member_is_told_from_many_whatever_came_before():
+    logits = np.random.default_rng(0).normal(size=(3, 10, 4))
+    for num_members in (3, 1, 2, 1):
+        found = scoring.scores("categorical", logits[:num_members])
+        assert ("knowledge" in found) == (num_members > 1)
+    assert "knowledge" in scoring.scores("dirichlet", logits[:1])

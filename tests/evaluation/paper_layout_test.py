@@ -157,6 +157,17 @@ def test_an_ensembles_members_are_seeds_of_the_single_model(make_run, tmp_path):
     assert len(results.collect([ensemble, copy, ensemble])) == 3
 
 
+def test_files_beside_runs_are_passed_over(make_run, tmp_path):
+    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0)
+    log = tmp_path / "s2d.log"
+    log.write_text("done")
+    assert [r.directory for r in results.collect([log, run])] == [run]
+    with pytest.raises(ValueError, match="Expected a run directory"):
+        results.collect([log])
+    with pytest.raises(ValueError, match="Expected a run directory"):
+        results.collect([run, tmp_path / "missing"])
+
+
 def test_a_run_that_was_not_evaluated_says_what_to_do(tmp_path):
     recipe = training.recipes.resolve(f"{ARCHITECTURE}.s2d.cifar100")
     training.Run.create(tmp_path / "run", recipe, 0)

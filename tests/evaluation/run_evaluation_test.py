@@ -1,0 +1,209 @@
+"""Runs from directory to numbers, tables and page, on embedded data and untrained networks."""
+
+import html.parser
+import json
+
+import numpy as np
+import pytest
+
+from s2d_tf import evaluation, models, training
+from s2d_tf.evaluation import cost, drawing, intervals, run_comparison, run_evaluation
+from s2d_tf.training import build, weights
+
+ARCHITECTURE = "wrn_10_2_s2"
+
+
+def make_run(directory, method, seed=0, split="train", members=None):
+    """A finished run whose weights are the initial ones: what is tested here is not training."""
+    recipe = training.recipes.resolve(f"{ARCHITECTURE}.{method}.digits")
+    recipe = recipe.replace(num_members=members) if members else recipe
+    run = training.Run.create(directory, recipe, seed, split)
+    if recipe.draws == "ensemble":
+        for index in range(recipe.num_members):
+            make_run(run.member_directory(index), recipe.member, seed + index)
+    else:
+        weights.save(build.build_network(recipe, seed), run.weights())
+    return directory
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """An evaluated ensemble of two plain networks, and an S2D network."""
+    folder = tmp_path_factory.mktemp("runs")
+    made = [
+        make_run(folder / "ensemble", "ensemble", members=2),
+        make_run(folder / "s2d", "s2d", split="train_without_validation"),
+    ]
+    lines = []
+    for directory in made:
+        evaluation.evaluate_run(directory, bootstrap=20, log=lines.append)
+    return made, lines
+
+
+@pytest.fixture(scope="module")
+def metrics(runs):
+    return [json.loads((directory / "metrics.json").read_text()) for directory in runs[0]]
+
+
+def test_what_is_written_is_flat_and_complete(metrics):
+    for found in metrics:
+        assert all(isinstance(value, (int, float, str)) for value in found.values())
+        assert 0 <= found["digits/accuracy"] <= 1
+        assert len(found["data/digits_photos/fingerprint"]) == 64
+        assert found["data/digits/images"] == 1123
+        assert found["versions/tensorflow"]
+        assert found["time/forward_seconds"] >= 0
+        assert found["run/seed"] == 0
+    assert metrics[0]["run/name"] == "wrn_10_2_s2.ensemble.digits"
+    assert metrics[0]["run/num_members"] == 2
+    assert "digits_heldout/auroc/knowledge" in metrics[1]
+
+
+def test_an_ensembles_members_are_evaluated_with_it_from_the_same_passes(runs, metrics):
+    (ensemble, _), lines = runs
+    members = [json.loads((ensemble / f"member_{i}" / "metrics.json").read_text()) for i in (0, 1)]
+    assert [m["run/seed"] for m in members] == [0, 1]
+    assert members[0]["digits/nll"] != members[1]["digits/nll"]
+    assert metrics[0]["time/forward_seconds"] == 0  # All of it was in the members' cache.
+    assert sorted(p.name.split(".")[0] for p in (ensemble / "predictions").iterdir()) == sorted(
+        2 * ["digits", "digits_heldout", "digits_photos"]
+    )
+    assert not (ensemble / "member_0" / "predictions").exists()
+    assert len([line for line in lines if line.startswith("evaluating")]) == 4
+
+
+def test_the_temperature_is_fitted_on_what_was_not_trained_on(metrics):
+    ensemble, s2d = metrics
+    assert ensemble["run/temperature_fitted_on"] == "other half of test"
+    assert s2d["run/temperature_fitted_on"] == "validation"
+    # Untrained networks are helped by any sensible temperature.
+    for found in metrics:
+        assert found["digits/scaled_nll"] <= found["digits/nll"] + 1e-3
+
+
+def test_costs_are_measured(metrics):
+    ensemble, s2d = metrics
+    assert ensemble["cost/parameters"] == 2 * s2d["cost/parameters"]
+    assert ensemble["cost/relative_inference_time"] > 0
+    assert s2d["cost/inference_ms"] > 0
+
+
+def test_intervals_hold_the_estimate(runs, metrics):
+    found = json.loads((runs[0][1] / "intervals.json").read_text())
+    assert {"digits/accuracy", "digits/nll", "digits/ece", "digits_photos/auroc/knowledge"} <= set(
+        found
+    )
+    for key, value in found.items():
+        assert value["estimate"] == pytest.approx(metrics[1][key], abs=1e-9)
+        assert value["low"] <= value["high"]
+
+
+def test_two_runs_compared_in_pairs(runs):
+    ensemble, s2d = (run_comparison.gather_run(directory) for directory in runs[0])
+    found = intervals.of_difference(s2d, ensemble, 20)
+    same = intervals.of_difference(s2d, s2d, 20)
+    assert found["digits/nll"]["estimate"] == pytest.approx(
+        s2d.metrics()["digits/nll"] - ensemble.metrics()["digits/nll"], abs=1e-9
+    )
+    assert all(v["low"] == v["estimate"] == v["high"] == 0 for v in same.values())
+    table = run_comparison.difference_table(same, "same", 20)
+    assert {row[-1].text for row in table.rows} == {"no clear difference"}
+    lower_nll = {"digits/nll": {"estimate": -0.2, "low": -0.3, "high": -0.1}}
+    (row,) = run_comparison.difference_table(lower_nll, "", 20).rows
+    assert [cell.text for cell in row] == [
+        "Digits 0 to 7", "NLL", "-0.200", "-0.300", "-0.100", "better"
+    ]  # fmt: skip
+
+
+def test_runs_on_other_images_are_not_compared(runs):
+    s2d = run_comparison.gather_run(runs[0][1])
+    other = run_comparison.gather_run(runs[0][1])
+    other.facts = {"digits": {"images": 1123, "fingerprint": "0" * 64}}
+    with pytest.raises(ValueError, match="tested on the same images"):
+        intervals.of_difference(s2d, other, 5)
+
+
+def test_an_unfinished_run_says_how_to_go_on(tmp_path):
+    recipe = training.recipes.resolve(f"{ARCHITECTURE}.s2d.digits")
+    training.Run.create(tmp_path / "run", recipe, 0)
+    with pytest.raises(ValueError, match="is not finished"):
+        evaluation.evaluate_run(tmp_path / "run", log=lambda _: None)
+
+
+def test_parameters_of_the_paper():
+    """SWAG keeps mean and deviation, MC dropout nothing more."""
+    recipe = training.recipes.resolve(f"{ARCHITECTURE}.individual.digits")
+    model = build.build_network(recipe.replace(model={"dropout": 0.2}))
+    one = cost.parameters(model)
+    assert one == sum(int(np.prod(w.shape)) for w in model.trainable_variables)
+    assert cost.parameters(models.Ensemble([model] * 5)) == 5 * one
+    assert cost.parameters(models.MonteCarloDropout(model)) == one
+    assert cost.parameters(models.SWAG(model)) == 2 * one
+
+
+def test_times_take_turns(monkeypatch):
+    """A machine that grows slower changes both alike, and so not their ratio."""
+    now = [0.0]
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: now[0])
+
+    class Model(models.Predictor):
+        image_shape = (2, 2, 1)
+
+        def __init__(self, seconds):
+            super().__init__()
+            self.seconds = seconds
+
+    def seconds(function, images):
+        now[0] += 0.1
+        return function.seconds * (1 + now[0])
+
+    monkeypatch.setattr(cost.tf, "function", lambda method: method.__self__)
+    monkeypatch.setattr(cost, "_seconds", seconds)
+    monkeypatch.setattr(Model, "__call__", lambda self, images: images)
+    _, ratio = cost.inference_time(Model(0.3), Model(0.1))
+    assert ratio == pytest.approx(3.0, rel=0.1)
+
+
+class Page(html.parser.HTMLParser):
+    """Every tag with its attributes, every anchor, and tags that were never closed."""
+
+    VOID = {"meta", "link", "img", "br"}  # noqa: RUF012
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.text = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_is_whole_and_fetches_nothing(runs, tmp_path, monkeypatch):
+    made, _ = runs
+    monkeypatch.setattr(drawing, "DPI", 40)  # Pictures are looked at in report_test.py.
+    path = evaluation.write_report(made, tmp_path / "report", log=lambda _: None)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.open == []
+    assert not [tag for tag, _ in page.tags if tag == "script"]
+    addresses = [value for _, a in page.tags for key, value in a.items() if key in ("src", "href")]
+    assert {address.split(":")[0].split(";")[0][:1] for address in addresses} <= {"#", "d"}
+    assert all(a.startswith(("#", "data:")) for a in addresses)
+    assert "http" not in "".join(page.text) + "".join(a[:30] for a in addresses)
+    identifiers = {a["id"] for _, a in page.tags if "id" in a}
+    assert {a[1:] for a in addresses if a.startswith("#")} <= identifiers
+    images = [a for tag, a in page.tags if tag == "img"]
+    # Histograms, reliability, risk, and for each OOD set two curves; examples of every set.
+    assert len(images) == 3 + 2 * 2 + 3
+    assert all(a["alt"] for a in images)
+    text = " ".join(page.text)
+    for word in ("S2D Individual", "Deep ensemble of 2", "Section 5.1", "not run", "AUGRC"):
+        assert word in text
+    assert run_evaluation.PREDICTIONS not in text
