@@ -2,9 +2,15 @@
 
     s2d train wrn_10_2_s2.s2d.cifar100 --workdir=runs/s2d --data_dir=~/tensorflow_datasets
 
-The same command continues a run that was stopped. An ensemble trains its members one after another;
-a student of an ensemble finds its teachers beside its own directory, or where --teachers says.
+The same command continues a run that was stopped, within an epoch too. An ensemble trains its
+members one after another; a student of an ensemble finds its teachers beside its own directory, or
+where --teachers says. docs/scaling.md tells about several devices and machines.
+
+Exit codes: 0 finished, 75 stopped by SIGTERM or by the loss of another worker (all is saved: start
+it again), 1 failed, 2 wrong usage.
 """
+
+import sys
 
 from absl import flags, logging
 
@@ -18,9 +24,12 @@ flags.DEFINE_integer("epochs", None, "Epochs, where the recipe's are too many.",
 flags.DEFINE_integer("members", None, "Size of an ensemble (paper: 5, 10, 20).", lower_bound=1)
 flags.DEFINE_integer("member", None, "Train only this member of an ensemble.", lower_bound=0)
 flags.DEFINE_string("split", "train", "train, or train_without_validation for tuning.")
-flags.DEFINE_string("strategy", "auto", "auto, one_device or mirrored.")
+flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored or multi_worker.")
 flags.DEFINE_boolean("sync_batch_norm", False, "Batch statistics over all replicas.")
 flags.DEFINE_boolean("jit", None, "Compile the step with XLA (default: chosen by device).")
+flags.DEFINE_boolean("deterministic", None, "The same bits every time (default: on one CPU).")
+flags.DEFINE_float("checkpoint_seconds", 120, "Save within epochs this often; 0: at their ends.")
+flags.DEFINE_integer("checkpoint_steps", None, "Save within epochs every so many steps.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
 flags.DEFINE_multi_string("set", [], "Another number, e.g. --set model.noise_stddev=0.2.")
@@ -39,9 +48,17 @@ def main(argv):
         split=FLAGS.split,
         strategy=FLAGS.strategy,
         jit_compile=FLAGS.jit,
+        deterministic=FLAGS.deterministic,
         synchronized_batch_norm=FLAGS.sync_batch_norm,
+        checkpoint_seconds=FLAGS.checkpoint_seconds or None,
+        checkpoint_steps=FLAGS.checkpoint_steps,
         teachers=FLAGS.teachers,
         start=FLAGS.start,
     )
-    run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
+    try:
+        run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
+    except (training.Preempted, training.WorkerLostError) as stopped:
+        print(f"s2d train: {stopped}", file=sys.stderr)
+        return training.preemption.EXIT_CODE
     print(training.summary(run))
+    return 0

@@ -3,16 +3,28 @@
 import importlib
 
 _HOMES = {
+    "Preempted": "preemption",
     "Recipe": "recipes",
     "Run": "runs",
     "Settings": "loop",
+    "WorkerLostError": "multi_worker",
     "build_network": "build",
     "build_predictor": "build",
     "summary": "runs",
     "train": "loop",
 }
 
-_MODULES = ("build", "checkpoints", "files", "recipes", "runs", "schedules", "strategies", "tuning")
+_MODULES = (
+    "build",
+    "checkpoints",
+    "files",
+    "preemption",
+    "recipes",
+    "runs",
+    "schedules",
+    "strategies",
+    "tuning",
+)
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

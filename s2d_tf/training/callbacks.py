@@ -1,17 +1,32 @@
-"""What a run does at the end of each epoch: log, checkpoint, snapshots, SWAG moments."""
+"""What a run does beside training: log, checkpoints, snapshots, SWAG moments."""
 
 import csv
+import dataclasses
 import io
 import math
+import time
 
 import keras
 import numpy as np
 
-from s2d_tf.training import checkpoints, files, weights
+from s2d_tf.training import checkpoints, files, multi_worker, weights
 
 
 class NonFiniteLossError(RuntimeError):
     """Training produced NaN or infinity; the last good checkpoint is kept."""
+
+
+def require_finite(values, where, writer=None):
+    """Raises `NonFiniteLossError` that names the parts of the loss which are not numbers."""
+    bad = [name for name, value in values.items() if not math.isfinite(value)]
+    if bad:
+        parts = sorted(set(bad) - {"loss"}) or bad
+        step = writer and writer.newest()
+        kept = f"the checkpoint of step {step} is kept" if step else "there is no checkpoint yet"
+        raise NonFiniteLossError(
+            f"{where}: {', '.join(parts)} became NaN or infinite; {kept}: try a lower learning "
+            "rate or student weight with another --workdir."
+        )
 
 
 class RunLog(keras.callbacks.Callback):
@@ -23,17 +38,14 @@ class RunLog(keras.callbacks.Callback):
         self.history = history
 
     def on_epoch_end(self, epoch, logs=None):
-        bad = [name for name, value in logs.items() if not math.isfinite(value)]
-        if bad:
-            raise NonFiniteLossError(
-                f"epoch {epoch + 1}: {', '.join(bad)} became NaN or infinite; the last good "
-                "checkpoint is kept: lower the learning rate or the student weight."
-            )
+        require_finite(logs, f"epoch {epoch + 1}")
         rate = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         self.history.append(
             {"epoch": epoch + 1, "learning_rate": rate}
             | {name: float(value) for name, value in logs.items()}
         )
+        if self.path is None:  # another worker writes it
+            return
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(self.history[0]), extrasaction="ignore")
         writer.writeheader()
@@ -41,20 +53,92 @@ class RunLog(keras.callbacks.Callback):
         files.write_text(self.path, text.getvalue())
 
 
-class Checkpoint(keras.callbacks.Callback):
-    """Saves all that a run needs to go on, at the end of each epoch."""
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """How far a run is: whole epochs, and steps of the epoch after them."""
 
-    def __init__(self, directory, variables, facts):
+    epoch: int = 0
+    step: int = 0
+    metrics: tuple = ()
+    """What the metrics had summed up within that epoch."""
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Saves all that a run needs to go on; stops it when asked to, or when the loss is no number.
+
+    It saves at the end of each epoch, and within epochs every so many seconds and steps. A run that
+    continues within an epoch gets back what its metrics had summed up, so that its history is that
+    of a run that was never stopped.
+
+    Args:
+        writer: `checkpoints.Writer`.
+        variables: the variables of the run's state.
+        facts: function that returns the JSON values to keep with them.
+        start: `Position` at which `fit` begins.
+        steps_per_epoch: steps of a whole epoch.
+        seconds, steps: how often to save within an epoch; `None` for not by that measure.
+        stop: `preemption.StopRequest`.
+        team: who has to agree; see `multi_worker`.
+    """
+
+    def __init__(
+        self, writer, variables, facts, start, steps_per_epoch, seconds, steps, stop, team
+    ):
         super().__init__()
-        self.directory = directory
+        self.writer = writer
         self.variables = variables
         self.facts = facts
+        self.start = start
+        self.steps_per_epoch = steps_per_epoch
+        self.seconds = seconds
+        self.steps = steps
+        self.stop = stop
+        self.team = team
+        self._saved_at = time.monotonic()
+        self._stopping = False
+        self._epoch = self._first = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+        self._first = self.start.step if epoch == self.start.epoch else 0
+        if self._first:
+            restored = zip(self.model.metrics_variables, self.start.metrics, strict=True)
+            for variable, value in restored:
+                variable.assign(value)
+
+    def on_train_batch_end(self, batch, logs=None):
+        step = self._first + batch + 1
+        self.writer.check()
+        require_finite(logs, f"epoch {self._epoch + 1}, step {step}", self.writer)
+        decision = self.team.agree(self._vote(step))
+        self._stopping |= decision >= multi_worker.STOP
+        if decision and step < self.steps_per_epoch:  # else the end of the epoch follows, and saves
+            self._save(self._epoch, step)
 
     def on_epoch_end(self, epoch, logs=None):
-        facts = {**self.facts(), "epoch": epoch + 1}
-        checkpoints.save(
-            self.directory, int(self.model.optimizer.iterations), self.variables(), facts
-        )
+        self._save(epoch + 1, 0)
+
+    def _vote(self, step):
+        if self.stop.signal is not None:
+            return multi_worker.STOP
+        if not self.team.is_chief:
+            return 0
+        late = self.seconds is not None and time.monotonic() - self._saved_at >= self.seconds
+        return multi_worker.SAVE * (late or (self.steps is not None and step % self.steps == 0))
+
+    def _save(self, epoch, step):
+        arrays = checkpoints.collect(self.variables, self.model.metrics_variables if step else ())
+        if self.team.is_chief:
+            finite = all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f")
+            where = f"epoch {self._epoch + 1}" + (f", step {step}" if step else "")
+            require_finite({"the weights": 0.0 if finite else math.nan}, where, self.writer)
+            facts = {**self.facts(), "epoch": epoch, "step_in_epoch": step}
+            self.writer.write(int(self.model.optimizer.iterations), arrays, facts)
+        self._saved_at = time.monotonic()
+        if self._stopping:
+            self.writer.wait()
+            place = f"at epoch {self._epoch + 1}, step {step or self.steps_per_epoch}"
+            raise self.stop.error(f"{place}, where it is saved")
 
 
 class Snapshot(keras.callbacks.Callback):

@@ -1,6 +1,7 @@
 """Checkpoints of a run: a folder each, written beside, checked by sha256, moved into place."""
 
 import concurrent.futures
+import contextlib
 import hashlib
 import json
 import math
@@ -104,9 +105,26 @@ class Writer:
         if running is not None:
             running.result()
 
+    def newest(self):
+        """Step of the newest checkpoint that is whole, or `None`."""
+        with contextlib.suppress(OSError):
+            self.wait()
+        return newest(self.directory)
+
     def close(self):
         """Lets a write that is under way end, whatever else has happened."""
         self._pool.shutdown(wait=True)
+
+
+@contextlib.contextmanager
+def writer(directory, keep=3):
+    """A `Writer`; on leaving, all is on disk."""
+    writer = Writer(directory, keep)
+    try:
+        yield writer
+        writer.wait()
+    finally:
+        writer.close()
 
 
 def found(directory):

@@ -1,7 +1,10 @@
 """Training a recipe: the one procedure behind every method."""
 
+import contextlib
 import dataclasses
 import datetime
+import functools
+import pathlib
 import time
 
 import keras
@@ -13,7 +16,10 @@ from s2d_tf.training import (
     build,
     callbacks,
     checkpoints,
+    failures,
     files,
+    multi_worker,
+    preemption,
     recipes,
     schedules,
     strategies,
@@ -31,7 +37,11 @@ class Settings:
         split: "train", or "train_without_validation" for tuning.
         strategy: see `strategies.make`.
         jit_compile: compile the step with XLA; `None` chooses.
+        deterministic: operations that give the same bits every time; `None` chooses, see
+            `strategies.set_determinism`.
         synchronized_batch_norm: batch statistics over all replicas.
+        checkpoint_seconds, checkpoint_steps: how often to save within an epoch, besides at its end;
+            `None` for not by that measure.
         teachers, start: run directories, for methods that need them; `None` looks beside.
         verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
     """
@@ -40,7 +50,10 @@ class Settings:
     split: str = "train"
     strategy: str = "auto"
     jit_compile: bool | None = None
+    deterministic: bool | None = None
     synchronized_batch_norm: bool = False
+    checkpoint_seconds: float | None = 120.0
+    checkpoint_steps: int | None = None
     teachers: str | None = None
     start: str | None = None
     verbose: int | None = None
@@ -49,9 +62,11 @@ class Settings:
 def train(recipe, directory, seed=0, settings=None, member=None):
     """Trains a recipe to its end in a run directory, going on where an earlier call stopped.
 
+    SIGTERM and Ctrl-C stop it after the step under way, saved; SIGTERM raises `Preempted`.
+
     Args:
         recipe: a `recipes.Recipe`.
-        directory: the run directory.
+        directory: the run directory. Several workers share it, and the chief writes to it.
         seed: fixes initial weights, data order and noise; member `i` of an ensemble has `seed + i`.
         settings: `Settings`.
         member: train only this member of an ensemble.
@@ -60,23 +75,31 @@ def train(recipe, directory, seed=0, settings=None, member=None):
         The finished `Run`.
     """
     settings = settings or Settings()
-    run = Run.create(directory, recipe, seed, settings.split)
+    strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
+    team = strategies.team(strategy)
+    if team.is_chief:
+        run = Run.create(directory, recipe, seed, settings.split)
+    else:
+        run = Run(pathlib.Path(directory), recipe, seed, settings.split)
     if recipe.draws == "ensemble":
         indices = range(recipe.num_members) if member is None else [member]
         for index in indices:
             logging.info("member %d of %d", index + 1, recipe.num_members)
-            train(recipe.member_recipe, run.member_directory(index), seed + index, settings)
+            train(recipe.member_recipe(), run.member_directory(index), seed + index, settings)
         return run
-    with run.lock():
+    with run.lock() if team.is_chief else contextlib.nullcontext():
         if not run.finished:
-            _train_network(run, settings)
+            with failures.explained(run), preemption.StopRequest() as stop:
+                _train_network(run, settings, strategy, team, stop)
     return run
 
 
-def _train_network(run, settings):
+def _train_network(run, settings, strategy, team, stop):
     recipe, began = run.recipe, time.monotonic()
-    strategy = strategies.make(settings.strategy)
     strategies.check_batch_size(recipe.data.batch_size, strategy)
+    strategies.set_determinism(settings.deterministic, strategy, settings.jit_compile)
+    if team.is_chief:
+        files.sweep(run.directory)
     images, labels = data.load_arrays(recipe.source_dataset, run.split, settings.data_dir)
     steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
     keras.utils.set_random_seed(run.seed)
@@ -91,40 +114,127 @@ def _train_network(run, settings):
     state = [*network.variables, *network.optimizer.variables]
     if recipe.draws == "swag":
         state += moments.variables
-    held = checkpoints.restore(run.directory / "checkpoints", state)
-    if held is None:
+    held = _restore(run, state, steps)
+    team.check_same(held["step"])
+    if not held["step"]:
         teachers.start(network, run, settings.start or settings.teachers)
-        held = {"epoch": 0, "history": [], "seconds": 0.0}
     history = held["history"]
-    targets = teachers.attach(network, run, settings, images) if recipe.teachers else None
+    targets = _targets(network, run, settings, images, team) if recipe.teachers else None
 
     def facts():
-        return {"history": history, "seconds": held["seconds"] + time.monotonic() - began}
+        return {
+            "run": run.fingerprint,
+            "steps_per_epoch": steps,
+            "history": history,
+            "seconds": held["seconds"] + time.monotonic() - began,
+        }
 
-    done = [
-        callbacks.RunLog(run.directory / "log.csv", history),
-        callbacks.Snapshot(_snapshots(run)),
-        keras.callbacks.TensorBoard(run.directory / "tensorboard", write_graph=False),
-    ]
+    start = callbacks.Position(held["epoch"], held["step_in_epoch"], tuple(held["metrics"]))
+    done = [callbacks.RunLog(run.directory / "log.csv" if team.is_chief else None, history)]
+    if team.is_chief:
+        done.append(callbacks.Snapshot(_snapshots(run)))
+        board = run.directory / "tensorboard"
+        done.append(keras.callbacks.TensorBoard(board, write_graph=False))
     if recipe.draws == "swag":
         done.append(moments)
-    done.append(callbacks.Checkpoint(run.directory / "checkpoints", lambda: state, facts))
-    if held["epoch"] < recipe.training.epochs:
-        dataset = _dataset(recipe, run.seed, images, labels, targets, held["epoch"] * steps)
-        network.fit(
-            dataset,
-            epochs=recipe.training.epochs,
-            initial_epoch=held["epoch"],
-            steps_per_epoch=steps,
-            callbacks=done,
-            verbose=strategies.verbosity(settings.verbose),
+    dataset = functools.partial(_dataset, recipe, run.seed, images, labels, targets)
+    with checkpoints.writer(run.directory / "checkpoints") as writer, stop.deferred():
+        save = callbacks.Checkpoint(
+            writer,
+            state,
+            facts,
+            start,
+            steps,
+            settings.checkpoint_seconds,
+            settings.checkpoint_steps,
+            stop,
+            team,
         )
+        fit_options = {
+            "callbacks": [*done, save],
+            "verbose": strategies.verbosity(settings.verbose) if team.is_chief else 0,
+        }
+        _fit(network, team, dataset, start, steps, recipe.training.epochs, fit_options)
+    values = [variable.numpy() for variable in network.variables]
+    if team.is_chief:
+        if strategy.num_replicas_in_sync > 1:  # what follows is for one device
+            network = build.build_network(recipe, run.seed)
+            for variable, value in zip(network.variables, values, strict=True):
+                variable.assign(value)
+        _finish(run, network, moments, images, labels, history, facts()["seconds"])
+    team.barrier()
+
+
+def _restore(run, state, steps):
+    """What the newest checkpoint says, or the beginning."""
+    beginning = {"epoch": 0, "history": [], "seconds": 0.0, "step": 0}
+    held = checkpoints.restore(run.directory / "checkpoints", state) or beginning
+    held = {"step_in_epoch": 0, "metrics": []} | held
+    if held.get("run", run.fingerprint) != run.fingerprint:
+        raise checkpoints.CheckpointError(
+            f"The checkpoints in {run.directory} are of another run (recipe, seed or split)."
+        )
+    if held.get("steps_per_epoch", steps) != steps:
+        raise checkpoints.CheckpointError(
+            f"The checkpoints in {run.directory} were made with {held['steps_per_epoch']} steps an "
+            f"epoch, received data for {steps}: continue with the same data."
+        )
+    if held["step"]:
+        place = f"epoch {held['epoch'] + 1}, step {held['step_in_epoch'] + 1} of {steps}"
+        logging.info("continuing %s at %s", run.directory, place)
+    return held
+
+
+def _targets(network, run, settings, images, team):
+    """The teachers' predictions; the chief makes the file that the others read."""
+    if not team.is_chief:
+        team.barrier()
+    targets = teachers.attach(network, run, settings, images)
+    if team.is_chief:
+        team.barrier()
+    return targets
+
+
+def _fit(network, team, dataset, start, steps, epochs, options):
+    """Keras' `fit` from any step on: first what is left of a begun epoch, then whole ones.
+
+    Args:
+        dataset: function from the number of steps done to the batches after them.
+    """
+    if isinstance(team, multi_worker.Team):
+        multi_worker.adapt(network, team)
+    begun = start.epoch
+    if start.step:
+        left = dataset(begun * steps + start.step)
+        with network.distribute_strategy.scope():
+            # Else Keras makes the metrics in the first step, too late to hand them their sums.
+            network._symbolic_build(data_batch=left.element_spec)
+        network.fit(
+            left,
+            epochs=begun + 1,
+            initial_epoch=begun,
+            steps_per_epoch=steps - start.step,
+            **options,
+        )
+        begun += 1
+    if begun < epochs:
+        network.fit(
+            dataset(begun * steps),
+            epochs=epochs,
+            initial_epoch=begun,
+            steps_per_epoch=steps,
+            **options,
+        )
+
+
+def _finish(run, network, moments, images, labels, history, seconds):
+    """Writes the summary and, as the very last thing, the final weights."""
+    recipe = run.recipe
     predictor = build.build_predictor(recipe, [network])
     if recipe.draws == "swag":
         predictor.set_moments(*([v.numpy() for v in m] for m in (moments.mean, moments.square)))
         batches = data.eval_pipeline(images, labels, recipe.data.batch_size)
         predictor.recompute_statistics(batches.map(lambda images, _: images))
-    seconds = facts()["seconds"]
     files.write_json(
         run.directory / "summary.json",
         {

@@ -3,7 +3,11 @@
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
+import json
+import os
 import pathlib
+import socket
 
 from s2d_tf.training import files
 from s2d_tf.training.recipes import Recipe
@@ -97,17 +101,28 @@ class Run:
             weights.load(held, self.weights())
         return predictor
 
+    @property
+    def fingerprint(self):
+        """What tells this run from all others, so that no other's checkpoint is taken for its."""
+        facts = {"seed": self.seed, "split": self.split, "recipe": self.recipe.to_dict()}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
     @contextlib.contextmanager
     def lock(self):
         """Holds the directory for this process; a second one is refused."""
-        with open(self.directory / ".lock", "w", encoding="utf-8") as file:
+        with open(self.directory / ".lock", "a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
                 raise RunError(
-                    f"{self.directory} is in use by another process: wait for it, or choose "
-                    "another --workdir."
+                    f"{self.directory} is in use by {holder}: wait for it, or choose another "
+                    "--workdir."
                 ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
             yield
 
 

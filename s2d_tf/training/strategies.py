@@ -1,25 +1,68 @@
 """Where a run computes."""
 
+import functools
 import sys
 
 import tensorflow as tf
 
-STRATEGIES = ("auto", "one_device", "mirrored")
+from s2d_tf.training import multi_worker
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
 
 def make(name="auto"):
     """A `tf.distribute` strategy by name.
 
-    "auto" mirrors over all GPUs of the machine, or uses its one device; "mirrored" takes all GPUs,
-    or all logical CPU devices where there is none.
+    "mirrored" takes all GPUs of the machine, or all logical CPU devices where there is none;
+    "multi_worker" takes those of all machines that `TF_CONFIG` names. "auto" chooses
+    "multi_worker" where `TF_CONFIG` names more than one worker, "mirrored" where there is more than
+    one GPU, and "one_device" otherwise.
     """
+    if name not in STRATEGIES:
+        raise ValueError(f"strategy must be one of {STRATEGIES}, received {name!r}.")
+    cluster = multi_worker.cluster() if name in ("auto", "multi_worker") else {}
+    workers = sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
+    if name == "multi_worker" and not workers:
+        raise ValueError(
+            "strategy multi_worker needs TF_CONFIG in the environment of every worker, received "
+            "none with workers: docs/scaling.md shows how to set it."
+        )
+    if name == "multi_worker" or workers > 1:
+        return _multi_worker()
     gpus = tf.config.list_logical_devices("GPU")
     if name == "one_device" or (name == "auto" and len(gpus) < 2):
         return tf.distribute.get_strategy()
-    if name in ("auto", "mirrored"):
-        devices = gpus or tf.config.list_logical_devices("CPU")
-        return tf.distribute.MirroredStrategy([device.name for device in devices])
-    raise ValueError(f"strategy must be one of {STRATEGIES}, received {name!r}.")
+    devices = gpus or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+@functools.cache  # a process joins its cluster once, however many members it trains
+def _multi_worker():
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@functools.cache
+def team(strategy):
+    """Who computes: this process alone, or workers that have to agree."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return multi_worker.Team(strategy)
+    return multi_worker.Alone()
+
+
+def set_determinism(wanted, strategy, jit_compile=None):
+    """Turns on operations that give the same bits every time; returns whether it did.
+
+    By default on one CPU device, where it was measured to cost nothing. It holds for the rest of
+    the process. Keras then leaves XLA off, so who asks for XLA does not get it by default.
+    """
+    if wanted and jit_compile:
+        raise ValueError("deterministic operations turn XLA off: choose one of the two.")
+    if wanted is None:
+        one = strategy.num_replicas_in_sync == 1
+        wanted = one and not jit_compile and not tf.config.list_logical_devices("GPU")
+    if wanted:
+        tf.config.experimental.enable_op_determinism()
+    return bool(wanted)
 
 
 def check_batch_size(batch_size, strategy):

@@ -1,0 +1,58 @@
+"""Being asked to stop: SIGTERM or Ctrl-C ends a run after the step under way, with all saved."""
+
+import contextlib
+import signal
+import threading
+
+EXIT_CODE = 75
+"""What `s2d train` returns when the same command will continue the run (EX_TEMPFAIL)."""
+
+
+class Preempted(RuntimeError):
+    """Training stopped before its end; the same call continues it."""
+
+
+class StopRequest:
+    """Catches SIGTERM and SIGINT while it is entered.
+
+    Between `begin` and `end` of `deferred()` a first signal only sets `signal`, and training stops
+    at the next step; at other times, and at a second signal, it stops at once. That is safe too,
+    because files are written whole or not at all, but what was not saved is lost.
+    """
+
+    def __init__(self):
+        self.signal = None
+        self._deferring = False
+        self._before = {}
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def deferred(self):
+        """While training steps run, which look at `signal` themselves."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+
+    def _receive(self, number, _):
+        first = self.signal is None
+        self.signal = signal.Signals(number)
+        if not (first and self._deferring):
+            raise self.error("before the first step")
+
+    def error(self, where):
+        """What to raise when training has stopped."""
+        if self.signal is signal.SIGINT:
+            return KeyboardInterrupt()
+        name = "another worker's request" if self.signal is None else self.signal.name
+        return Preempted(f"stopped by {name} {where}; the same command continues.")
