@@ -46,6 +46,14 @@ def _network(network, variants, has_goal):
         for name in variants:
             children[name] = _child(network, *VARIANTS[name])
             stack.callback(children[name].close)
+
+        def facts(t, work):
+            ratios = {f"plain / {name}": t["plain"] / t[name] for name in t if name != "plain"}
+            shares = children["ours"].profile(work)
+            shares = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+            rate = network.batch / t["ours"]
+            return ratios | {"images/s of ours": rate, "operations of ours": shares}
+
         for work, title in (("train", "training step"), ("infer", "inference")):
             yield Case(
                 f"plain Keras / ours, {title}, {network.name}",
@@ -53,10 +61,7 @@ def _network(network, variants, has_goal):
                 lambda t: t["plain"] / t["ours"],
                 "time of the stock network / time of ours",
                 goal,
-                facts=lambda t: (
-                    {f"plain / {name}": t["plain"] / t[name] for name in t}
-                    | {"images/s of ours": network.batch / t["ours"]}
-                ),
+                facts=lambda t, work=work: facts(t, work),
             )
         peaks = {name: child.peak_bytes() for name, child in children.items()}
         yield counted(

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 
+from s2d_tf.benchmarks import profile
+
 
 class Child:
     """A process that has built some functions and times them when asked.
@@ -53,6 +55,10 @@ class Child:
         """One of the child's functions, as an alternative for `measure`."""
         return _Remote(self, name)
 
+    def profile(self, name):
+        """Shares of the kinds of operations in one call of a function."""
+        return self.ask({"profile": name})["shares"]
+
     def peak_bytes(self):
         """The largest memory beyond what was held before the functions were built."""
         return self.ask({"memory": True})["bytes"]
@@ -92,6 +98,8 @@ def serve(requests, answers):
                 held = _peak_bytes()
                 functions = getattr(sys.modules[module], name)(**request["arguments"])
                 answer = {"functions": list(functions)}
+            elif "profile" in request:
+                answer = {"shares": profile.operations(functions[request["profile"]])}
             elif "call" in request:
                 answer = _time(functions[request["call"]], request["calls"])
             else:

@@ -58,10 +58,12 @@ def goal(row):
 
 
 def number(value, unit=""):
-    """Four digits, and the unit; ratios have none."""
+    """Four digits (after the point, very near to 1), and the unit; ratios have none."""
     if value is None:
         return ""
-    if value and not 1e-3 <= abs(value) < 1e6:
+    if value != 1 and abs(value - 1) < 0.01:
+        text = f"{value:.4f}"  # A cost of next to nothing should not look like none.
+    elif value and not 1e-3 <= abs(value) < 1e6:
         text = f"{value:.3g}"
     elif abs(value) >= 1000:
         text = f"{value:,.0f}"

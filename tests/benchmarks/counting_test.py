@@ -1,0 +1,61 @@
+"""Counted work against published and hand-computed numbers; competitors against each other."""
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import backbones
+from s2d_tf.benchmarks import competitors, counting, plain_keras
+
+
+def test_densenet_has_its_published_number_of_multiplications():
+    # Without the head: 0.03 million more.
+    counted = counting.multiply_adds(backbones.densenet_bc(depth=100, growth_rate=12))
+    assert counted == pytest.approx(298e6, rel=0.03)
+
+
+def test_work_of_a_convolution_by_hand():
+    images = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(5, 3, padding="same", use_bias=False)(images)
+    network = keras.Model(images, keras.layers.ReLU()(x))
+    work = counting.network_work(network)[1]
+    assert work == counting.Work(8 * 8 * 5 * 3 * 3 * 3, 8 * 8 * 3, 8 * 8 * 5, 8 * 8 * 5)
+    device = counting.Device("slow", 1.0, 1e30, 1.0, 1.0)
+    assert counting.forward_seconds(network, 2, device) == pytest.approx(2 * 2 * 8640)
+    assert counting.step_seconds(network, 2, device) == pytest.approx(3 * 2 * 2 * 8640)
+    device = counting.Device("narrow", 1e30, 1.0, 1.0, 1.0)
+    values = (192 + 320) + (320 + 320) + 192  # the convolution, the ReLU, the input written
+    assert counting.forward_seconds(network, 1, device) == pytest.approx(4 * values)
+    assert counting.training_bytes(network, 135, 2) == 4 * (2 * (320 + 320) + 3 * 135)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "arguments", "parameters"),
+    [
+        ("densenet_bc", {"depth": 100, "growth_rate": 12}, 800_032),
+        ("wide_resnet", {"depth": 10, "width": 2}, None),
+    ],
+)
+def test_the_plain_networks_are_the_same_networks(backbone, arguments, parameters):
+    shape = (8, 8, 3)
+    plain = plain_keras.classifier(backbone, arguments, shape, 100, [0.0] * 3, [1.0] * 3, 0.0)
+    ours = getattr(backbones, backbone)(input_shape=shape, **arguments)
+    width = ours.output_shape[-1]
+    count = sum(int(np.prod(w.shape)) for w in plain.trainable_variables)
+    expected = sum(int(np.prod(w.shape)) for w in ours.trainable_variables) + (width + 1) * 100
+    assert count == expected
+    assert parameters in (None, count)
+
+
+def test_competitors_solve_the_same_equations():
+    log_probs = competitors.teacher_predictions(2, 5, 4)
+    assert np.exp(log_probs).sum(axis=-1) == pytest.approx(1.0)
+    for fit in (competitors.scipy_lbfgs, lambda x: competitors.tfp_lbfgs(x)()):
+        assert competitors.error(fit(log_probs), log_probs) < 1e-3
+    assert competitors.error(np.ones((2, 4)), log_probs) > 0.1
+
+
+def test_the_dirichlet_package_solves_them_too():
+    pytest.importorskip("dirichlet", reason="needs the package `dirichlet`")
+    log_probs = competitors.teacher_predictions(2, 5, 4)
+    assert competitors.error(competitors.dirichlet_package(log_probs), log_probs) < 1e-3

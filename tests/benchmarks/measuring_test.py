@@ -1,0 +1,67 @@
+"""The interleaved timer, with alternatives that say themselves how long they took."""
+
+import numpy as np
+import pytest
+
+from s2d_tf.benchmarks import measuring
+
+
+class Scripted:
+    """Takes the seconds it is told and notes when it was called."""
+
+    def __init__(self, name, seconds, calls_log):
+        self.name, self.seconds, self.log = name, seconds, calls_log
+        self.warmed = 0
+
+    def __call__(self):
+        self.warmed += 1
+
+    def timed(self, calls):
+        self.log.append((self.name, calls))
+        return calls * self.seconds, 2.0 * calls * self.seconds
+
+
+def test_alternatives_take_turns_in_alternating_order():
+    log = []
+    alternatives = {name: Scripted(name, 1.0, log) for name in "abc"}
+    timings = measuring.measure(alternatives, repetitions=3, seconds=60)
+    assert [name for name, _ in log] == list("abcabccbaabc")
+    assert all(alternative.warmed == 1 for alternative in alternatives.values())
+    assert timings.rounds == 3
+
+
+def test_times_are_per_call_and_short_calls_are_repeated():
+    log = []
+    timings = measuring.measure(
+        {"slow": Scripted("slow", 10.0, log), "fast": Scripted("fast", 0.01, log)}, 2, 60
+    )
+    assert timings.wall == {"slow": [10.0, 10.0], "fast": pytest.approx([0.01, 0.01])}
+    assert timings.cpu == {"slow": [20.0, 20.0], "fast": pytest.approx([0.02, 0.02])}
+    # A twentieth of the slowest: 0.5 s, fifty calls.
+    assert ("fast", 50) in log
+    assert ("slow", 1) in log
+
+
+def test_no_round_begins_after_the_time_but_two_are_made(monkeypatch):
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: next(clock))
+    timings = measuring.measure({"a": Scripted("a", 1.0, [])}, repetitions=9, seconds=1.0)
+    assert timings.rounds == 2
+
+
+def test_a_plain_function_is_timed_by_both_clocks():
+    timings = measuring.measure({"a": lambda: sum(range(2000))}, repetitions=3, seconds=5)
+    assert len(timings.wall["a"]) == 3
+    assert min(timings.wall["a"]) > 0
+    assert min(timings.cpu["a"]) > 0
+
+
+def test_ratios_are_taken_round_by_round():
+    # The machine slows down by a factor of 10 in the second round; each round's ratio is still 2.
+    timings = measuring.Timings({"a": [2.0, 20.0], "b": [1.0, 10.0]}, {})
+    assert timings.each(lambda t: t["a"] / t["b"]) == [2.0, 2.0]
+
+
+def test_spread_is_median_and_quartiles():
+    values = np.random.default_rng(0).permutation(101)
+    assert measuring.spread(values) == (50.0, 25.0, 75.0)

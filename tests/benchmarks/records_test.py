@@ -1,0 +1,172 @@
+"""Goals, results on disk, comparison with a baseline, and the tables and page made from them."""
+
+import json
+
+import pytest
+
+from s2d_tf import benchmarks
+from s2d_tf.benchmarks import report, results, tables
+from s2d_tf.benchmarks.records import FORMAT, Goal, Row, counted, not_run
+
+MACHINE = {
+    "date": "2026-01-02T03:04:05+00:00",
+    "cpu": "Processor",
+    "cores": 2,
+    "memory_gb": 8.0,
+    "system": "Linux",
+    "python": "3.11.0",
+    "versions": {"tensorflow": "2.21", "keras": "3.15"},
+    "onednn": "on (TensorFlow's own choice)",
+    "gpus": [],
+    "load": 0.5,
+}
+
+
+def found(*rows, suite="step", quick=False):
+    record = {"question": "Why?", "quick": quick, "machine": MACHINE}
+    return {
+        "format": FORMAT,
+        "suites": {suite: {**record, "rows": [vars(row) for row in rows]}},
+    }
+
+
+def measured(name="ratio", median=1.0, low=0.9, high=1.1, goal=None, **changes):
+    row = Row(name, "a / b", "x", median, low, high, cpu=median, rounds=5, load=[1.0, 2.0])
+    for key, value in changes.items():
+        setattr(row, key, value)
+    return row.judged(goal)
+
+
+@pytest.mark.parametrize(
+    ("value", "at_most", "met"), [(1.0, True, True), (1.1, True, False), (1.0, False, True)]
+)
+def test_goals(value, at_most, met):
+    row = measured(median=value, goal=Goal(1.0, at_most))
+    assert row.met is met
+    assert measured().met is None
+
+
+def test_results_survive_the_disk_and_other_suites_are_kept(tmp_path):
+    path = tmp_path / "deep" / "results.json"
+    results.write(path, found(measured(median=1.23456789), suite="step"))
+    results.write(path, found(measured("other"), suite="fit"))
+    read = results.read(path)
+    assert list(read["suites"]) == ["step", "fit"]
+    assert read["suites"]["step"]["rows"][0]["median"] == 1.23457
+    results.write(path, found(measured(median=2.0), suite="step"))
+    assert results.read(path)["suites"]["step"]["rows"][0]["median"] == 2.0
+    assert list(tmp_path.rglob(".*")) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 99, "suites": {}}'])
+def test_other_files_are_refused(tmp_path, text):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"results.json: expected"):
+        results.read(path)
+    with pytest.raises(FileNotFoundError, match="s2d bench"):
+        results.read(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "goal", "verdict"),
+    [
+        ((1.0, 0.9, 1.1), (1.05, 1.0, 1.2), Goal(1), "same"),
+        ((1.0, 0.9, 1.1), (2.0, 1.9, 2.1), Goal(1), "worse"),
+        ((1.0, 0.9, 1.1), (2.0, 1.9, 2.1), Goal(1, at_most=False), "better"),
+        ((2.0, 1.9, 2.1), (1.0, 0.9, 1.1), Goal(1), "better"),
+        ((2.0, 1.9, 2.1), (1.0, 0.9, 1.1), None, "lower"),
+        ((1.0, None, None), (2.0, None, None), None, "higher"),
+        ((1.0, None, None), (1.0, None, None), None, "same"),
+    ],
+)
+def test_a_change_counts_where_quartiles_do_not_overlap(then, now, goal, verdict):
+    changes = benchmarks.compare(
+        found(measured("x", *now, goal=goal), measured("new")),
+        found(measured("x", *then), not_run("gone", "", "")),
+    )
+    assert [(change["name"], change["verdict"]) for change in changes] == [("x", verdict)]
+    assert changes[0]["change"] == now[0] / then[0]
+    assert verdict in tables.text_changes(changes)
+
+
+def test_the_table_shows_figures_goals_and_what_was_not_run():
+    text = benchmarks.text_table(
+        found(
+            measured("slow", 1.5, goal=Goal(1.01)),
+            measured("fast", 1.0, goal=Goal(1.01)),
+            not_run("absent", "a / b", "`dirichlet` is not installed"),
+            counted("guess", "a", 3.0, unit="h", kind="predicted"),
+        )
+    )
+    lines = {line.split()[0]: line for line in text.splitlines()[2:]}
+    assert "1.5 [0.9, 1.1]" in " ".join(lines["slow"].split())
+    assert lines["slow"].endswith("<= 1.01 MISSED")
+    assert lines["fast"].endswith("<= 1.01 met")
+    assert "not run  (`dirichlet` is not installed)" in lines["absent"]
+    assert "3 h" in lines["guess"]
+    assert lines["guess"].endswith("(predicted, not run)")
+    assert "oneDNN on" in text
+    assert "load 0.5" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.00031, "1.0003"),
+        (1.0, "1"),
+        (1.0312, "1.031"),
+        (12345.6, "12,346"),
+        (3e-9, "3e-09"),
+        (0.0, "0"),
+        (2e9, "2e+09"),
+    ],
+)
+def test_numbers(value, text):
+    assert tables.number(value) == text
+    assert tables.number(value, "ms") == f"{text} ms"
+
+
+def test_the_page_is_made_from_the_results_alone(tmp_path):
+    path = tmp_path / "results.json"
+    results.write(path, found(measured("slow", 1.5, goal=Goal(1.01), facts={"a part": 0.25})))
+    growth = measured("growth of time with batch", unit="", seconds={"16": 0.001, "32": 0.002})
+    results.write(path, found(growth, suite="scale"))
+    page = report.write_report(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "Goals met: 0 of 1." in text
+    assert "| slow (`step`) | 1.5 [0.9, 1.1] | <= 1.01 |" in text
+    assert "| slow | 1.5 [0.9, 1.1] | 1.5 | <= 1.01 | **missed** | 5 | 1.0 - 2.0 |" in text
+    assert "a part: 0.25" in text
+    assert "16 1 ms, 32 2 ms" in text
+    assert "Not run: `predict`" in text
+    assert "--quick" not in text
+    assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
+    picture = (tmp_path / "scale.png").read_bytes()
+    report.write_report(tmp_path)
+    assert page.read_text(encoding="utf-8") == text
+    assert (tmp_path / "scale.png").read_bytes() == picture
+
+
+def test_a_quick_run_is_marked_on_the_page(tmp_path):
+    results.write(tmp_path / "results.json", found(measured(), quick=True))
+    assert "mean nothing" in report.write_report(tmp_path).read_text(encoding="utf-8")
+
+
+def test_the_published_page_is_that_of_the_published_results(project_root, tmp_path):
+    folder = project_root / "benchmarks"
+    if not (folder / "results.json").is_file():
+        pytest.skip("needs benchmarks/results.json, which is not part of this checkout")
+    json.loads((folder / "results.json").read_text())
+    (tmp_path / "results.json").write_bytes((folder / "results.json").read_bytes())
+    made = report.write_report(tmp_path).read_text(encoding="utf-8")
+    assert made == (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_unknown_suites_are_refused_with_the_near_ones():
+    assert [suite.name for suite in benchmarks.find(["fit", "step"])] == ["fit", "step"]
+    assert len(benchmarks.find([])) == len(benchmarks.SUITES)
+    with pytest.raises(ValueError, match="did you mean predict"):
+        benchmarks.find(["predct"])
+    with pytest.raises(ValueError, match=r"known: step, predict"):
+        benchmarks.find(["zzz"])

@@ -1,0 +1,47 @@
+"""Every suite runs, at tiny sizes; no test looks at a time."""
+
+import math
+
+import pytest
+
+from s2d_tf import benchmarks
+
+PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
+
+
+@pytest.mark.parametrize("name", benchmarks.SUITES)
+def test_every_suite_runs(name, tmp_path):
+    seen = []
+    path = tmp_path / "results.json"
+    found = benchmarks.run(benchmarks.find([name]), PLAN, seen.append, path)
+    rows = found["suites"][name]["rows"]
+    assert seen[0].startswith(f"{name}: ")
+    assert len(seen) == 1 + len(rows)
+    assert len({row["name"] for row in rows}) == len(rows)
+    for row in rows:
+        if row["kind"] == "not run":
+            assert "not installed" in row["note"]
+            continue
+        assert math.isfinite(row["median"]), row["name"]
+        if row["rounds"]:
+            assert row["low"] <= row["median"] <= row["high"]
+            assert all(seconds > 0 for seconds in row["seconds"].values())
+            assert len(row["load"]) == 2
+    # Once more: one line on disk for every row.
+    assert len(benchmarks.read(path)["suites"][name]["rows"]) == len(rows)
+    machine = found["suites"][name]["machine"]
+    assert machine["versions"]["tensorflow"]
+    assert machine["cores"] >= 1
+    assert machine["onednn"].startswith(("on (", "off ("))
+
+
+def test_the_command_writes_results_compares_and_reports(run_s2d, tmp_path):
+    first = run_s2d("bench", "startup", "--quick", f"--report={tmp_path}")
+    assert first.returncode == 0, first.stderr
+    assert "`s2d --help`, from start to end" in first.stdout
+    assert "## startup" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    again = run_s2d("bench", f"--report={tmp_path}")
+    assert again.stdout == f"wrote {tmp_path / 'README.md'}\n"
+    wrong = run_s2d("bench", "stratup")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert "did you mean startup" in wrong.stderr
