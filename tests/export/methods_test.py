@@ -1,0 +1,170 @@
+"""Every method, exported, answers as its Python model does, and as a float64 reference says."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import special
+from tensorflow.core.protobuf import saved_model_pb2
+
+from s2d_tf import uncertainty
+from s2d_tf.export import operations
+
+# Each way to draw members, each kind of prediction; the other products are in the slow tier.
+DEFAULT = ("individual", "s2d", "s2d_mimo", "swag", "s2d_mc", "s2d_ensemble", "h2d_gauss")
+SLOW = ("mimo", "s2d_swag", "mc", "ensemble", "end", "en2d", "h2d_dir")
+METHODS = (*DEFAULT, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW))
+NAMES = {
+    "probabilities": "probs",
+    "confidence": "confidence",
+    "total_uncertainty": "total",
+    "data_uncertainty": "data",
+    "knowledge_uncertainty": "knowledge",
+}
+
+
+def reference(kind, logits):
+    """Uncertainties by their definitions, in float64."""
+    logits = logits.astype(np.float64)
+    probs = special.softmax(logits, axis=-1)
+    mean = probs.mean(axis=0)
+    total = special.entr(mean).sum(axis=-1)
+    if kind == "categorical":
+        data = special.entr(probs).sum(axis=-1).mean(axis=0)
+    else:
+        concentrations = np.exp(logits)
+        sums = concentrations.sum(axis=-1, keepdims=True)
+        digammas = special.digamma(sums + 1) - special.digamma(concentrations + 1)
+        data = (probs * digammas).sum(axis=-1).mean(axis=0)
+    return {
+        "probabilities": mean,
+        "label": mean.argmax(axis=-1),
+        "confidence": mean.max(axis=-1),
+        "total_uncertainty": total,
+        "data_uncertainty": data,
+        "knowledge_uncertainty": total - data,
+    }
+
+
+def run(signature, **inputs):
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    return {name: value.numpy() for name, value in signature(**tensors).items()}
+
+
+def test_all_methods_of_the_zoo_are_here():
+    from s2d_tf import training
+
+    found = {name.split(".")[1] for name in training.recipes.names()}
+    assert found == {*DEFAULT, *SLOW}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_answers_are_those_of_the_model(exports, images, method):
+    held = exports(method)
+    answers = run(held.signatures["serving_default"], images=images)
+    assert {name: value.dtype.name for name, value in answers.items()} == {
+        "label": "int64",
+        **dict.fromkeys(NAMES, "float32"),
+    }
+    kind, logits = held.model.predict_members(images)
+    expected = uncertainty.from_members(kind, logits)
+    for name, key in NAMES.items():
+        np.testing.assert_allclose(answers[name], expected[key], rtol=1e-5, atol=2e-6)
+    assert held.model.num_members == len(logits)
+    if held.model.num_members > 1:
+        assert np.abs(logits[0] - logits[1]).max() > 1e-3
+    by_definition = reference(kind, logits)
+    for name, value in by_definition.items():
+        np.testing.assert_allclose(answers[name], value, rtol=1e-4, atol=2e-6, err_msg=name)
+    # The images differ, and so do the answers.
+    assert np.ptp(answers["total_uncertainty"]) > 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_signatures_agree_and_batches_have_no_influence(exports, images, method):
+    signatures = exports(method).signatures
+    whole = run(signatures["serving_default"], images=images)
+    files = [tf.io.encode_png(image).numpy() for image in images]
+    for size in (1, 3, 7):
+        parts = [
+            run(signatures["serving_default"], images=images[:size]),
+            run(signatures["serve_float"], images=images[:size].astype(np.float32)),
+            run(signatures["serve_encoded"], image_bytes=files[:size]),
+        ]
+        for part in parts:
+            for name, value in whole.items():
+                np.testing.assert_allclose(part[name], value[:size], rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_only_permitted_operations_are_left(exports, method):
+    path = exports(method).path
+    saved_model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    (meta_graph,) = saved_model.meta_graphs
+    # Walked here without the module's own notion of what is reachable.
+    graph = meta_graph.graph_def
+    used = {node.op for node in graph.node}
+    used |= {node.op for function in graph.library.function for node in function.node_def}
+    assert used <= operations.SERVING | operations.RESTORING | operations.SAVING
+    unwanted = ("Random", "Gamma", "gamma", "Py", "Lookup", "File", "Print", "Xla", "Session")
+    names = used - {"MergeV2Checkpoints", "ShardedFilename"}
+    assert not [name for name in names if any(part in name for part in unwanted)]
+    assert len(used) > 30
+    operations.check(path)
+
+
+def test_answers_are_what_a_person_sees_in_python(exports, images):
+    held = exports("s2d")
+    answers = run(held.signatures["serving_default"], images=images)
+    expected = held.model.predict_uncertainty(images)
+    for name, key in NAMES.items():
+        np.testing.assert_allclose(answers[name], expected[key], rtol=1e-5, atol=2e-6)
+
+
+def test_shared_weights_are_kept_once_and_draws_are_not_repeated(exports):
+    def numbers(method):
+        return sum(int(np.prod(v.shape)) for v in exports(method).loaded.answers.weights)
+
+    # Two masks add little; an ensemble of two or two draws of SWAG have twice the weights.
+    single = numbers("individual")
+    assert single < numbers("s2d_mc") < 1.6 * single
+    assert numbers("swag") > 1.9 * single
+    assert numbers("s2d_ensemble") > 1.9 * single
+
+
+def test_what_lies_beside_the_graph(exports):
+    path = exports("s2d").path
+    assert path.name == "1"
+    assert (path / "assets" / "classes.txt").read_text().split() == list("01234567")
+    description = json.loads((path / "assets" / "model.json").read_text())
+    assert description["kind"] == "dirichlet"
+    assert description["image_shape"] == [8, 8, 1]
+    assert description["metadata"] == {"name": "s2d"}
+    assert not [each for each in path.parent.iterdir() if each.name.startswith(".")]
+
+
+def test_bad_pixels_fail_the_request(exports, images):
+    signatures = exports("s2d").signatures
+    for value in (np.nan, np.inf, -np.inf):
+        pixels = images.astype(np.float32)
+        pixels[3, 2, 1, 0] = value
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected pixels in \[0, 255\]"):
+            run(signatures["serve_float"], images=pixels)
+    for name, dtype in (("serving_default", np.uint8), ("serve_float", np.float32)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible with expected"):
+            run(signatures[name], images=np.zeros([2, 9, 8, 1], dtype))
+    # The server goes on.
+    assert run(signatures["serve_float"], images=images.astype(np.float32))["label"].shape == (7,)
+
+
+def test_an_answer_that_is_no_number_is_never_sent(exports):
+    pixels = np.zeros([2, 8, 8, 1], np.float32)
+    pixels[1] = np.finfo(np.float32).max
+    pixels[1, ::2] *= -1
+    try:
+        answers = run(exports("s2d").signatures["serve_float"], images=pixels)
+    except tf.errors.InvalidArgumentError as error:
+        assert "their answer is no number" in error.message  # noqa: PT017
+    else:
+        assert all(np.isfinite(value).all() for value in answers.values())
