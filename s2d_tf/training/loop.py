@@ -85,7 +85,7 @@ def train(recipe, directory, seed=0, settings=None, member=None):
         indices = range(recipe.num_members) if member is None else [member]
         for index in indices:
             logging.info("member %d of %d", index + 1, recipe.num_members)
-            train(recipe.member_recipe(), run.member_directory(index), seed + index, settings)
+            train(recipe.member_recipe, run.member_directory(index), seed + index, settings)
         return run
     with run.lock() if team.is_chief else contextlib.nullcontext():
         if not run.finished:
