@@ -152,10 +152,10 @@ def _mark(marks, places, shape, values, mark):
 
 
 def _footnotes(shape, results, architecture):
-    notes = ["In brackets: the figure that the paper has published."]
+    notes = ["In brackets or small print: the figure that the paper has published."]
     if architecture != shape.architecture:
         notes[0] = (
-            f"In brackets: the paper's figure for {shape.architecture}. Ours are of "
+            f"In brackets or small print: the paper's figure for {shape.architecture}. Ours are of "
             f"{architecture}, another network: compare the order of the methods, not the figures."
         )
     if any(_our_metric(column) == RELATIVE_TIME for column in shape.columns):

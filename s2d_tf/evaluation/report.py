@@ -11,12 +11,13 @@ import pathlib
 from importlib import resources
 
 from s2d_tf import __version__
-from s2d_tf.evaluation import claims, report_tables, tables
+from s2d_tf.evaluation import claims, drawing, report_tables, tables
 from s2d_tf.evaluation.results import collect, for_claims, groups
 from s2d_tf.evaluation.table_set import tables_of
 from s2d_tf.training import files
 
 FILE_NAME = "report.html"
+PIXELS_PER_INCH = 108
 _CLASSES = {claims.HOLDS: "holds", claims.DOES_NOT_HOLD: "fails", claims.NOT_RUN: "open"}
 
 
@@ -91,7 +92,8 @@ def _claims(results):
 def _pictures(pictures):
     return "".join(
         f'<h3>{html.escape(p.title)}</h3><figure class="picture"><div class="scroll">'
-        f'<img src="data:image/png;base64,{_encoded(p.path)}" alt="{html.escape(p.caption)}"></div>'
+        f'<img src="data:image/png;base64,{_encoded(p.path)}" alt="{html.escape(p.caption)}"'
+        f' style="max-width:{_shown_width(p.path)}px"></div>'
         f"<figcaption>{html.escape(p.caption)}</figcaption></figure>\n"
         for p in pictures
     )
@@ -99,6 +101,12 @@ def _pictures(pictures):
 
 def _encoded(path):
     return base64.b64encode(pathlib.Path(path).read_bytes()).decode("ascii")
+
+
+def _shown_width(path):
+    """Pixels on the page: letters are as large in a narrow picture as in a wide one."""
+    width = int.from_bytes(pathlib.Path(path).read_bytes()[16:20], "big")  # PNG's first field.
+    return round(width * PIXELS_PER_INCH / drawing.DPI)
 
 
 def _more(results):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from s2d_tf import data
-from s2d_tf.evaluation import figures, paper
+from s2d_tf.evaluation import figures
 from s2d_tf.evaluation.names import UNCERTAINTIES, dataset_title
 from s2d_tf.evaluation.results import by_variant
 from s2d_tf.evaluation.run_comparison import gather_run
@@ -53,7 +53,7 @@ def draw(results, folder, data_dir=None, log=print):
     first = next(iter(gathered.values()))
     known = dataset_title(first.dataset)
     pictures = [
-        *_histograms(gathered, titles, known, folder),
+        *_histograms(gathered, titles, known, folder, results[0].recipe),
         *_reliability(gathered, titles, known, folder),
         *_curves(gathered, titles, folder),
         *_risk(gathered, titles, known, folder),
@@ -62,7 +62,7 @@ def draw(results, folder, data_dir=None, log=print):
     return pictures
 
 
-def _histograms(gathered, titles, known, folder):
+def _histograms(gathered, titles, known, folder, recipe):
     # A method at the paper's size has its plain name and comes first.
     of_method = {m: [v for v in gathered if _method(v) == m] for m in HISTOGRAM_METHODS}
     shown = [min(found, key=len) for found in of_method.values() if found] or list(gathered)
@@ -79,7 +79,7 @@ def _histograms(gathered, titles, known, folder):
         for v in shown
         if far in gathered[v].unknown
     }
-    absent = [_method_title(method) for method, found in of_method.items() if not found]
+    absent = [recipe.sibling(method).title for method, found in of_method.items() if not found]
     absent = f" Not run: {', '.join(absent)}." if absent else ""
     yield Picture(
         figures.system_histograms(scores, folder / "histograms.png"),
@@ -174,11 +174,6 @@ def _row(scored, key, images, labels, classes):
 
 def _method(variant):
     return re.sub(r"_\d+$", "", variant)
-
-
-def _method_title(method):
-    """A method's name for people, as the paper's tables print it."""
-    return next(title for title, name in paper.METHODS.items() if name == method)
 
 
 def _ood_sets(gathered):

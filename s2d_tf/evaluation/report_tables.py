@@ -74,19 +74,16 @@ def cost_table(results):
     for part in by_variant(results).values():
         if "cost/parameters" in part[0].metrics:
             own = [r.metrics for r in part]
-            times = [m["cost/inference_ms"] for m in own]
             ratios = [m["cost/relative_inference_time"] for m in own]
-            mean = statistics.mean_and_two_std
             rows.append(
                 [
                     part[0].title,
                     f"{own[0]['cost/parameters']:,}",
-                    f"{mean(times)[0]:.3g} ms",
-                    f"{mean(ratios)[0]:.2f} ×",
+                    f"{statistics.mean_and_two_std(ratios)[0]:.2f} ×",
                 ]
             )
-    columns = ["Model", "Parameters", "Time per image", "Relative to individual"]
-    note = "Measured on the machine of the evaluation, in turns with the individual network."
+    columns = ["Model", "Parameters", "Time per image"]
+    note = "Time as a multiple of the individual network's, measured in turns with it."
     return tables.make("Cost of a prediction", columns, [rows], footnotes=[note])
 
 

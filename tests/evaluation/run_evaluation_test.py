@@ -1,12 +1,13 @@
 """Runs from directory to numbers, tables and page, on embedded data and untrained networks."""
 
+import dataclasses
 import html.parser
 import json
 
 import numpy as np
 import pytest
 
-from s2d_tf import evaluation, models, training
+from s2d_tf import cli, evaluation, models, training
 from s2d_tf.evaluation import cost, drawing, intervals, run_comparison, run_evaluation
 from s2d_tf.training import build, weights
 
@@ -76,7 +77,6 @@ def test_the_temperature_is_fitted_on_what_was_not_trained_on(metrics):
     ensemble, s2d = metrics
     assert ensemble["run/temperature_fitted_on"] == "other half of test"
     assert s2d["run/temperature_fitted_on"] == "validation"
-    # Untrained networks are helped by any sensible temperature.
     for found in metrics:
         assert found["digits/scaled_nll"] <= found["digits/nll"] + 1e-3
 
@@ -98,8 +98,13 @@ def test_intervals_hold_the_estimate(runs, metrics):
         assert value["low"] <= value["high"]
 
 
-def test_two_runs_compared_in_pairs(runs):
-    ensemble, s2d = (run_comparison.gather_run(directory) for directory in runs[0])
+@pytest.fixture(scope="module")
+def gathered(runs):
+    return [run_comparison.gather_run(directory) for directory in runs[0]]
+
+
+def test_two_runs_compared_in_pairs(gathered):
+    ensemble, s2d = gathered
     found = intervals.of_difference(s2d, ensemble, 20)
     same = intervals.of_difference(s2d, s2d, 20)
     assert found["digits/nll"]["estimate"] == pytest.approx(
@@ -115,12 +120,37 @@ def test_two_runs_compared_in_pairs(runs):
     ]  # fmt: skip
 
 
-def test_runs_on_other_images_are_not_compared(runs):
-    s2d = run_comparison.gather_run(runs[0][1])
-    other = run_comparison.gather_run(runs[0][1])
-    other.facts = {"digits": {"images": 1123, "fingerprint": "0" * 64}}
+def test_runs_on_other_images_are_not_compared(gathered):
+    _, s2d = gathered
+    facts = {"digits": {"images": 1123, "fingerprint": "0" * 64}}
+    other = dataclasses.replace(s2d, facts=facts)
     with pytest.raises(ValueError, match="tested on the same images"):
         intervals.of_difference(s2d, other, 5)
+
+
+def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(drawing, "DPI", 40)
+    ensemble, s2d = map(str, runs[0])
+    assert cli.main(["evaluate", s2d]) == 0
+    out, err = capsys.readouterr()
+    again = json.loads(out)
+    for key, value in metrics[1].items():
+        if not key.startswith(("time/", "cost/")):
+            assert again[key] == value, key
+    assert again["time/forward_seconds"] == 0
+    assert f"evaluating {s2d}" in err
+    assert cli.main(["table", ensemble, s2d, "--format=markdown"]) == 0
+    out, _ = capsys.readouterr()
+    assert "| S2D Individual |" in out
+    assert "| Deep ensemble of 2 |" in out
+    assert cli.main(["compare", s2d, ensemble, "--bootstrap=10"]) == 0
+    assert "Digits 0 to 7" in capsys.readouterr().out
+    assert cli.main(["report", s2d, f"--out={tmp_path / 'report'}"]) == 0
+    assert (tmp_path / "report" / "report.html").is_file()
+    for command in (["evaluate"], ["table"], ["compare", s2d], ["report"]):
+        capsys.readouterr()
+        assert cli.main(command) == 1
+        assert "Expected" in capsys.readouterr().err
 
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):
