@@ -18,7 +18,8 @@ class Specialized(tf.Module):
         function: traceable; takes one tensor and returns a dict of tensors.
         spec: `tf.TensorSpec` of the tensor.
 
-    `specialized(tensor)` answers as `function` does. Its only state is variables of its own.
+    `specialized(tensor)`, within a `tf.function`, answers as `function` does. Its only state is
+    variables of its own.
     """
 
     def __init__(self, function, spec):
@@ -33,14 +34,18 @@ class Specialized(tf.Module):
             raise ValueError(f"Expected answers that depend on the input, received {missing}.")
         boundary = _boundary(graph, graph_def, dependent)
         values = _evaluate(graph, graph_def, dependent, boundary)
-        inputs = _keep(dict(zip(boundary, values, strict=True)))
+        inputs = _keep(dict(zip(boundary, values, strict=True)), concrete.variables)
         # A list, since each variable is tracked once, and a closure, since nothing else shall be.
         variables = {id(v): v for v in inputs.values() if isinstance(v, tf.Variable)}
         self.weights = list(variables.values())
         part = _part(graph_def, dependent, boundary)
+        by_handle = {n for n, value in zip(boundary, values, strict=True) if _is_handle(value)}
 
         def call(tensor):
-            known = {name: tf.convert_to_tensor(value) for name, value in inputs.items()}
+            known = {
+                name: _capture(value.handle) if name in by_handle else tf.convert_to_tensor(value)
+                for name, value in inputs.items()
+            }
             found = tf.graph_util.import_graph_def(
                 part,
                 input_map={given: tensor, **known},
@@ -55,10 +60,15 @@ class Specialized(tf.Module):
         return self._call(tensor)
 
 
-def _keep(values):
+def _keep(values, variables):
     """Arrays of floats as variables, equal ones once; the rest as NumPy constants."""
     kept, held = {}, {}
     for name, value in values.items():
+        if _is_handle(value):
+            # Read within a loop or branch that depends on the input, so only the variable is known.
+            (variable,) = (v for v in variables if v.handle is value)
+            kept[name] = tf.Variable(variable, trainable=False)
+            continue
         # Shapes, axes and indices have to be constants: shapes are inferred from them.
         if not value.dtype.is_floating or value.shape.rank == 0:
             kept[name] = value.numpy()
@@ -70,6 +80,14 @@ def _keep(values):
             held[content] = tf.Variable(value, trainable=False, name=label)
         kept[name] = held[content]
     return kept
+
+
+def _is_handle(value):
+    return value.dtype == tf.resource
+
+
+def _capture(value):
+    return tf.compat.v1.get_default_graph().capture(value)
 
 
 def _digest(value):
@@ -109,18 +127,19 @@ def _evaluate(graph, graph_def, dependent, boundary):
     independent = {node.name for node in graph_def.node} - dependent
     part = _part(graph_def, independent, captures)
 
+    used = {name for node in part.node for name in node.input}
+
     @tf.function(autograph=False)
     def run():
-        here = tf.compat.v1.get_default_graph()
-        known = {name: here.capture(value) for name, value in captures.items()}
-        computed = [name for name in boundary if name not in known]
+        known = {n: _capture(value) for n, value in captures.items() if _node(n) in used}
         values = tf.graph_util.import_graph_def(
             part, input_map=known, return_elements=computed, name=""
         )
-        known |= dict(zip(computed, values, strict=True))
-        return [known[name] for name in boundary]
+        return dict(zip(computed, values, strict=True))
 
-    return run.get_concrete_function()()
+    computed = [name for name in boundary if name not in captures]
+    values = run.get_concrete_function()() if computed else {}
+    return [captures[name] if name in captures else values[name] for name in boundary]
 
 
 def _part(graph_def, names, given):

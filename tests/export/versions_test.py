@@ -1,0 +1,91 @@
+"""A version is there whole or not at all."""
+
+import concurrent.futures
+import os
+import threading
+
+import pytest
+
+from s2d_tf.export import versions
+from s2d_tf.export.versions import new_version
+
+
+def write(directory, size=1):
+    with new_version(directory) as draft:
+        (draft.path / "variables").mkdir()
+        for i in range(size):
+            (draft.path / "variables" / str(i)).write_text("data")
+        (draft.path / "saved_model.pb").write_text("last")
+    return draft.path
+
+
+def test_numbers_follow_the_largest_and_ignore_the_rest(tmp_path):
+    folder = tmp_path / "new" / "model"
+    assert versions(folder) == []
+    assert write(folder) == folder / "1"
+    (folder / "7").mkdir()
+    (folder / "012").mkdir()
+    (folder / "latest").mkdir()
+    (folder / "9").write_text("a file")
+    assert versions(folder) == [1, 7]
+    assert write(folder) == folder / "8"
+    assert write(folder) == folder / "10"
+    assert versions(folder) == [1, 7, 8, 10]
+
+
+def test_a_failure_leaves_nothing(tmp_path):
+    def fail():
+        with new_version(tmp_path) as draft:
+            (draft.path / "half").write_text("data")
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    path = tmp_path / "model"
+    path.write_text("text")
+    with pytest.raises(ValueError, match="must be a folder, received the file"):
+        write(path)
+
+
+def test_others_may_read_it(tmp_path):
+    path = write(tmp_path)
+    assert path.stat().st_mode & 0o777 == 0o777 & ~_umask()
+
+
+def _umask():
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def test_two_writers_get_two_versions(tmp_path):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: write(tmp_path), range(12)))
+    assert sorted(int(path.name) for path in paths) == list(range(1, 13))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(map(str, range(1, 13)))
+
+
+def test_a_watcher_never_sees_half_a_version(tmp_path):
+    stop, half = threading.Event(), []
+
+    def watch():
+        while not stop.is_set():
+            for number in versions(tmp_path):
+                folder = tmp_path / str(number)
+                if not (folder / "saved_model.pb").is_file():
+                    half.append(number)
+                if len(list((folder / "variables").iterdir())) != 20:
+                    half.append(number)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _ in range(10):
+        write(tmp_path, size=20)
+    stop.set()
+    watcher.join()
+    assert not half
+    assert len(versions(tmp_path)) == 10

@@ -1,0 +1,106 @@
+"""Warm-up requests are what TF Serving reads."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tensorflow.core.framework import tensor_pb2
+
+from s2d_tf.export import warmup
+
+
+@pytest.fixture(scope="module")
+def prediction_log():
+    """The message class, from the field numbers in TF Serving's public definitions."""
+    pool = descriptor_pool.Default()
+    file = descriptor_pb2.FileDescriptorProto(
+        name="warmup_test.proto",
+        package="warmup_test",
+        syntax="proto3",
+        dependency=[tensor_pb2.DESCRIPTOR.name],
+    )
+    kinds = descriptor_pb2.FieldDescriptorProto
+
+    def add(holder, name, *fields):
+        made = holder.add(name=name)
+        for field, number, kind in fields:
+            of_message = kind.startswith(".")
+            made.field.add(
+                name=field,
+                number=number,
+                label=kinds.LABEL_OPTIONAL,
+                type=kinds.TYPE_MESSAGE if of_message else kinds.TYPE_STRING,
+                type_name=kind if of_message else None,
+            )
+        return made
+
+    spec = ("name", 1, "string"), ("signature_name", 3, "string")
+    add(file.message_type, "ModelSpec", *spec)
+    request = add(file.message_type, "PredictRequest", ("model_spec", 1, ".warmup_test.ModelSpec"))
+    entry = add(
+        request.nested_type,
+        "InputsEntry",
+        ("key", 1, "string"),
+        ("value", 2, ".tensorflow.TensorProto"),
+    )
+    entry.options.map_entry = True
+    request.field.add(
+        name="inputs",
+        number=2,
+        label=kinds.LABEL_REPEATED,
+        type=kinds.TYPE_MESSAGE,
+        type_name=".warmup_test.PredictRequest.InputsEntry",
+    )
+    add(file.message_type, "PredictLog", ("request", 1, ".warmup_test.PredictRequest"))
+    add(file.message_type, "PredictionLog", ("predict_log", 6, ".warmup_test.PredictLog"))
+    pool.Add(file)
+    found = pool.FindMessageTypeByName("warmup_test.PredictionLog")
+    return message_factory.GetMessageClass(found)
+
+
+@pytest.mark.parametrize("size", [1, 40, 5_000])
+def test_a_request_can_be_read_back(prediction_log, size):
+    images = np.arange(size * 4, dtype=np.float32).reshape(size, 2, 2, 1)
+    message = prediction_log.FromString(
+        warmup.prediction_log("digits", "serve_float", "images", images)
+    )
+    request = message.predict_log.request
+    assert request.model_spec.name == "digits"
+    assert request.model_spec.signature_name == "serve_float"
+    assert list(request.inputs) == ["images"]
+    np.testing.assert_array_equal(tf.make_ndarray(request.inputs["images"]), images)
+
+
+def test_the_exported_file_holds_requests_that_the_model_answers(prediction_log, exports):
+    held = exports("s2d")
+    records = list(tf.data.TFRecordDataset(str(held.path / warmup.FILE)).as_numpy_iterator())
+    assert 3 <= len(records) <= 1_000
+    seen = set()
+    for record in records:
+        request = prediction_log.FromString(record).predict_log.request
+        ((name, tensor),) = request.inputs.items()
+        signature = held.signatures[request.model_spec.signature_name]
+        answer = signature(**{name: tf.constant(tf.make_ndarray(tensor))})
+        assert len(answer["label"]) == tensor.tensor_shape.dim[0].size
+        seen.add((request.model_spec.signature_name, len(answer["label"])))
+    assert seen == {(s, n) for s in held.signatures for n in warmup.BATCH_SIZES}
+
+
+def test_large_images_are_warmed_up_one_at_a_time():
+    made = list(warmup.requests((512, 512, 3), ["serving_default"]))
+    assert [value.shape[0] for _, _, value in made] == [1]
+
+
+def test_tf_servings_own_package_reads_it():
+    logs = pytest.importorskip(
+        "tensorflow_serving.apis.prediction_log_pb2", reason="needs tensorflow-serving-api"
+    )
+    images = np.zeros([2, 8, 8, 1], np.uint8)
+    content = warmup.prediction_log("digits", "serving_default", "images", images)
+    log = logs.PredictionLog.FromString(content)
+    assert log.WhichOneof("log_type") == "predict_log"
+    expected = logs.PredictionLog()
+    expected.predict_log.request.model_spec.name = "digits"
+    expected.predict_log.request.model_spec.signature_name = "serving_default"
+    expected.predict_log.request.inputs["images"].CopyFrom(tf.make_tensor_proto(images))
+    assert log == expected
