@@ -64,7 +64,7 @@ def save(model, path, half=False):
     """
     arrays = {}
     for name, variable in by_name(model).items():
-        array = np.ascontiguousarray(variable.numpy())
+        array = np.asarray(variable.numpy(), order="C")
         if half and array.dtype.kind == "f":
             with np.errstate(over="ignore"):
                 array = array.astype(np.float16)
