@@ -177,6 +177,8 @@ def _manifest(folder):
     """The manifest of a checkpoint that is what was written."""
     path = folder / "manifest.json"
     manifest = files.read_json(path)
+    if not isinstance(manifest, dict):
+        raise CheckpointError(f"{path} is not a manifest")
     if manifest.get("format", 1) > FORMAT:
         raise CheckpointError(f"{path} is of a newer release, format {manifest['format']}")
     if "format" in manifest and manifest.pop("checksum") != _checksum(manifest):
@@ -196,20 +198,20 @@ def _arrays(folder, variables):
     """The arrays of the variables and of the metrics; nothing is read before it is known to fit."""
     path = folder / "arrays.npz"
     with zipfile.ZipFile(path) as archive:
-        stored = [name.removesuffix(".npy") for name in archive.namelist()]
+        stored = {_plain(entry.filename.removesuffix(".npy")): entry for entry in archive.filelist}
         keys = [_key(i, v) for i, v in enumerate(variables)]
         metrics = sorted(key for key in stored if key.startswith(_METRICS))
         if sorted(stored) != sorted(keys + metrics):
             raise CheckpointError(f"{path} holds the variables of another model.")
-        arrays = []
-        for key, variable in zip(keys, variables, strict=True):
-            arrays.append(_read_array(archive, key, tuple(variable.shape)))
-        return arrays, [_read_array(archive, key) for key in metrics]
+        arrays = [
+            _read_array(archive, stored[key], key, tuple(variable.shape))
+            for key, variable in zip(keys, variables, strict=True)
+        ]
+        return arrays, [_read_array(archive, stored[key], key) for key in metrics]
 
 
-def _read_array(archive, key, expected=None):
+def _read_array(archive, entry, key, expected=None):
     """One array; its header is checked before room is made for it."""
-    entry = archive.getinfo(f"{key}.npy")
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
@@ -229,9 +231,13 @@ def _read_array(archive, key, expected=None):
 
 
 def _key(index, variable):
-    """The variable's place and name, without Keras' counters.
+    return _plain(f"{index:05d}/{variable.path}")
+
+
+def _plain(path):
+    """A variable's name without Keras' counters.
 
     Keras counts objects of a kind over the whole process (`seed_generator_7`), so the same model
     has other names when it was built after others, as the members of an ensemble are.
     """
-    return f"{index:05d}/" + re.sub(r"_\d+(?=/|$)", "", variable.path)
+    return re.sub(r"_\d+(?=[_/]|$)", "", path)

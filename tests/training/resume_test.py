@@ -1,0 +1,181 @@
+"""A run that was stopped continues within its epoch and ends in the same bits."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import backbones, layers, training
+from s2d_tf.backbones import batch_norm
+from s2d_tf.training import callbacks, checkpoints, files, loop
+
+STEPS = 10
+
+
+class Killed(BaseException):
+    """Stands for a process that ends between two steps."""
+
+
+def tiny(input_shape, dropout, seed, synchronized_batch_norm):
+    """A backbone that is traced in a moment, with everything that has state."""
+    images = keras.Input(input_shape)
+    start = keras.initializers.HeNormal(seed)
+    x = keras.layers.Conv2D(4, 3, 2, kernel_initializer=start, name="conv")(images)
+    x = batch_norm.BatchNormalization(synchronized=synchronized_batch_norm, name="norm")(x)
+    x = layers.Dropout(dropout, seed=seed, name="dropout")(keras.layers.ReLU()(x))
+    return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x), name="tiny")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_world():
+    """The small backbone, and 320 of the digits: 10 steps an epoch."""
+    load = loop.data.load_arrays
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backbones, "tiny", tiny, raising=False)
+        few = lambda *args: tuple(part[: 32 * STEPS] for part in load(*args))  # noqa: E731
+        patch.setattr(loop.data, "load_arrays", few)
+        yield
+
+
+def tiny_recipe(method):
+    recipe = training.recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+    return recipe.replace(backbone="tiny", arguments={}, training={"epochs": 3})
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    """Dropout, batch norm and momentum are part of its state."""
+    return tiny_recipe("individual")
+
+
+def settings(**kwargs):
+    return training.Settings(strategy="one_device", verbose=0, **kwargs)
+
+
+def final_state(directory):
+    """All that a run's last checkpoint holds, as bytes, and its history."""
+    folder = checkpoints.found(directory / "checkpoints")[-1]
+    with np.load(folder / "arrays.npz") as arrays:
+        state = {key: arrays[key].tobytes() for key in arrays.files}
+    return state, files.read_json(folder / "manifest.json")["facts"]["history"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(recipe, tmp_path_factory):
+    return training.train(recipe, tmp_path_factory.mktemp("whole") / "run", 3, settings())
+
+
+def interrupt_at(monkeypatch, steps, action):
+    """Calls `action` after the given numbers of training steps, counted over all attempts."""
+    original, count = callbacks.Checkpoint.on_train_batch_end, [0]
+
+    def on_train_batch_end(self, batch, logs=None):
+        count[0] += 1
+        if count[0] in steps:
+            action()
+        original(self, batch, logs)
+
+    monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", on_train_batch_end)
+
+
+def kill():
+    raise Killed
+
+
+@pytest.mark.parametrize(
+    "method", ["s2d", *(pytest.param(m, marks=pytest.mark.slow) for m in ("s2d_mimo", "s2d_swag"))]
+)
+def test_killed_runs_end_in_the_same_bits(method, tmp_path, monkeypatch):
+    recipe = tiny_recipe(method)
+    if recipe.start is not None:
+        source = tiny_recipe(recipe.start.method)
+        training.train(source, tmp_path / source.name, 3, settings())
+    whole = training.train(recipe, tmp_path / "whole", 3, settings())
+    # Between two checkpoints, in the second epoch, in the last.
+    interrupt_at(monkeypatch, {6, 18, 32}, kill)
+    directory, starts = tmp_path / "run", []
+    restore = checkpoints.restore
+    monkeypatch.setattr(
+        checkpoints, "restore", lambda *args: starts.append(restore(*args)) or starts[-1]
+    )
+    for _ in range(3):
+        with pytest.raises(Killed):
+            training.train(recipe, directory, 3, settings(checkpoint_steps=3))
+    run = training.train(recipe, directory, 3, settings(checkpoint_steps=3))
+    places = [(held["epoch"], held["step_in_epoch"]) for held in starts if held]
+    assert places == [(0, 3), (1, 3), (2, 6)]
+    assert final_state(directory) == final_state(whole.directory)
+    assert (directory / "log.csv").read_text() == (whole.directory / "log.csv").read_text()
+    assert run.weights().read_bytes() == whole.weights().read_bytes()
+
+
+def test_sigterm_saves_at_that_step(recipe, undisturbed, tmp_path, monkeypatch):
+    interrupt_at(monkeypatch, {14}, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(training.Preempted, match="SIGTERM at epoch 2, step 4") as stopped:
+        training.train(recipe, tmp_path / "run", 3, settings())
+    assert "same command continues" in str(stopped.value)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 14
+    run = training.train(recipe, tmp_path / "run", 3, settings())
+    assert final_state(run.directory) == final_state(undisturbed.directory)
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_is_still_an_interrupt(recipe, tmp_path, monkeypatch):
+    interrupt_at(monkeypatch, {10}, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        training.train(recipe, tmp_path / "run", 3, settings())
+    # The last step of an epoch: saved with the epoch's end, not within it.
+    held = files.read_json(tmp_path / "run" / "checkpoints" / "step_000000010" / "manifest.json")
+    assert (held["facts"]["epoch"], held["facts"]["step_in_epoch"]) == (1, 0)
+    assert len(held["facts"]["history"]) == 1
+
+
+def test_a_nan_stops_the_run_and_names_step_and_part(recipe, tmp_path, monkeypatch):
+    original = callbacks.Checkpoint.on_train_batch_end
+
+    def broken(self, batch, logs=None):
+        bad = {"student_loss": float("nan"), "loss": float("nan")} if batch == 7 else {}
+        original(self, batch, {**logs, **bad})
+
+    monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", broken)
+    with pytest.raises(callbacks.NonFiniteLossError) as stopped:
+        training.train(recipe, tmp_path / "run", 3, settings(checkpoint_steps=4))
+    assert "epoch 1, step 8: student_loss became NaN" in str(stopped.value)
+    assert "checkpoint of step 4 is kept" in str(stopped.value)
+    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 4
+
+
+def test_a_learning_rate_that_explodes_is_reported(recipe, tmp_path):
+    wild = recipe.replace(training={"learning_rate": 1e30, "schedule": "constant"})
+    with pytest.raises(callbacks.NonFiniteLossError, match=r"epoch 1, step \d: .*loss"):
+        training.train(wild, tmp_path / "run", 3, settings())
+    assert not checkpoints.found(tmp_path / "run" / "checkpoints")
+
+
+def test_checkpoints_of_other_runs_are_refused(recipe, undisturbed, tmp_path):
+    other = training.Run.create(tmp_path / "other", recipe, seed=4)
+    shutil.copytree(undisturbed.directory / "checkpoints", other.directory / "checkpoints")
+    with pytest.raises(checkpoints.CheckpointError, match="another run"):
+        training.train(recipe, other.directory, 4, settings())
+
+
+@pytest.mark.slow
+def test_a_run_without_mid_epoch_facts_continues(recipe, undisturbed, tmp_path, monkeypatch):
+    """Checkpoints of the first format have neither metrics nor a checksum."""
+    interrupt_at(monkeypatch, {11}, kill)
+    with pytest.raises(Killed):
+        training.train(recipe, tmp_path / "run", 3, settings())
+    (folder,) = checkpoints.found(tmp_path / "run" / "checkpoints")
+    manifest = files.read_json(folder / "manifest.json")
+    facts = {name: manifest["facts"][name] for name in ("epoch", "history", "seconds")}
+    old = {"step": manifest["step"], "sha256": manifest["sha256"], "facts": facts}
+    pathlib.Path(folder / "manifest.json").write_text(json.dumps(old))
+    run = training.train(recipe, tmp_path / "run", 3, settings())
+    assert final_state(run.directory) == final_state(undisturbed.directory)
