@@ -7,6 +7,7 @@ Writes the next version, models/cifar100/1 and so on, and prints its path. A ser
 folder sees a version only when all of it is there.
 """
 
+import json
 import pathlib
 
 from absl import flags
@@ -28,27 +29,40 @@ def main(argv):
             "Expected a name or a run directory, and a folder: `s2d export NAME_OR_RUN DIR`."
         )
     source, directory = argv[1:]
-    from s2d_tf import data, export
+    from s2d_tf import export
 
     is_run = (pathlib.Path(source) / "recipe.json").is_file()
-    predictor, recipe, facts = _open_run(source) if is_run else _open_entry(source)
+    predictor, class_names, facts = _open_run(source) if is_run else _open_entry(source)
     save = {
         "saved_model": export.save,
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }[FLAGS.format]
-    class_names = data.info(recipe.source_dataset).class_names
-    print(save(predictor, directory, class_names, {"name": recipe.name, **facts}))
+    print(save(predictor, directory, class_names, facts))
 
 
 def _open_run(directory):
+    from s2d_tf import data
+
     run = training.Run.open(directory)
-    facts = {"recipe": run.recipe.to_dict(), "seed": run.seed, "split": run.split}
-    return run.predictor(), run.recipe, facts
+    facts = {
+        "name": run.recipe.name,
+        "recipe": run.recipe.to_dict(),
+        "seed": run.seed,
+        "split": run.split,
+    }
+    return run.predictor(), data.info(run.recipe.source_dataset).class_names, facts
 
 
-def _open_entry(name):
-    if pathlib.Path(name).is_dir():
-        raise ValueError(f"Expected a run directory with a recipe.json, received {name}.")
-    entry = zoo.entry(name)
-    return zoo.load(name), entry.recipe, {"entry": entry.record}
+def _open_entry(source):
+    folder = pathlib.Path(source)
+    if folder.is_dir() and not (folder / "entry.json").is_file():
+        raise ValueError(
+            f"Expected a run directory with a recipe.json, or an entry's with an entry.json, "
+            f"received {source}."
+        )
+    predictor = zoo.load(source)
+    facts = {"name": source}
+    if source in zoo.names():
+        facts["entry"] = json.loads(zoo.entry(source).record.to_json())
+    return predictor, predictor.class_names, facts

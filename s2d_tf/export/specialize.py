@@ -153,6 +153,7 @@ def _part(graph_def, names, given):
             kept = [n for n in node.input if not n.startswith("^") or _node(n) in names]
             del copy.input[:]
             copy.input.extend(kept)
-            if "_class" in copy.attr:  # colocation with nodes that may be gone
-                del copy.attr["_class"]
+            # Colocation with nodes that may be gone; gradients of what is not trained any more.
+            for attribute in {"_class", "_gradient_op_type"} & set(copy.attr):
+                del copy.attr[attribute]
     return part

@@ -1,0 +1,143 @@
+"""`export.save`'s checks and the command `s2d export`."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from s2d_tf import cli, export, models, training
+from s2d_tf.training import weights
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_flags():
+    """Other tests parse flags of their own."""
+    yield
+    flags.FLAGS.unparse_flags()
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
+    return models.S2DClassifier(backbone, 3, seed=0)
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory):
+    """A run directory as training leaves it, with random weights."""
+    directory = tmp_path_factory.mktemp("runs") / "s2d"
+    recipe = training.recipes.resolve("wrn_10_2_s2.s2d.digits")
+    recipe = recipe.replace(arguments={"depth": 10, "width": 1, "stem_stride": 2})
+    run = training.Run.create(directory, recipe, seed=3)
+    weights.save(training.build_network(recipe, 3), run.weights())
+    return run
+
+
+def test_a_run_is_exported_with_its_facts(finished_run, tmp_path, capsys):
+    assert cli.main(["export", str(finished_run.directory), str(tmp_path / "digits")]) == 0
+    path = pathlib.Path(capsys.readouterr().out.strip())
+    assert path == tmp_path / "digits" / "1"
+    description = json.loads((path / "assets" / "model.json").read_text())
+    assert description["metadata"]["name"] == "wrn_10_2_s2.s2d.digits"
+    assert description["metadata"]["seed"] == 3
+    assert description["class_names"] == list("01234567")
+    images = np.random.RandomState(0).randint(0, 256, [3, 8, 8, 1]).astype(np.uint8)
+    answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
+    expected = finished_run.predictor().predict_uncertainty(images)
+    np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 1, "`s2d export NAME_OR_RUN "),
+        (["one"], 1, "`s2d export NAME_OR_RUN "),
+        (["wrn_10_2_s2.s2d.digit", "DIR/x"], 1, "near: wrn_10_2_s2.s2d.digits"),
+        (
+            ["DIR", "DIR/x"],
+            1,
+            "Expected a run directory with a recipe.json, or an entry's with an entry.json, received DIR",
+        ),
+        (["a.b.c", "DIR/x", "--format=pickle"], 2, "format"),
+    ],
+)
+def test_errors_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, code, message):
+    arguments = [argument.replace("DIR", str(tmp_path)) for argument in arguments]
+    assert cli.main(["export", *arguments]) == code
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("s2d export: error: ")
+    assert message.replace("DIR", str(tmp_path)) in error
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"class_names": ["a", "b"]}, "one line of text for each of 3 classes, received 2"),
+        ({"class_names": ["a", "b", "c\nd"]}, "one line of text for each of 3 classes"),
+        ({"metadata": {"value": float("nan")}}, "metadata must be a dict that JSON can hold"),
+        ({"metadata": {"value": object()}}, "metadata must be a dict that JSON can hold"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(tiny, tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        export.save(tiny, tmp_path / "model", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_predictors_are_exported(tmp_path):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    with pytest.raises(
+        ValueError, match=r"models\.Predictor, received Sequential.*from_classifier"
+    ):
+        export.save(model, tmp_path)
+
+
+def test_channels_that_no_file_has_leave_out_the_encoded_signature(tiny, tmp_path):
+    path = export.save(tiny, tmp_path / "model")
+    loaded = tf.saved_model.load(str(path))
+    assert sorted(loaded.signatures) == ["serve_float", "serving_default"]
+    assert export.save(tiny, tmp_path / "model").name == "2"
+
+
+def test_an_operation_that_is_not_on_the_list_is_refused(tmp_path):
+    backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten(), Odd()])
+    with pytest.raises(export.OperationError, match="Betainc in serving"):
+        export.save(models.Classifier(backbone, 3, seed=0), tmp_path / "model")
+    assert not list((tmp_path / "model").iterdir())
+
+
+class Odd(keras.layers.Layer):
+    """A layer with an operation that exported models may not have."""
+
+    def call(self, x):
+        return tf.math.betainc(0.5, 0.5, tf.sigmoid(x))
+
+
+def test_a_cast_keras_classifier_is_exported(tmp_path):
+    network = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.SeparableConv2D(4, 3, activation="gelu"),
+            keras.layers.BatchNormalization(),
+            keras.layers.MaxPooling2D(),
+            keras.layers.DepthwiseConv2D(2, activation="silu"),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(5, activation="softmax"),
+        ]
+    )
+    model = models.S2DClassifier.from_classifier(network)
+    images = np.random.RandomState(0).randint(0, 256, [3, 8, 8, 3]).astype(np.uint8)
+    path = export.save(model, tmp_path)
+    answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
+    expected = model.predict_uncertainty(images)
+    for name in ("total", "knowledge"):
+        np.testing.assert_allclose(
+            answers[f"{name}_uncertainty"], expected[name], rtol=1e-5, atol=1e-6
+        )

@@ -1,0 +1,35 @@
+"""Every pretrained entry of the zoo exports, and its export answers as it does."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import export, zoo
+
+PRETRAINED = zoo.names(pretrained=True)
+
+
+def compare(name, folder):
+    model = zoo.load(name)
+    images = np.random.RandomState(0).randint(0, 256, [5, *model.image_shape]).astype(np.uint8)
+    path = export.save(model, folder, class_names=model.class_names)
+    answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
+    expected = model.predict_uncertainty(images)
+    np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-4, atol=1e-6)
+    for key in ("total", "data", "knowledge"):
+        np.testing.assert_allclose(
+            answers[f"{key}_uncertainty"], expected[key], rtol=1e-4, atol=2e-6
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_a_pretrained_entry_exports(name, tmp_path):
+    compare(name, tmp_path)
+
+
+def test_one_pretrained_entry_exports(tmp_path):
+    names = [name for name in PRETRAINED if name.endswith(".s2d.digits")] or PRETRAINED[:1]
+    if not names:
+        pytest.skip("the zoo holds no pretrained entry yet")
+    compare(names[0], tmp_path)
