@@ -172,11 +172,13 @@ def parse(data, model, path, sha256=None, checker=None):
 class Checker:
     """A process that looks into weights files of unknown origin, for as long as it is open."""
 
-    def __enter__(self):
+    def __init__(self, command=None):
         # By path and without the folder on the module path: the program needs nothing of ours.
-        command = [sys.executable, "-P", weights_check.__file__]
+        self.command = command or [sys.executable, "-P", weights_check.__file__]
+
+    def __enter__(self):
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         return self
 

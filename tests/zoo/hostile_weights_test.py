@@ -1,0 +1,571 @@
+"""Weights files that mean harm, and thousands of damaged ones: refused, or harmless.
+
+The model has two small layers, so that most bytes of its file are structure and not numbers.
+"""
+
+import io
+import os
+import random
+import resource
+import sys
+import zipfile
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf.training import weights
+
+CRAFTED = {}
+
+
+def crafted(function):
+    """A function that writes a hostile file over a good one; returns what the error must say."""
+    CRAFTED[function.__name__] = function
+    return function
+
+
+@pytest.fixture(scope="module")
+def model():
+    network = keras.Sequential(
+        [keras.Input((5,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(3, name="b")]
+    )
+    rng = np.random.default_rng(0)
+    for weight in network.weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return network
+
+
+@pytest.fixture(scope="module")
+def good(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("good") / "a.weights.h5"
+    weights.save(model, path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def checker():
+    with weights.Checker() as running:
+        yield running
+
+
+def replace(path, name, **how):
+    """Puts another array in the place of one."""
+    with h5py.File(path, "r+") as file:
+        values = np.asarray(file[name])
+        del file[name]
+        how = {"data": values, **how}
+        if how["data"] is None:
+            del how["data"]
+        file.create_dataset(name, **how)
+
+
+def read(path, model, checker):
+    data = weights.read_bytes(path, weights.size_limit(model))
+    return weights.parse(data, model, path, checker=checker)
+
+
+@crafted
+def empty(path):
+    path.write_bytes(b"")
+    return "not a readable HDF5 file"
+
+
+@crafted
+def text(path):
+    path.write_text("weights\n" * 100)
+    return "not a readable HDF5 file"
+
+
+@crafted
+def pickled(path):
+    path.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    return "not a readable HDF5 file"
+
+
+@crafted
+def archive(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("../../weights", b"x")
+    return "not a readable HDF5 file"
+
+
+@crafted
+def only_the_signature(path):
+    path.write_bytes(path.read_bytes()[:8])
+    return "not a readable HDF5 file"
+
+
+@crafted
+def half_of_it(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return "not a readable HDF5 file"
+
+
+@crafted
+def last_byte_missing(path):
+    path.write_bytes(path.read_bytes()[:-1])
+    return "not a readable HDF5 file"
+
+
+@crafted
+def user_block(path):
+    path.write_bytes(bytes(512) + path.read_bytes())
+    return "user block|readable"
+
+
+@crafted
+def sparse_terabyte(path):
+    os.truncate(path, 10**12)
+    return "is larger than this model's weights can be"
+
+
+@crafted
+def many_links(path):
+    with h5py.File(path, "r+") as file:
+        for i in range(2000):
+            file[f"link{i}"] = h5py.SoftLink("/a")
+    return "is larger than|which the model does not have"
+
+
+@crafted
+def named_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+    return "is not a file"
+
+
+@crafted
+def missing_array(path):
+    with h5py.File(path, "r+") as file:
+        del file["b/bias"]
+    return "it lacks b/bias"
+
+
+@crafted
+def extra_array(path):
+    with h5py.File(path, "r+") as file:
+        file["b/more"] = np.zeros(3, np.float32)
+    return "'b/more', which the model does not have"
+
+
+@crafted
+def escaping_name(path):
+    with h5py.File(path, "r+") as file:
+        h5py.h5g.create(file.id, b"..")
+    return "'..', which the model does not have"
+
+
+@crafted
+def unreadable_name(path):
+    with h5py.File(path, "r+") as file:
+        h5py.h5g.create(file.id, b"\xff\xfe\n")
+    return "which the model does not have|not a readable"
+
+
+@crafted
+def shape_bomb(path):
+    replace(path, "a/kernel", data=None, shape=(2**40,), dtype="<f4", chunks=(2**20,))
+    return "expected the shape"
+
+
+@crafted
+def shape_bomb_of_many_sides(path):
+    replace(path, "a/kernel", data=None, shape=(2**15,) * 4, dtype="<f4")
+    return "expected the shape"
+
+
+@crafted
+def transposed(path):
+    replace(path, "a/kernel", data=np.zeros((4, 5), np.float32))
+    return "expected the shape"
+
+
+@crafted
+def growing(path):
+    replace(path, "a/kernel", maxshape=(None, 4), chunks=(5, 4))
+    return "compressed or in pieces"
+
+
+@crafted
+def no_space(path):
+    replace(path, "a/bias", data=h5py.Empty("<f4"))
+    return "expected the shape"
+
+
+@crafted
+def no_bytes(path):
+    replace(path, "a/kernel", data=None, shape=(5, 4), dtype="<f4")
+    return "no bytes of its own"
+
+
+@crafted
+def double_precision(path):
+    replace(path, "a/kernel", dtype="<f8")
+    return "expected numbers of type"
+
+
+@crafted
+def whole_numbers(path):
+    replace(path, "a/kernel", dtype="<i4")
+    return "expected numbers of type"
+
+
+@crafted
+def other_byte_order(path):
+    replace(path, "a/kernel", dtype=">f4")
+    return "expected numbers of type"
+
+
+@crafted
+def strange_floats(path):
+    with h5py.File(path, "r+") as file:
+        del file["a/bias"]
+        kind = h5py.h5t.IEEE_F32LE.copy()
+        kind.set_ebias(100)
+        space = h5py.h5s.create_simple((4,))
+        h5py.h5d.create(file["a"].id, b"bias", kind, space)
+    return "type made for the file|expected numbers|no bytes|not a readable"
+
+
+@crafted
+def texts(path):
+    replace(path, "a/kernel", data=np.full((5, 4), b"abcd"))
+    return "expected numbers of type"
+
+
+@crafted
+def texts_of_any_length(path):
+    kind = h5py.string_dtype()
+    replace(path, "a/kernel", data=np.full((5, 4), "abcd", object), dtype=kind)
+    return "expected numbers of type"
+
+
+@crafted
+def compound(path):
+    replace(path, "a/kernel", data=np.zeros((5, 4), [("x", "<f4")]))
+    return "expected numbers of type"
+
+
+@crafted
+def truth_values(path):
+    replace(path, "a/kernel", data=np.zeros((5, 4), bool))
+    return "expected numbers of type"
+
+
+@crafted
+def references(path):
+    replace(path, "a/kernel", data=None, shape=(5, 4), dtype=h5py.ref_dtype)
+    return "expected numbers of type"
+
+
+@crafted
+def compressed(path):
+    replace(path, "a/kernel", compression="gzip")
+    return "compressed or in pieces"
+
+
+@crafted
+def compressed_bomb(path):
+    bomb = np.zeros((2**22,), np.float32)
+    replace(path, "a/kernel", data=bomb, compression="gzip", compression_opts=9)
+    return "expected the shape|is larger than"
+
+
+@crafted
+def checksum_filter(path):
+    replace(path, "a/kernel", fletcher32=True, shuffle=True)
+    return "compressed or in pieces"
+
+
+@crafted
+def inside_the_header(path):
+    with h5py.File(path, "r+") as file:
+        del file["a/bias"]
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_layout(h5py.h5d.COMPACT)
+        space = h5py.h5s.create_simple((4,))
+        h5py.h5d.create(file["a"].id, b"bias", h5py.h5t.IEEE_F32LE, space, plan)
+    return "compressed or in pieces"
+
+
+@crafted
+def virtual(path):
+    layout = h5py.VirtualLayout((5, 4), "<f4")
+    layout[:] = h5py.VirtualSource("/etc/passwd", "x", (5, 4))
+    with h5py.File(path, "r+") as file:
+        del file["a/kernel"]
+        file.create_virtual_dataset("a/kernel", layout)
+    return "virtual"
+
+
+@crafted
+def external_bytes(path):
+    how = {"shape": (5, 4), "dtype": "<f4", "external": [("/etc/passwd", 0, 80)]}
+    replace(path, "a/kernel", data=None, **how)
+    return "lies in another file"
+
+
+@crafted
+def soft_link(path):
+    with h5py.File(path, "r+") as file:
+        file["b/more"] = file["a/kernel"]
+        del file["a/kernel"]
+        file["a/kernel"] = h5py.SoftLink("/b/more")
+    return "is a link to another place|which the model does not have"
+
+
+@crafted
+def dangling_link(path):
+    with h5py.File(path, "r+") as file:
+        del file["a/kernel"]
+        file["a/kernel"] = h5py.SoftLink("/nowhere")
+    return "is a link to another place"
+
+
+@crafted
+def external_link(path):
+    with h5py.File(path.with_name("other.h5"), "w") as file:
+        file["kernel"] = np.zeros((5, 4), np.float32)
+    with h5py.File(path, "r+") as file:
+        del file["a/kernel"]
+        file["a/kernel"] = h5py.ExternalLink(str(path.with_name("other.h5")), "kernel")
+    return "is a link to another place"
+
+
+@crafted
+def linked_group(path):
+    with h5py.File(path, "r+") as file:
+        file.move("a", "c")
+        file["a"] = h5py.SoftLink("/c")
+    return "is a link to another place|which the model does not have"
+
+
+@crafted
+def one_array_under_two_names(path):
+    with h5py.File(path, "r+") as file:
+        for name in ("a/bias", "b/bias"):
+            del file[name]
+        file["a/bias"] = np.zeros(4, np.float32)
+        file["b/bias"] = np.zeros(3, np.float32)
+        del file["a/kernel"]
+        file["a/kernel"] = np.zeros((5, 4), np.float32)
+        del file["b/kernel"]
+        file["b/kernel"] = file["a/kernel"]
+    return "expected the shape"
+
+
+@crafted
+def circle(path):
+    with h5py.File(path, "r+") as file:
+        del file["a"]
+        file["a"] = file["/"]
+    return "a has attributes"
+
+
+@crafted
+def group_for_an_array(path):
+    with h5py.File(path, "r+") as file:
+        del file["a/kernel"]
+        file.create_group("a/kernel/deep/deeper")
+    return "is not an array"
+
+
+@crafted
+def array_for_a_group(path):
+    with h5py.File(path, "r+") as file:
+        del file["a"]
+        file["a"] = np.zeros(3, np.float32)
+    return "is not a group"
+
+
+@crafted
+def type_for_an_array(path):
+    with h5py.File(path, "r+") as file:
+        del file["a/kernel"]
+        file["a/kernel"] = np.dtype("<f4")
+    return "is not an array"
+
+
+@crafted
+def attribute_of_an_array(path):
+    with h5py.File(path, "r+") as file:
+        file["a/kernel"].attrs["note"] = "x"
+    return "a/kernel has attributes"
+
+
+@crafted
+def huge_attribute(path):
+    with h5py.File(path, "r+") as file:
+        file.attrs["sha256"] = np.zeros(2**12, np.float64)
+    return "is not a text of fixed length"
+
+
+@crafted
+def long_text_attribute(path):
+    with h5py.File(path, "r+") as file:
+        file.attrs["format"] = np.bytes_(b"x" * 5000)
+    return "has 5000 bytes"
+
+
+@crafted
+def attribute_in_the_heap(path):
+    with h5py.File(path, "r+") as file:
+        file.attrs["sha256"] = "a" * 64
+    return "is not a text of fixed length"
+
+
+@crafted
+def more_attributes(path):
+    with h5py.File(path, "r+") as file:
+        file.attrs["keras_version"] = np.bytes_("3")
+    return "expected the attributes format and sha256"
+
+
+@crafted
+def another_format(path):
+    with h5py.File(path, "r+") as file:
+        file.attrs["format"] = np.bytes_("s2d_tf weights 9")
+    return "expected the format 's2d_tf weights 1'"
+
+
+@crafted
+def other_numbers(path):
+    with h5py.File(path, "r+") as file:
+        file["a/kernel"][0, 0] += 1
+    return "do not match its digest"
+
+
+@crafted
+def not_a_number(path):
+    with h5py.File(path, "r+") as file:
+        file["a/bias"][0] = np.nan
+        arrays = {n: np.asarray(file[n]) for n in ("a/kernel", "a/bias", "b/kernel", "b/bias")}
+        file.attrs["sha256"] = np.bytes_(weights._digest(arrays))
+    return "a/bias is not finite"
+
+
+def test_there_are_thirty_of_them():
+    assert len(CRAFTED) >= 30
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_a_crafted_file_is_refused_and_nothing_changes(name, model, good, checker, tmp_path):
+    path = tmp_path / "a.weights.h5"
+    path.write_bytes(good)
+    message = CRAFTED[name](path)
+    before = [weight.numpy().copy() for weight in model.weights]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(weights.WeightsError, match=message) as caught:
+        read(path, model, checker)
+    assert "\n" not in str(caught.value)
+    # Kilobytes on Linux: nothing near what the file declares was reserved.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 2**16
+    for expected, weight in zip(before, model.weights, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), expected)
+
+
+def test_one_array_cannot_serve_as_two(model, good, checker):
+    """Two names for the same bytes, where the shapes would allow it."""
+    network = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(4, name="b")]
+    )
+    file = io.BytesIO()
+    with h5py.File(file, "w") as made:
+        made.attrs["format"], made.attrs["sha256"] = map(
+            np.bytes_, (weights.weights_check.FORMAT, "0" * 64)
+        )
+        for layer in "ab":
+            made[f"{layer}/bias"] = np.zeros(4, np.float32)
+        made["a/kernel"] = np.zeros((4, 4), np.float32)
+        made["b/kernel"] = made["a/kernel"]
+    with pytest.raises(weights.WeightsError, match="shares its bytes"):
+        weights.parse(file.getvalue(), network, "x", checker=checker)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        ("os.abort()", "SIGABRT"),
+        ("bytearray(10**10)", "over a limit"),
+        ("open('/etc/passwd')", "over a limit"),
+    ],
+)
+def test_whatever_happens_in_a_child_the_next_file_is_answered(harm, message, model, good):
+    """Harm that no crafted file achieved, done by hand."""
+    program = (
+        "import importlib.util, os, signal, sys\n"
+        f"path = {weights.weights_check.__file__!r}\n"
+        "spec = importlib.util.spec_from_file_location('check', path)\n"
+        "check = importlib.util.module_from_spec(spec); spec.loader.exec_module(check)\n"
+        "honest, calls = check._in_child, []\n"
+        "def once(request, data):\n"
+        "    calls.append(1)\n"
+        f"    check.answer = (lambda *_: {harm}) if len(calls) == 1 else answer\n"
+        "    return honest(request, data)\n"
+        "answer, check._in_child = check.answer, once\n"
+        "check.main()\n"
+    )
+    with weights.Checker([sys.executable, "-c", program]) as checker:
+        with pytest.raises(weights.WeightsError, match=message):
+            weights.parse(good, model, "x", checker=checker)
+        assert weights.parse(good, model, "x", checker=checker)
+
+
+WORDS = [0, 1, 0xFF, 0xFFFF, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1, 4096]
+
+
+def mutate(data, rng):
+    """A damaged copy: bits, bytes, words, cuts, insertions and moved blocks."""
+    data = bytearray(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
+        at, how = rng.randrange(len(data)), rng.randrange(8)
+        if how <= 1:
+            data[at] ^= 1 << rng.randrange(8)
+        elif how == 2:
+            data[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        elif how == 3:
+            data[at : at + 8] = rng.choice(WORDS).to_bytes(8, "little")
+        elif how == 4:
+            data[at : at + 4] = rng.getrandbits(32).to_bytes(4, "little")
+        elif how == 5:
+            other, size = rng.randrange(len(data)), rng.randrange(1, 64)
+            data[at : at + size] = data[other : other + size]
+        elif how == 6:
+            data[at:at] = rng.randbytes(rng.randrange(1, 32))
+        else:
+            del data[at : at + rng.randrange(1, 32)]
+        data = data or bytearray(1)
+    return bytes(data)
+
+
+def check_mutations(model, good, checker, count, seed):
+    """Every copy is refused by name or gives the very arrays; returns how many were refused."""
+    expected = {name: weight.numpy() for name, weight in weights.by_name(model).items()}
+    rng, reasons = random.Random(seed), []
+    for i in range(count):
+        data = mutate(good, rng)
+        try:
+            arrays = weights.parse(data, model, f"copy {i}", checker=checker)
+        except weights.WeightsError as error:
+            reasons.append(str(error))
+            continue
+        assert arrays.keys() == expected.keys(), i
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, expected[name], err_msg=f"copy {i}")
+    assert checker.process.poll() is None
+    assert not [reason for reason in reasons if len(reason) > 600 or "\n" in reason]
+    return len(reasons)
+
+
+def test_damaged_copies_are_refused_or_harmless(model, good, checker):
+    refused = check_mutations(model, good, checker, count=300, seed=1)
+    assert 100 < refused <= 300
+
+
+@pytest.mark.slow
+def test_ten_thousand_damaged_copies_are_refused_or_harmless(model, good, checker):
+    refused = check_mutations(model, good, checker, count=10_000, seed=2)
+    assert 3000 < refused <= 10_000
