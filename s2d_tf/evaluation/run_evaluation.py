@@ -2,10 +2,11 @@
 
 import datetime
 import importlib.metadata
+import os
 import platform
 import time
 
-from s2d_tf import __version__, training
+from s2d_tf import __version__, training, zoo
 from s2d_tf.data import location
 from s2d_tf.evaluation import cost, intervals, scaling
 from s2d_tf.evaluation.evaluator import gather
@@ -102,11 +103,12 @@ def cache_directory(run):
 
 def evaluate_entry(name, data_dir=None, batch_size=256, log=print):
     """The flat dict of a pretrained zoo entry."""
-    # Here and not above: the zoo may show evaluations.
-    from s2d_tf import zoo
-
-    predictor = zoo.load(name)
-    recipe = training.recipes.resolve(name)
+    if os.sep in name or os.path.isdir(name):
+        raise ValueError(
+            "Expected a run directory, with a recipe.json in it, or the name of an entry, "
+            f"received {name}: `s2d list` shows the entries."
+        )
+    predictor, recipe = zoo.load(name), zoo.entry(name).recipe
     folder = location.cache_dir() / PREDICTIONS / name
     found, _ = evaluate_predictor(predictor, recipe, data_dir, folder, batch_size, log=log)
     return found | {"run/name": name}

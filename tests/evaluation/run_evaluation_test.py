@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from s2d_tf import cli, evaluation, models, training
+from s2d_tf import cli, evaluation, models, training, zoo
 from s2d_tf.evaluation import cost, drawing, intervals, run_comparison, run_evaluation
 from s2d_tf.training import build, weights
 
@@ -151,6 +151,23 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
         capsys.readouterr()
         assert cli.main(command) == 1
         assert "Expected" in capsys.readouterr().err
+
+
+def test_an_entry_of_the_zoo(tmp_path, monkeypatch):
+    name = f"{ARCHITECTURE}.s2d.digits"
+    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(zoo, "load", zoo.build)  # Untrained, as the zoo may hold no weights.
+    found = evaluation.evaluate_entry(name, log=lambda _: None)
+    assert found["run/name"] == name
+    assert "digits_heldout/auroc/knowledge" in found
+    assert len(list((tmp_path / "predictions" / name).iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", ["wrn_10_2_s2.s2d.digitz", "runs/nothing_here"])
+def test_neither_run_nor_entry(name):
+    with pytest.raises(ValueError, match="Expected a ") as caught:
+        evaluation.evaluate_entry(name)
+    assert "\n" not in str(caught.value)
 
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):
