@@ -5,16 +5,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import backbones, layers, models
+from s2d_tf import layers, models
+from s2d_tf.backbones.batch_norm import BatchNormalization
 
 CLASSES = 3
 IMAGES = np.random.default_rng(0).integers(0, 256, [9, 8, 8, 1]).astype(np.uint8)
 
 
 def network(seed=0, dropout=0.0, kind=models.S2DClassifier, heads=1, classes=CLASSES, size=8):
-    backbone = backbones.wide_resnet(
-        [size, size, heads], depth=10, width=1, dropout=dropout, seed=seed
-    )
+    images = keras.Input([size, size, heads])
+    x = images
+    for index in range(2):
+        initializer = keras.initializers.HeNormal(seed=10 * seed + index)
+        x = keras.layers.Conv2D(4, 3, strides=2, kernel_initializer=initializer)(x)
+        x = keras.layers.ReLU()(BatchNormalization()(x))
+        x = layers.Dropout(dropout, seed=10 * seed + index)(x)
+    backbone = keras.Model(images, keras.layers.Flatten()(x))
     return kind(backbone, classes, mean=[128.0], stddev=[64.0], num_heads=heads, seed=seed)
 
 

@@ -1,4 +1,4 @@
-"""Bad input to `fit`, `evaluate` and constructors: a ValueError of one line that says what to do."""
+"""Bad input to `fit`, `evaluate` and constructors: an error of one line that says what to do."""
 
 import keras
 import numpy as np

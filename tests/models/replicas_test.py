@@ -43,9 +43,7 @@ CASES = {
         (IMAGES, LABELS, WEIGHTS),
     ),
     "s2d_mimo": (
-        lambda: models.S2DClassifier(
-            flat(2), CLASSES, num_heads=2, student_weight=0.5, student_loss="reverse_kl", **COMMON
-        ),
+        lambda: models.S2DClassifier(flat(2), CLASSES, num_heads=2, student_weight=0.05, **COMMON),
         PAIRS,
     ),
     "student": (

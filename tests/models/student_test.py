@@ -220,7 +220,7 @@ def test_bad_teachers_are_refused():
     student("end").learn_from(categorical)
     student("en2d").learn_from(categorical)
     for name in ("h2d_dir", "h2d_gauss", "h2d_gauss_nll"):
-        with pytest.raises(ValueError, match="Dirichlet teachers .* kind 'categorical'") as error:
+        with pytest.raises(ValueError, match=r"Dirichlet teachers .* kind 'categorical'") as error:
             student(name).learn_from(categorical)
         one_line(error)
     four = models.Classifier(backbone(), 4)
@@ -229,7 +229,7 @@ def test_bad_teachers_are_refused():
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="objective must be a losses.DistillationLoss"):
+    with pytest.raises(ValueError, match=r"objective must be a losses.DistillationLoss"):
         models.Student(backbone(), CLASSES, "kl")
     with pytest.raises(ValueError, match="num_draws must be at least 1"):
         student("h2d_gauss", num_draws=0)

@@ -1,4 +1,4 @@
-"""Recipes: every name resolves, and carries the numbers of the paper and of the original authors."""
+"""Every name resolves to a recipe with the numbers of the paper and of the original authors."""
 
 import json
 import operator
@@ -180,7 +180,7 @@ def test_unknown_names_list_near_ones(wrong, near):
 
 
 def test_names_that_are_near_to_nothing():
-    with pytest.raises(recipes.RecipeError, match="architecture.method.dataset") as error:
+    with pytest.raises(recipes.RecipeError, match=r"architecture.method.dataset") as error:
         recipes.resolve("xyz")
     check(error)
 
@@ -229,11 +229,11 @@ def test_members_only_where_there_are_some():
 
 def test_damaged_records_are_refused():
     values = recipes.resolve("wrn_10_2_s2.s2d.digits").to_dict()
-    with pytest.raises(recipes.RecipeError, match="unknown .*surprise"):
+    with pytest.raises(recipes.RecipeError, match=r"unknown .*surprise"):
         recipes.Recipe.from_dict({**values, "surprise": 1})
-    with pytest.raises(recipes.RecipeError, match="missing .*title"):
+    with pytest.raises(recipes.RecipeError, match=r"missing .*title"):
         recipes.Recipe.from_dict({k: v for k, v in values.items() if k != "title"})
-    with pytest.raises(recipes.RecipeError, match="training: unknown .*lr"):
+    with pytest.raises(recipes.RecipeError, match=r"training: unknown .*lr"):
         recipes.Recipe.from_dict({**values, "training": {**values["training"], "lr": 1}})
 
 

@@ -73,6 +73,6 @@ def test_optimizer_is_coupled_sgd():
 
 def test_unknown_schedule_is_refused():
     recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="linear")
-    with pytest.raises(ValueError, match="schedule must be one of .*cosine.*'linear'") as error:
+    with pytest.raises(ValueError, match=r"schedule must be one of .*cosine.*'linear'") as error:
         schedules.learning_rate(recipe, STEPS)
     assert "\n" not in str(error.value)
