@@ -21,4 +21,6 @@ model.fit(train.prefetch(tf.data.AUTOTUNE), validation_data=test, epochs=15, ver
 for name, images in (("digits", test), ("photographs", photographs)):
     answer = model.predict_uncertainty(images)
     doubts = ", ".join(f"{k} {np.mean(answer[k]):.3f}" for k in ("total", "data", "knowledge"))
-    print(f"{name:12} confidence {np.mean(answer['confidence']):.3f}, uncertainty in nats: {doubts}")
+    print(
+        f"{name:12} confidence {np.mean(answer['confidence']):.3f}, uncertainty in nats: {doubts}"
+    )
