@@ -1,0 +1,58 @@
+"""A small zoo, published from runs whose weights were never trained."""
+
+import pytest
+
+from s2d_tf import publishing, training
+from s2d_tf.evaluation import cost, run_evaluation
+from s2d_tf.training import build, files, weights
+
+ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
+SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
+
+
+def make_run(directory, recipe, seed=0, split="train"):
+    """A run directory as training leaves it, with fresh weights."""
+    run = training.Run.create(directory, recipe, seed, split)
+    network = build.build_network(recipe, seed)
+    predictor = build.build_predictor(recipe, [network])
+    weights.save(predictor if recipe.draws == "swag" else network, run.weights())
+    summary = {"name": recipe.name, "seed": seed, "finished": "2026-01-01T00:00:00+00:00"}
+    files.write_json(run.directory / "summary.json", summary | {"training_seconds": 1.0})
+    return run
+
+
+@pytest.fixture(scope="session")
+def make_runs():
+    return make_run
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """An evaluated ensemble of two."""
+    folder = tmp_path_factory.mktemp("runs") / "ensemble"
+    recipe = training.recipes.override(training.recipes.resolve(ENSEMBLE), members=2)
+    training.Run.create(folder, recipe, 0)
+    for seed in range(2):
+        make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        # The speed of a network has no place in an entry's test.
+        patch.setattr(cost, "inference_time", lambda *_: (1.0, 1.0))
+        run_evaluation.evaluate_run(folder, log=lambda line: None)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_zoo(tmp_path_factory, runs):
+    """A single model in half precision, an ensemble and a Monte Carlo entry that refer to it."""
+    folder = tmp_path_factory.mktemp("zoo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost, "inference_time", lambda *_: (1.0, 1.0))
+        # Untrained weights answer by small margins; the rule itself has a test of its own.
+        patch.setattr(publishing.precision, "TOLERANCE", 1.0)
+        for run, name in (
+            (runs / "member_0", SINGLE),
+            (runs, ENSEMBLE),
+            (runs / "member_0", MONTE_CARLO),
+        ):
+            publishing.publish(run, name, folder, other_numbers=True, log=lambda line: None)
+    return folder

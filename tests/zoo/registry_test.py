@@ -1,0 +1,203 @@
+"""Walks the entries with weights, so that an entry is tested by existing.
+
+The same checks run on a small zoo that is made here, so that they are known to work.
+"""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from s2d_tf import data, metrics, zoo
+from s2d_tf.evaluation import cost
+from s2d_tf.training import files, recipes
+from s2d_tf.zoo import golden, records
+
+PRETRAINED = zoo.names(pretrained=True)
+LIGHT = [name for name in PRETRAINED if zoo.entry(name).recipe.draws != "ensemble"]
+MEASURED_BY_DEFAULT = "wrn_10_2_s2.s2d.cifar100"
+
+
+def check_files(folder):
+    """All that can be said without building the network."""
+    record = records.read((folder / records.ENTRY).read_bytes(), folder)
+    assert record.name == folder.name
+    assert record.recipe.name == record.name
+    for item in record.weights:
+        path = folder.parent / (item.entry or folder.name) / item.file
+        assert path.is_file(), f"{path}, of {record.name}"
+        assert files.sha256(path) == item.sha256, path
+    listed = {item.file for item in record.weights if item.entry is None}
+    listed |= {records.ENTRY, records.CARD, record.golden["file"]}
+    assert {path.name for path in folder.iterdir()} == listed
+    assert files.sha256(folder / record.golden["file"]) == record.golden["sha256"]
+    check_card(record, (folder / records.CARD).read_text(encoding="utf-8"))
+    check_metrics(record)
+    return record
+
+
+def check_card(record, card):
+    for part in ("Use", "Figures", "Data", "Training", "Limits", "Files", "Citation"):
+        assert f"\n## {part}\n" in card, part
+    assert f'zoo.load("{record.name}")' in card
+    assert f"s2d export {record.name}" in card
+    assert f"{record.parameters:,} trained parameters" in card
+    assert f"{100 * record.metrics[f'{record.recipe.source_dataset}/accuracy']:.2f}" in card
+    for item in record.weights:
+        assert item.sha256 in card
+    for command in record.provenance["commands"]:
+        assert command in card
+
+
+def check_metrics(record):
+    known, found = record.recipe.source_dataset, record.metrics
+    for key in ("accuracy", "nll", "ece", "brier"):
+        assert np.isfinite(found[f"{known}/{key}"])
+    assert found["run/name"] == record.name
+    assert found["run/seed"] == 0
+    assert found["run/split"] == record.provenance["split"] == "train"
+    assert found["cost/parameters"] == record.parameters
+    measured = [
+        name for name in record.recipe.out_of_distribution if f"{name}/auroc/total" in found
+    ]
+    missing = {name for name in record.recipe.out_of_distribution} - set(measured)
+    assert all(f"data/{name}/missing" in found for name in missing)
+    decomposes = record.kind == "dirichlet" or record.num_members > 1
+    for name in measured:
+        assert (f"{name}/auroc/knowledge" in found) == decomposes
+    assert record.provenance["seeds"] == [item.seed for item in record.weights]
+    assert record.provenance["seeds"] == list(range(len(record.weights)))
+
+
+def check_answers(folder, record, predictor):
+    assert cost.parameters(predictor) == record.parameters
+    assert predictor.class_names == data.info(record.recipe.source_dataset).class_names
+    stored = json.loads((folder / record.golden["file"]).read_text())
+    assert golden.difference(predictor, stored) < golden.TOLERANCE
+
+
+def check_accuracy(record, predictor, data_dir):
+    known = record.recipe.source_dataset
+    images, labels = data.load_arrays(known, "test", data_dir)
+    if data.fingerprint(images, labels) != record.metrics[f"data/{known}/fingerprint"]:
+        pytest.skip(f"{known} in {data_dir} is not the copy that {record.name} was measured on")
+    probs = predictor.predict_uncertainty(images)["probs"]
+    # Another order of sums may turn the few images that lie on a border.
+    stated = record.metrics[f"{known}/accuracy"]
+    assert metrics.accuracy(probs, labels) == pytest.approx(stated, abs=5 / len(labels))
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_the_files_of_an_entry(name):
+    check_files(zoo.directory() / name)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_an_entry_answers_as_when_it_was_published(name):
+    check_answers(zoo.directory() / name, zoo.entry(name).record, zoo.load(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(PRETRAINED) - set(LIGHT)))
+def test_an_ensemble_answers_as_when_it_was_published(name):
+    check_answers(zoo.directory() / name, zoo.entry(name).record, zoo.load(name))
+
+
+def test_the_stated_accuracy_of_one_entry_is_measured_again(real_data_dir):
+    if MEASURED_BY_DEFAULT not in PRETRAINED:
+        pytest.skip(f"{MEASURED_BY_DEFAULT} has no weights yet")
+    entry = zoo.entry(MEASURED_BY_DEFAULT)
+    check_accuracy(entry.record, zoo.load(entry.name), real_data_dir)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(PRETRAINED) - {MEASURED_BY_DEFAULT}))
+def test_the_stated_accuracy_of_every_entry_is_measured_again(name, real_data_dir):
+    check_accuracy(zoo.entry(name).record, zoo.load(name), real_data_dir)
+
+
+def test_folders_of_the_zoo_are_entries_of_the_registry():
+    folders = zoo.directory().iterdir() if zoo.directory().is_dir() else []
+    held = {folder.name for folder in folders if not folder.name.startswith(".")}
+    assert held == set(PRETRAINED)
+    assert held <= set(recipes.names())
+
+
+@pytest.mark.parametrize("method", ["s2d", "s2d_ensemble", "s2d_mc"])
+def test_the_checks_pass_on_a_fresh_entry(small_zoo, method):
+    folder = small_zoo / f"wrn_10_2_s2.{method}.digits"
+    record = check_files(folder)
+    predictor = zoo.load(folder)
+    check_answers(folder, record, predictor)
+    check_accuracy(record, predictor, None)
+
+
+def test_weights_are_stored_once(small_zoo):
+    files_of = {
+        folder.name.split(".")[1]: sorted(path.name for path in folder.glob("*.weights.h5"))
+        for folder in small_zoo.iterdir()
+    }
+    assert files_of == {
+        "s2d": ["model.weights.h5"],
+        "s2d_ensemble": ["member_1.weights.h5"],
+        "s2d_mc": [],
+    }
+
+
+def changed_weights(folder):
+    path = folder / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+def changed_card(folder):
+    path = folder / records.CARD
+    path.write_text(path.read_text().replace("trained parameters", "parameters"))
+
+
+def changed_golden(folder):
+    path = folder / records.GOLDEN
+    path.write_text(path.read_text().replace("0.1", "0.2"))
+
+
+def further_file(folder):
+    (folder / "notes.txt").write_text("x")
+
+
+def changed_accuracy(folder):
+    path = folder / records.ENTRY
+    record = records.read(path.read_bytes(), path)
+    found = record.metrics | {"digits/accuracy": record.metrics["digits/accuracy"] + 0.01}
+    path.write_text(dataclasses.replace(record, metrics=found).to_json())
+
+
+@pytest.mark.parametrize(
+    "damage", [changed_weights, changed_card, changed_golden, further_file, changed_accuracy]
+)
+def test_the_checks_fail_on_a_wrong_entry(small_zoo, damage, tmp_path):
+    folder = tmp_path / "wrn_10_2_s2.s2d.digits"
+    shutil.copytree(small_zoo / folder.name, folder)
+    damage(folder)
+    with pytest.raises(AssertionError):
+        check_files(folder)
+
+
+def test_answers_and_accuracy_of_other_weights_are_noticed(small_zoo):
+    folder = small_zoo / "wrn_10_2_s2.s2d.digits"
+    record = records.read((folder / records.ENTRY).read_bytes(), folder)
+    predictor = zoo.load(folder)
+    predictor.head.bias.assign([[3.0, 0, 0, 0, 0, 0, 0, 0]])
+    with pytest.raises(AssertionError):
+        check_answers(folder, record, predictor)
+    with pytest.raises(AssertionError):
+        check_accuracy(record, predictor, None)
+
+
+def test_golden_images_are_these():
+    images = golden.images((8, 8, 1))
+    assert images.dtype == np.uint8
+    assert images.shape == (8, 8, 8, 1)
+    assert images[1, 2, :4, 0].tolist() == [53, 62, 71, 80]
+    assert images.min() == 0
+    assert golden.images((32, 32, 3)).std() > 60
