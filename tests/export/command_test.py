@@ -60,7 +60,7 @@ def test_a_run_is_exported_with_its_facts(finished_run, tmp_path, capsys):
         (
             ["DIR", "DIR/x"],
             1,
-            "Expected a run directory with a recipe.json, or an entry's with an entry.json, received DIR",
+            "or an entry's with an entry.json, received DIR",
         ),
         (["a.b.c", "DIR/x", "--format=pickle"], 2, "format"),
     ],

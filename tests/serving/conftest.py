@@ -1,0 +1,106 @@
+"""A tiny exported model and a server that runs in a thread."""
+
+import contextlib
+import importlib.util
+import io
+import threading
+import time
+
+import numpy as np
+import pytest
+
+SHAPE = (8, 6, 3)
+
+
+@pytest.fixture(scope="session")
+def tiny_model():
+    import keras
+
+    from s2d_tf import models
+
+    backbone = keras.Sequential([keras.Input(SHAPE), keras.layers.Flatten()])
+    return models.S2DClassifier(backbone, 4, mean=(120.0,) * 3, stddev=(600.0,) * 3, seed=0)
+
+
+@pytest.fixture
+def model_folder(tiny_model, tmp_path):
+    """A folder with one version."""
+    from s2d_tf import export
+
+    export.save(tiny_model, tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tiny_model, tmp_path_factory):
+    """The same for tests that change nothing."""
+    from s2d_tf import export
+
+    folder = tmp_path_factory.mktemp("served") / "tiny"
+    export.save(tiny_model, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pictures():
+    return np.random.RandomState(5).randint(0, 256, [6, *SHAPE]).astype(np.uint8)
+
+
+@pytest.fixture(scope="session")
+def encode():
+    """PNG or JPEG content of an array."""
+    from PIL import Image
+
+    def run(pixels, form="PNG"):
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, form)
+        return buffer.getvalue()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def running():
+    """`with running(folder, limits) as (url, servables)`: a server on a free loopback port."""
+    for module in ("fastapi", "uvicorn"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
+    import uvicorn
+
+    from s2d_tf import serving
+    from s2d_tf.serving.server import _listen
+
+    @contextlib.contextmanager
+    def run(folder, limits=None, poll_seconds=0.1):
+        limits = limits or serving.Limits()
+        listener = _listen("127.0.0.1", 0)
+        servables = serving.Servables(folder, poll_seconds)
+        app = serving.create_app("tiny", servables, limits)
+        config = uvicorn.Config(app, log_level="warning", limit_concurrency=limits.concurrency)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        servables.watch()
+        thread.start()
+        try:
+            deadline = time.monotonic() + 60
+            while not server.started:
+                assert time.monotonic() < deadline, "the server did not start"
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", servables
+        finally:
+            servables.stop()
+            server.should_exit = True
+            thread.join()
+            listener.close()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def client(project_root):
+    """The module examples/serving/rest_client.py."""
+    path = project_root / "examples" / "serving" / "rest_client.py"
+    spec = importlib.util.spec_from_file_location("rest_client", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,120 @@
+"""JSON to arrays, strictly, and back."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from s2d_tf.serving import protocol
+from s2d_tf.serving.errors import RequestError
+from s2d_tf.serving.limits import Limits
+
+PIXELS = [protocol.Input("images", "uint8", (None, 2, 1, 1))]
+FLOATS = [protocol.Input("images", "float32", (None, 2, 1, 1))]
+FILES = [protocol.Input("image_bytes", "string", (None,))]
+LIMITS = Limits(batch_size=3, image_pixels=500)
+ROW = [[[7]], [[9]]]
+
+
+def read(content, inputs):
+    body = content if isinstance(content, str) else json.dumps(content)
+    return protocol.arrays(protocol.parse(body.encode()), inputs, LIMITS)
+
+
+def b64(content):
+    return {"b64": base64.b64encode(content).decode()}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"instances": [ROW, ROW]},
+        {"instances": [{"images": ROW}, {"images": ROW}]},
+        {"inputs": [ROW, ROW]},
+        {"inputs": {"images": [ROW, ROW]}, "signature_name": "serving_default"},
+    ],
+)
+@pytest.mark.parametrize("inputs", [PIXELS, FLOATS])
+def test_rows_and_columns_named_or_not(content, inputs):
+    found = read(content, inputs)["images"]
+    assert found.dtype.name == inputs[0].dtype
+    np.testing.assert_array_equal(found, np.array([ROW, ROW]))
+
+
+def test_files_in_every_form(encode):
+    content = encode(np.zeros([4, 5, 3], np.uint8))
+    for body in (
+        {"instances": [b64(content)]},
+        {"instances": [{"image_bytes": b64(content)}]},
+        {"inputs": [b64(content)]},
+        {"inputs": {"image_bytes": [b64(content)]}},
+    ):
+        assert read(body, FILES)["image_bytes"].tolist() == [content]
+
+
+@pytest.mark.parametrize(
+    ("content", "inputs", "message"),
+    [
+        ("", PIXELS, "Expected a JSON object"),
+        ("{", PIXELS, "Expected a JSON object"),
+        ("[1]", PIXELS, "Expected a JSON object, received a list"),
+        ("[" * 100_000, PIXELS, "Expected a JSON object"),
+        ('{"instances": [[[[NaN]], [[1]]]]}', FLOATS, "NaN is not a number in JSON"),
+        ('{"instances": [[[[-Infinity]], [[1]]]]}', FLOATS, "-Infinity is not a number"),
+        ('{"instances": [[[[1e999]], [[1]]]]}', FLOATS, "expected finite numbers"),
+        ('{"instances": [[[[1e39]], [[1]]]]}', FLOATS, "expected finite numbers"),
+        ('{"instances": [[[[' + "9" * 6_000 + "]], [[1]]]]}", FLOATS, "."),
+        ({}, PIXELS, "received neither"),
+        ({"instances": [ROW], "inputs": [ROW]}, PIXELS, "received instances and inputs"),
+        ({"instances": [ROW], "signature_name": 3}, PIXELS, "signature_name: expected text"),
+        ({"instances": {}}, PIXELS, "instances: expected a list"),
+        ({"instances": []}, PIXELS, "received an empty list"),
+        ({"instances": [{"pixels": ROW}]}, PIXELS, r"inputs \['images'\], received \['pixels'\]"),
+        ({"instances": [{"images": ROW}, ROW]}, PIXELS, r"instances\[1\]: expected an object"),
+        ({"inputs": {"images": 3}}, PIXELS, "images: expected a list, received a number"),
+        ({"inputs": []}, PIXELS, "Expected 1 to 3 images in a request, received 0"),
+        ({"instances": [ROW] * 4}, PIXELS, "Expected 1 to 3 images in a request, received 4"),
+        ({"instances": [[[[7]]]]}, PIXELS, r"shape \[batch, 2, 1, 1\], received \[1, 1, 1, 1\]"),
+        ({"instances": [7]}, PIXELS, r"shape \[batch, 2, 1, 1\], received \[1\]"),
+        ({"instances": [[[[7]], [[9, 8]]]]}, PIXELS, "lists of equal lengths"),
+        ({"instances": [[[[7]], [["9"]]]]}, PIXELS, "expected whole numbers in lists"),
+        ({"instances": [[[[7]], [[None]]]]}, FLOATS, "expected numbers in lists"),
+        ({"instances": [[[[True]], [[False]]]]}, PIXELS, "expected whole numbers in lists"),
+        ({"instances": [[[[7.5]], [[9]]]]}, PIXELS, "expected whole numbers in lists"),
+        ({"instances": [[[[256]], [[9]]]]}, PIXELS, "from 0 to 255, received 9 to 256"),
+        ({"instances": [[[[-1]], [[9]]]]}, PIXELS, "from 0 to 255, received -1 to 9"),
+        ({"instances": ["text"]}, FILES, r'image_bytes\[0\]: expected {"b64"'),
+        ({"instances": [{"b64": 3}]}, FILES, r"image_bytes\[0\]: expected"),
+        ({"instances": [{"b64": "a*"}]}, FILES, "expected base64 text"),
+        ({"instances": [{"b64": "ä"}]}, FILES, "expected base64 text"),
+        ({"instances": [b64(b"hello")]}, FILES, "expected a JPEG or PNG file, received something"),
+        ({"instances": [b64(b"")]}, FILES, "received an empty file"),
+    ],
+)
+def test_everything_else_is_refused_with_a_reason(content, inputs, message):
+    with pytest.raises(RequestError, match=message) as caught:
+        read(content, inputs)
+    assert caught.value.status == 400
+    assert "\n" not in caught.value.message
+
+
+def test_a_claim_of_too_many_pixels_is_refused(encode):
+    content = encode(np.zeros([30, 20, 3], np.uint8))
+    with pytest.raises(RequestError, match=r"1 to 500 pixels, received 30 x 20"):
+        read({"instances": [b64(content)]}, FILES)
+
+
+def test_answers_go_back_in_the_form_of_the_question():
+    outputs = {"label": np.array([2, 0]), "probabilities": np.array([[0.25, 0.75], [1.0, 0.0]])}
+    rows = json.loads(protocol.response(outputs, rows=True))
+    assert rows == {
+        "predictions": [
+            {"label": 2, "probabilities": [0.25, 0.75]},
+            {"label": 0, "probabilities": [1.0, 0.0]},
+        ]
+    }
+    columns = json.loads(protocol.response(outputs, rows=False))
+    assert columns == {"outputs": {"label": [2, 0], "probabilities": [[0.25, 0.75], [1.0, 0.0]]}}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        protocol.response({"label": np.array([np.nan])}, rows=True)

@@ -1,0 +1,280 @@
+"""The server over loopback, asked by the example's client."""
+
+import base64
+import http.client
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import export, serving
+
+NAMES = {"confidence": "confidence", "total_uncertainty": "total", "data_uncertainty": "data"}
+
+
+@pytest.fixture(scope="module")
+def server(running, shared_folder):
+    limits = serving.Limits(request_bytes=200_000, batch_size=8, image_pixels=10_000)
+    with running(shared_folder, limits) as (url, _):
+        yield url
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=30) as response:
+        return json.load(response)
+
+
+def test_the_client_gets_the_models_answers(server, client, tiny_model, pictures, encode):
+    answers = client.predict(server, "tiny", [encode(picture) for picture in pictures])
+    expected = tiny_model.predict_uncertainty(pictures)
+    for i, answer in enumerate(answers):
+        np.testing.assert_allclose(answer["probabilities"], expected["probs"][i], atol=1e-6)
+        assert answer["label"] == expected["probs"][i].argmax()
+        for name, key in NAMES.items():
+            assert answer[name] == pytest.approx(expected[key][i], abs=1e-5)
+
+
+@pytest.mark.parametrize("signature", ["serving_default", "serve_float"])
+def test_pixels_in_rows_and_columns(server, client, tiny_model, pictures, signature):
+    expected = tiny_model.predict_uncertainty(pictures)["probs"]
+    for path in ("", "/versions/1"):
+        address = f"{server}/v1/models/tiny{path}:predict"
+        content = {"signature_name": signature, "instances": pictures.tolist()}
+        rows = client.post(address, content)["predictions"]
+        np.testing.assert_allclose([row["probabilities"] for row in rows], expected, atol=1e-6)
+        content = {"signature_name": signature, "inputs": {"images": pictures.tolist()}}
+        columns = client.post(address, content)["outputs"]
+        np.testing.assert_allclose(columns["probabilities"], expected, atol=1e-6)
+
+
+def test_the_client_as_a_program(server, project_root, pictures, encode, tmp_path):
+    good, bad = tmp_path / "good.png", tmp_path / "bad.png"
+    good.write_bytes(encode(pictures[0]))
+    bad.write_bytes(b"no picture")
+    classes = tmp_path / "classes.txt"
+    classes.write_text("ant\nbee\ncat\ndog\n")
+
+    def run(*arguments):
+        program = project_root / "examples" / "serving" / "rest_client.py"
+        return subprocess.run(
+            [sys.executable, program, *arguments, "--url", server, "--model", "tiny"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    result = run(good, "--classes", classes)
+    assert result.returncode == 0, result.stderr
+    assert any(name in result.stdout for name in ("ant", "bee", "cat", "dog"))
+    assert "in the data" in result.stdout
+    result = run(good, bad)
+    assert result.returncode == 1
+    assert "400: image_bytes[1]: expected a JPEG or PNG file" in result.stderr
+
+
+def test_status_and_metadata(server):
+    status = get(f"{server}/v1/models/tiny")
+    assert status == get(f"{server}/v1/models/tiny/versions/1")
+    (version,) = status["model_version_status"]
+    assert version["version"] == "1"
+    assert version["state"] == "AVAILABLE"
+    assert version["status"] == {"error_code": "OK", "error_message": ""}
+    metadata = get(f"{server}/v1/models/tiny/metadata")
+    assert metadata["model_spec"] == {"name": "tiny", "signature_name": "", "version": "1"}
+    signatures = metadata["metadata"]["signature_def"]["signature_def"]
+    assert set(signatures) == {"serving_default", "serve_float", "serve_encoded"}
+    images = signatures["serving_default"]["inputs"]["images"]
+    assert images["dtype"] == "DT_UINT8"
+    sizes = [dim["size"] for dim in images["tensor_shape"]["dim"]]
+    assert sizes == ["-1", "8", "6", "3"]
+
+
+def b64(content):
+    return {"b64": base64.b64encode(content).decode()}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "message"),
+    [
+        ("tiny:predict", {"instances": [1]}, "400: images: expected the shape"),
+        (
+            "tiny:predict",
+            {"instances": [1], "signature_name": "x"},
+            "400: signature_name: expected",
+        ),
+        ("tiny:predict", {}, "400: Expected either"),
+        ("tiny:predict", {"instances": [0] * 9}, "400: Expected 1 to 8 images"),
+        ("tiny:predict", {"instances": ["x" * 300_000]}, "413: Expected a request of at most"),
+        ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: Expected a request of at most"),
+        ("tiny:classify", {}, "40[45]: "),
+        ("other:predict", {}, "404: Expected the model 'tiny', received 'other'"),
+        ("tiny/versions/2:predict", {}, "404: Expected version 1, which is loaded, received 2"),
+        ("tiny/versions/x:predict", {}, "404: Expected version 1"),
+        ("nothing", {}, "40[45]: "),
+    ],
+)
+def test_bad_requests_get_a_clear_refusal_and_the_server_goes_on(
+    server, client, path, content, message
+):
+    with pytest.raises(RuntimeError, match=message):
+        client.post(f"{server}/v1/models/{path}", content)
+    assert get(f"{server}/v1/models/tiny")["model_version_status"]
+
+
+def test_damaged_and_oversized_files_are_refused(server, client, pictures, encode):
+    good = encode(pictures[0])
+    bomb = good[:16] + (50_000).to_bytes(4, "big") * 2 + good[24:]
+    damaged = good[:60]
+    photo = encode(np.random.RandomState(0).randint(0, 256, [90, 90, 3]).astype(np.uint8), "JPEG")
+    for content, message in (
+        (bomb, "image of 1 to 10000 pixels, received 50000 x 50000"),
+        (damaged, "PNG"),
+        (photo[: len(photo) // 2], "JPEG"),
+    ):
+        with pytest.raises(RuntimeError, match=f"400: .*{message}"):
+            client.predict(server, "tiny", [good, content])
+    assert len(client.predict(server, "tiny", [good, photo])) == 2
+
+
+def test_raw_connections(server):
+    """What no well-meaning client sends."""
+    host, port = server.removeprefix("http://").split(":")
+
+    def ask(method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        return response.status, json.loads(content)
+
+    predict = "/v1/models/tiny:predict"
+    assert ask("GET", predict)[0] in (404, 405)
+    assert ask("DELETE", "/v1/models/tiny")[0] == 405
+    assert ask("POST", predict, b"\xff\xfe\x00")[0] == 400
+    assert ask("POST", predict, b"{}", {"Content-Encoding": "gzip"})[0] == 415
+    for path in ("/", "/docs", "/openapi.json", "/v1/models/../../etc/passwd"):
+        status, content = ask("GET", path)
+        assert status == 404
+        assert "error" in content
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert b"400" in connection.recv(100)
+    assert get(f"{server}/v1/models/tiny")["model_version_status"]
+
+
+def test_a_client_that_does_not_finish_is_cut_off(running, shared_folder):
+    with running(shared_folder, serving.Limits(request_seconds=0.3)) as (url, _):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            head = (
+                "POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+            )
+            connection.sendall(head.encode())
+            assert b"408" in connection.recv(1000)
+
+
+def wait_for_version(url, version):
+    deadline = time.monotonic() + 60
+    while get(f"{url}/v1/models/tiny")["model_version_status"][0]["version"] != version:
+        assert time.monotonic() < deadline, f"version {version} was not taken up"
+        time.sleep(0.05)
+
+
+def test_newer_versions_are_taken_up_and_bad_ones_are_not(
+    running, client, tiny_model, model_folder, pictures, encode
+):
+    with running(model_folder) as (url, servables):
+        old = client.predict(url, "tiny", [encode(pictures[0])])
+        weights = tiny_model.head.get_weights()
+        try:
+            tiny_model.head.set_weights([-each for each in weights])
+            export.save(tiny_model, model_folder)
+        finally:
+            tiny_model.head.set_weights(weights)
+        wait_for_version(url, "2")
+        new = client.predict(url, "tiny", [encode(pictures[0])])
+        assert new[0]["probabilities"] != old[0]["probabilities"]
+        # One that would read a file, and one that is damaged.
+        module = tf.Module()
+        spec = [tf.TensorSpec([None], tf.float32)]
+        module.function = tf.function(
+            lambda x: {"y": x + tf.strings.to_number(tf.io.read_file("/etc/hostname"))}, spec
+        )
+        tf.saved_model.save(module, str(model_folder / "3"), signatures=module.function)
+        servables.refresh()
+        (model_folder / "4").mkdir()
+        (model_folder / "4" / "saved_model.pb").write_bytes(b"\xff" * 100)
+        servables.refresh()
+        assert client.predict(url, "tiny", [encode(pictures[0])]) == new
+        assert servables.current.version == 2
+
+
+def test_a_folder_without_a_version_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"versions of a model.*`s2d export NAME_OR_RUN"):
+        serving.Servables(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_command(shared_folder, client, pictures, encode, project_root):
+    pytest.importorskip("fastapi", reason="needs the extra s2d_tf[serve]")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "s2d_tf", "serve", str(shared_folder), "--port=0", "--name=mine"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=project_root,
+    )
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("Serving mine, version 1, at http://127.0.0.1:")
+        url = line.split(" at ")[1].split("/v1/")[0]
+        assert len(client.predict(url, "mine", [encode(pictures[0])])) == 1
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.slow
+def test_tf_serving_itself(model_folder, client, tiny_model, pictures, encode, tmp_path):
+    program = shutil.which("tensorflow_model_server")
+    if program is None:
+        pytest.skip("needs tensorflow_model_server on the PATH")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pathlib.Path(tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [program, f"--rest_api_port={port}", "--port=0", "--model_name=tiny",
+             f"--model_base_path={model_folder}"],
+            stdout=log,
+            stderr=log,
+        )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                get(f"{url}/v1/models/tiny")
+                break
+            except OSError:
+                assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+                time.sleep(0.5)
+        answers = client.predict(url, "tiny", [encode(picture) for picture in pictures])
+        expected = tiny_model.predict_uncertainty(pictures)
+        for i, answer in enumerate(answers):
+            np.testing.assert_allclose(answer["probabilities"], expected["probs"][i], atol=1e-5)
+        with pytest.raises(RuntimeError, match="400"):
+            client.predict(url, "tiny", [b"no picture"])
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
