@@ -133,7 +133,7 @@ class Checkpoint(keras.callbacks.Callback):
             where = f"epoch {self._epoch + 1}" + (f", step {step}" if step else "")
             require_finite({"the weights": 0.0 if finite else math.nan}, where, self.writer)
             facts = {**self.facts(), "epoch": epoch, "step_in_epoch": step}
-            self.writer.write(int(self.model.optimizer.iterations), arrays, facts)
+            self.writer.write(int(self.model.optimizer.iterations.numpy()), arrays, facts)
         self._saved_at = time.monotonic()
         if self._stopping:
             self.writer.wait()
@@ -169,7 +169,7 @@ class WeightMoments(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.count.assign(self.count + 1)
-        count = int(self.count)
+        count = int(self.count.numpy())
         for variable, mean, square in zip(
             self.model.trainable_variables, self.mean, self.square, strict=True
         ):

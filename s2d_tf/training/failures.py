@@ -1,6 +1,7 @@
 """What stops a run from outside, in one line that says what is left and what to do."""
 
 import contextlib
+import re
 
 import tensorflow as tf
 
@@ -43,4 +44,5 @@ def _cause(error):
     text = getattr(error, "strerror", None) or str(getattr(error, "message", error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "aborted by" in line or "No space" in line]
-    return (told or lines or [type(error).__name__])[0][:200]
+    line = (told or lines or [type(error).__name__])[0]
+    return re.sub(r"\{\{.*?\}\} *|.*aborted by: *", "", line)[:200].strip(" :")

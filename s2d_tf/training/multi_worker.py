@@ -76,8 +76,12 @@ class Team:
             )
 
     def _mean(self, value):
-        values = self.strategy.run(lambda: tf.constant(value, tf.float64))
-        return float(self.strategy.reduce("MEAN", values, axis=None))
+        @tf.function
+        def mean():
+            values = self.strategy.run(lambda: tf.constant(value, tf.float64))
+            return self.strategy.reduce("MEAN", values, axis=None)
+
+        return float(mean())
 
 
 def adapt(model, team):
