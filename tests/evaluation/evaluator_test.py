@@ -172,3 +172,27 @@ def test_one_member_is_told_from_many_whatever_came_before():
         found = scoring.scores("categorical", logits[:num_members])
         assert ("knowledge" in found) == (num_members > 1)
     assert "knowledge" in scoring.scores("dirichlet", logits[:1])
+
+
+@pytest.mark.slow
+def test_all_real_test_images_are_scored(real_data_dir):
+    images = keras.Input((32, 32, 3))
+    pooled = keras.layers.AveragePooling2D(8)(images)
+    features = keras.layers.Flatten()(pooled)
+    model = models.S2DClassifier(
+        keras.Model(images, features), 100, mean=(125.0,) * 3, stddev=(63.0,) * 3, seed=0
+    )
+    ood = ["svhn_cropped", "tiny_imagenet_resize", "odin_lsun_crop"]
+    found = {
+        size: evaluator.gather(
+            model, "cifar100", ood, real_data_dir, batch_size=size, skip_missing=True
+        )
+        for size in (256, 3000)
+    }
+    facts = {name: fact["images"] for name, fact in found[256].facts.items()}
+    assert facts["cifar100"] == 10_000
+    assert facts["svhn_cropped"] == 26_032
+    assert facts["tiny_imagenet_resize"] == 10_000
+    assert set(found[256].missing) | set(facts) == {"cifar100", *ood}
+    for key, value in found[256].metrics().items():
+        assert value == pytest.approx(found[3000].metrics()[key], abs=1e-5), key
