@@ -1,6 +1,8 @@
 """The Dirichlet fit against other implementations, and the special functions under it."""
 
+import functools
 import importlib.util
+import time
 
 import numpy as np
 
@@ -13,6 +15,8 @@ LOOP_GOAL = Goal(1000, at_most=False)
 SPECIAL_GOAL = Goal(3, at_most=False)
 ITERATIONS_GOAL = Goal(5)
 TOLERANCE = 1e-6
+# A competitor that takes longer is run once, not in turns.
+ONCE_SECONDS = 5.0
 # Rows that a competitor fits in a loop: enough to time it, few enough to wait for it.
 LOOP_ROWS = {100: 8, 1000: 4, 21000: 1}
 
@@ -40,7 +44,7 @@ def _fitter(log_probs, jit_compile=False):
 
     from s2d_tf import numerics
 
-    log_probs = tf.constant(log_probs, tf.float32)
+    log_probs = tf.constant(log_probs)
     return networks.waiting(tf.function(numerics.fit_dirichlet, jit_compile=jit_compile), log_probs)
 
 
@@ -73,23 +77,27 @@ def _against_loops(log_probs):
             yield not_run(name, "fits/s of ours / of the loop", "`dirichlet` is not installed")
             continue
 
-        def facts(seconds, function=function):
+        slow = _Slow(functools.partial(function, some))
+
+        def facts(seconds, slow=slow):
             from s2d_tf import numerics
 
             return {
+                "with XLA": _throughput("ours, XLA", "loop", batch, len(some))(seconds),
                 "error of ours": competitors.error(numerics.fit_dirichlet(some), some),
-                "error of the loop": _error_of(function, some),
+                "error of the loop": slow.error(some),
                 "ms per fit of ours": 1000.0 * seconds["ours"] / batch,
                 "ms per fit of the loop": 1000.0 * seconds["loop"] / len(some),
             }
 
-        def build(function=function):
-            return {"ours": _fitter(log_probs), "loop": _Tolerant(function, some)}
+        def build(slow=slow):
+            ours = {"ours": _fitter(log_probs), "ours, XLA": _fitter(log_probs, jit_compile=True)}
+            return {**ours, "loop": slow}
 
         yield Case(
             name,
             build,
-            lambda t: (batch / t["ours"]) / (len(some) / t["loop"]),
+            _throughput("ours", "loop", batch, len(some)),
             "fits/s of ours on the batch / fits/s of the loop",
             LOOP_GOAL if function is competitors.dirichlet_package else None,
             facts=facts,
@@ -97,41 +105,56 @@ def _against_loops(log_probs):
         )
 
 
-class _Tolerant:
-    """Calls a competitor; one that gives up after its iterations has still taken its time."""
+class _Slow:
+    """A competitor. One that takes seconds is run once and its time used in every round.
 
-    def __init__(self, function, log_probs):
-        self.function, self.log_probs = function, log_probs
+    It may also give up after its iterations: the package has an error class of its own for that.
+    """
+
+    def __init__(self, function, compiled=False):
+        self.function = function
+        self.compiling = compiled  # The first call's time is not that of the others.
+        self.answer = None
+        self.once = None
 
     def __call__(self):
+        wall, cpu = time.perf_counter(), time.process_time()
         try:
-            return self.function(self.log_probs)
-        except Exception:  # The package has an error class of its own for this.
-            return None
+            self.answer = self.function()
+        except Exception as error:
+            self.answer = f"{type(error).__name__}"
+        self.once = time.perf_counter() - wall, time.process_time() - cpu
 
+    def timed(self, calls):
+        if self.once[0] > ONCE_SECONDS and not self.compiling:
+            return calls * self.once[0], calls * self.once[1]
+        self.compiling = False
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(calls):
+            self()
+        return time.perf_counter() - wall, time.process_time() - cpu
 
-def _error_of(function, log_probs):
-    found = _Tolerant(function, log_probs)()
-    return "did not converge" if found is None else competitors.error(found, log_probs)
+    def error(self, log_probs):
+        found = self.answer
+        return found if isinstance(found, str) else competitors.error(found, log_probs)
 
 
 def _against_tfp(log_probs):
     # L-BFGS holds ten copies of the batch and takes hundreds of evaluations: fewer rows do.
     some = log_probs[:2] if log_probs.shape[-1] > 10_000 else log_probs[:32]
-    fits = {}
-
-    def build():
-        fits["tfp"] = competitors.tfp_lbfgs(some)
-        return {"ours": _fitter(log_probs), "tfp": fits["tfp"]}
-
+    slow = _Slow(competitors.tfp_lbfgs(some), compiled=True)
     return Case(
         f"fits/s: ours / tfp.optimizer.lbfgs_minimize, {_name(log_probs)}",
-        build,
-        lambda t: (len(log_probs) / t["ours"]) / (len(some) / t["tfp"]),
+        lambda: {"ours": _fitter(log_probs), "tfp": slow},
+        _throughput("ours", "tfp", len(log_probs), len(some)),
         "fits/s of ours / fits/s of TFP",
-        facts=lambda seconds: {"error of TFP": competitors.error(fits["tfp"](), some)},
+        facts=lambda seconds: {"error of TFP": slow.error(some)},
         note=f"both batched and compiled; TFP on {len(some)} rows",
     )
+
+
+def _throughput(ours, other, num_ours, num_other):
+    return lambda t: (num_ours / t[ours]) / (num_other / t[other])
 
 
 def _xla(log_probs):

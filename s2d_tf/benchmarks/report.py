@@ -4,7 +4,7 @@ import pathlib
 
 from s2d_tf.benchmarks import results
 from s2d_tf.benchmarks.catalogue import SUITES
-from s2d_tf.benchmarks.tables import goal, number
+from s2d_tf.benchmarks.tables import goal, number, verdict_on
 
 _HEAD = """# What it costs
 
@@ -23,8 +23,6 @@ less; it differs where the alternatives use the cores differently. "Load" is the
 average before and after: far above the number of cores, the machine was busy with other things and
 the spread shows it.
 """
-
-_VERDICTS = {True: "met", False: "**missed**", None: ""}
 
 
 def write_report(folder):
@@ -87,7 +85,7 @@ def _row(row):
         _figure(row),
         cpu,
         goal(row),
-        _VERDICTS[row["met"]],
+        verdict_on(row, missed="**missed**"),
         row["rounds"] or "",
         load,
     )

@@ -1,13 +1,11 @@
 """Results as text."""
 
-_VERDICTS = {True: "met", False: "MISSED", None: ""}
-
 
 def text_row(row):
     """One line for a row (a dict as in the JSON)."""
     figure = f"{number(row['median'], row['unit']):>12}" if row["median"] is not None else "not run"
     quartiles = f"[{number(row['low'])}, {number(row['high'])}]" if row["low"] is not None else ""
-    verdict = f"{goal(row)} {_VERDICTS[row['met']]}".strip()
+    verdict = f"{goal(row)} {verdict_on(row)}".strip()
     text = f"  {row['name']:<58}{figure:>12} {quartiles:<20} {verdict}".rstrip()
     if row["kind"] in ("not run", "predicted"):
         text += f"  ({row['note'] if row['kind'] == 'not run' else 'predicted, not run'})"
@@ -55,6 +53,15 @@ def goal(row):
     if row["goal"] is None:
         return ""
     return f"{'<=' if row['goal']['at_most'] else '>='} {row['goal']['limit']:g}"
+
+
+def verdict_on(row, missed="MISSED"):
+    """Whether the goal is met, and whether the spread leaves a doubt."""
+    if row["met"] is None:
+        return ""
+    text = "met" if row["met"] else missed
+    doubtful = row["low"] is not None and row["low"] < row["goal"]["limit"] < row["high"]
+    return f"{text}, but the quartiles lie on both sides" if doubtful else text
 
 
 def number(value, unit=""):

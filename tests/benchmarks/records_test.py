@@ -93,16 +93,18 @@ def test_a_change_counts_where_quartiles_do_not_overlap(then, now, goal, verdict
 def test_the_table_shows_figures_goals_and_what_was_not_run():
     text = benchmarks.text_table(
         found(
-            measured("slow", 1.5, goal=Goal(1.01)),
-            measured("fast", 1.0, goal=Goal(1.01)),
+            measured("slow", 1.5, 1.4, 1.6, goal=Goal(1.01)),
+            measured("fast", 1.0, 0.9, 1.005, goal=Goal(1.01)),
+            measured("noisy", 1.0, 0.9, 1.1, goal=Goal(1.01)),
             not_run("absent", "a / b", "`dirichlet` is not installed"),
             counted("guess", "a", 3.0, unit="h", kind="predicted"),
         )
     )
     lines = {line.split()[0]: line for line in text.splitlines()[2:]}
-    assert "1.5 [0.9, 1.1]" in " ".join(lines["slow"].split())
+    assert "1.5 [1.4, 1.6]" in " ".join(lines["slow"].split())
     assert lines["slow"].endswith("<= 1.01 MISSED")
     assert lines["fast"].endswith("<= 1.01 met")
+    assert lines["noisy"].endswith("<= 1.01 met, but the quartiles lie on both sides")
     assert "not run  (`dirichlet` is not installed)" in lines["absent"]
     assert "3 h" in lines["guess"]
     assert lines["guess"].endswith("(predicted, not run)")
@@ -129,14 +131,16 @@ def test_numbers(value, text):
 
 def test_the_page_is_made_from_the_results_alone(tmp_path):
     path = tmp_path / "results.json"
-    results.write(path, found(measured("slow", 1.5, goal=Goal(1.01), facts={"a part": 0.25})))
+    results.write(
+        path, found(measured("slow", 1.5, 1.4, 1.6, goal=Goal(1.01), facts={"a part": 0.25}))
+    )
     growth = measured("growth of time with batch", unit="", seconds={"16": 0.001, "32": 0.002})
     results.write(path, found(growth, suite="scale"))
     page = report.write_report(tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "Goals met: 0 of 1." in text
-    assert "| slow (`step`) | 1.5 [0.9, 1.1] | <= 1.01 |" in text
-    assert "| slow | 1.5 [0.9, 1.1] | 1.5 | <= 1.01 | **missed** | 5 | 1.0 - 2.0 |" in text
+    assert "| slow (`step`) | 1.5 [1.4, 1.6] | <= 1.01 |" in text
+    assert "| slow | 1.5 [1.4, 1.6] | 1.5 | <= 1.01 | **missed** | 5 | 1.0 - 2.0 |" in text
     assert "a part: 0.25" in text
     assert "16 1 ms, 32 2 ms" in text
     assert "Not run: `predict`" in text

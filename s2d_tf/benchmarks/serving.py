@@ -1,0 +1,101 @@
+"""Exported models, as a server calls them: what uncertainties cost, and what S2D saves."""
+
+import contextlib
+import pathlib
+import tempfile
+
+from s2d_tf.benchmarks import networks
+from s2d_tf.benchmarks.records import Case, Goal
+
+UNCERTAINTIES = Goal(1.01)
+ENSEMBLE = Goal(4.5, at_most=False)
+NUM_MEMBERS = 5
+
+
+def cases(plan):
+    if plan.quick:
+        yield _uncertainties(networks.network("wrn_10_2_s2", plan), None)
+        yield _ensemble(networks.network("wrn_10_2_s2", plan), None)
+        return
+    yield _uncertainties(networks.network("densenet_bc_100_12", plan), UNCERTAINTIES)
+    yield _uncertainties(networks.network("wrn_10_2_s2", plan), None)
+    yield _ensemble(networks.network("densenet_bc_100_12", plan, 16), ENSEMBLE)
+    for batch in (64, 1):
+        yield _ensemble(networks.network("wrn_10_2_s2", plan, batch), None)
+
+
+def _uncertainties(network, goal):
+    def build():
+        model = network.build("s2d")
+        return {
+            "softmax": _served(network, model, softmax=True),
+            "uncertainties": _served(network, model),
+        }
+
+    return Case(
+        f"served uncertainties / served softmax, {network.name}",
+        build,
+        lambda t: t["uncertainties"] / t["softmax"],
+        "time of the S2D SavedModel / time of one that answers softmax alone",
+        goal,
+        facts=lambda t: {"images/s": network.batch / t["uncertainties"]},
+        note="whole calls: the difference is near the noise of a busy machine; suite `predict` "
+        "times it alone",
+    )
+
+
+def _ensemble(network, goal):
+    def build():
+        from s2d_tf import models
+
+        members = [network.build("individual") for _ in range(NUM_MEMBERS)]
+        return {
+            "ensemble": _served(network, models.Ensemble(members)),
+            "S2D": _served(network, network.build("s2d")),
+        }
+
+    return Case(
+        f"served ensemble of {NUM_MEMBERS} / served S2D, {network.name}",
+        build,
+        lambda t: t["ensemble"] / t["S2D"],
+        "time of the ensemble's SavedModel / time of the S2D model's",
+        goal,
+        facts=lambda t: {"ms S2D": 1_000 * t["S2D"], "ms ensemble": 1_000 * t["ensemble"]},
+    )
+
+
+def _served(network, model, softmax=False):
+    """A function that calls an exported model's `serving_default` on a batch and waits."""
+    import tensorflow as tf
+
+    from s2d_tf import export
+
+    images, _ = network.images()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        if softmax:
+            stack.enter_context(_only_softmax())
+        path = export.save(model, pathlib.Path(folder) / "model")
+        loaded = tf.saved_model.load(str(path))
+    call = networks.waiting(loaded.signatures["serving_default"], tf.constant(images))
+    call.model = loaded  # A signature alone does not keep its variables alive.
+    return call
+
+
+@contextlib.contextmanager
+def _only_softmax():
+    """Within it, exported models answer `probabilities` alone: the plain export to compare with."""
+    import tensorflow as tf
+
+    from s2d_tf.export import signatures
+
+    def plain(model):
+        return lambda images: {
+            "probabilities": tf.nn.softmax(model.member_logits(images)[0], axis=-1)
+        }
+
+    original = signatures.answer_function
+    signatures.answer_function = plain
+    try:
+        yield
+    finally:
+        signatures.answer_function = original
