@@ -62,6 +62,12 @@ SUITES = {
             "Five members as one graph against five calls in turn, and against one S2D network.",
         ),
         Suite(
+            "serving",
+            "What do exported models cost, and what does S2D save a server?",
+            "serving",
+            "Calls of SavedModels as `s2d export` writes them. An ensemble is one SavedModel.",
+        ),
+        Suite(
             "startup",
             "How long until the command answers?",
             "start_up",

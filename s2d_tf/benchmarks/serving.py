@@ -1,7 +1,5 @@
 """Exported models, as a server calls them: what uncertainties cost, and what S2D saves."""
 
-import contextlib
-import pathlib
 import tempfile
 
 from s2d_tf.benchmarks import networks
@@ -68,34 +66,16 @@ def _served(network, model, softmax=False):
     """A function that calls an exported model's `serving_default` on a batch and waits."""
     import tensorflow as tf
 
-    from s2d_tf import export
+    from s2d_tf.export.signatures import Signatures
+
+    def plain(images):
+        return {"probabilities": tf.nn.softmax(model.member_logits(images)[0], axis=-1)}
 
     images, _ = network.images()
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        if softmax:
-            stack.enter_context(_only_softmax())
-        path = export.save(model, pathlib.Path(folder) / "model")
-        loaded = tf.saved_model.load(str(path))
+    signatures = Signatures(model, plain if softmax else None)
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(signatures, folder, signatures=signatures.functions())
+        loaded = tf.saved_model.load(folder)
     call = networks.waiting(loaded.signatures["serving_default"], tf.constant(images))
     call.model = loaded  # A signature alone does not keep its variables alive.
     return call
-
-
-@contextlib.contextmanager
-def _only_softmax():
-    """Within it, exported models answer `probabilities` alone: the plain export to compare with."""
-    import tensorflow as tf
-
-    from s2d_tf.export import signatures
-
-    def plain(model):
-        return lambda images: {
-            "probabilities": tf.nn.softmax(model.member_logits(images)[0], axis=-1)
-        }
-
-    original = signatures.answer_function
-    signatures.answer_function = plain
-    try:
-        yield
-    finally:
-        signatures.answer_function = original

@@ -11,13 +11,17 @@ class Signatures(tf.Module):
     """A predictor's signatures, with all that they need and nothing else.
 
     Neither Keras nor this package is needed to run what `tf.saved_model.save` makes of it.
+
+    Args:
+        model: a `models.Predictor`.
+        answer: function from float32 images to the dict of answers; default: all uncertainties.
     """
 
-    def __init__(self, model):
+    def __init__(self, model, answer=None):
         super().__init__()
         self.image_shape = tuple(model.image_shape)
         images = tf.TensorSpec([None, *self.image_shape], tf.float32, name="images")
-        self.answers = Specialized(answer_function(model), images)
+        self.answers = Specialized(answer or answer_function(model), images)
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(self.answers, input_signature=[images], autograph=False)
 

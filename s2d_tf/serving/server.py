@@ -60,6 +60,7 @@ def _listen(host, port):
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(1024)  # who comes before the server is ready waits
     except OSError as error:
         listener.close()
         raise OSError(
