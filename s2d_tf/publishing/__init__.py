@@ -11,7 +11,7 @@ from s2d_tf.evaluation import cost, run_evaluation
 from s2d_tf.publishing import card, facts
 from s2d_tf.publishing.checks import PublishError, check_run
 from s2d_tf.publishing.precision import choose
-from s2d_tf.training import Run, files, recipes
+from s2d_tf.training import Run, build, files, recipes
 from s2d_tf.zoo import golden, records
 
 __all__ = ["PublishError", "publish"]
@@ -54,10 +54,13 @@ def publish(
     changes = check_run(run, named, other_numbers)
     recipe = dataclasses.replace(run.recipe, **_method_of(named))
     recipe = dataclasses.replace(recipe, num_members=_num_members(run, named))
-    metrics = _own_metrics(run, recipe)
+    predictor = run.predictor()
+    metrics = _own_metrics(run, recipe, predictor)
+    if run.recipe.draws != recipe.draws:
+        predictor = build.build_predictor(recipe, [predictor])
     spread = facts.spread(run, recipe, also)
     with _beside(zoo_dir, name) as folder:
-        made = choose(run, recipe, metrics, folder, zoo_dir, data_dir, precision, log)
+        made = choose(run, recipe, predictor, metrics, folder, zoo_dir, data_dir, precision, log)
         answers = json.dumps(golden.answers(made.predictor))
         files.write_text(folder / records.GOLDEN, answers + "\n")
         record = records.Record(
@@ -90,7 +93,7 @@ def _num_members(run, named):
     return run.recipe.num_members if run.recipe.draws == named.draws else named.num_members
 
 
-def _own_metrics(run, recipe):
+def _own_metrics(run, recipe, predictor):
     """The metrics of the run as it is, or None where it was not evaluated as this method."""
     path = run.directory / evaluation.results.METRICS
     if run.recipe.name != recipe.name:
@@ -98,7 +101,7 @@ def _own_metrics(run, recipe):
     if not path.is_file():
         raise PublishError(f"{run.directory} is not evaluated: `s2d evaluate {run.directory}`.")
     metrics = files.read_json(path)
-    if metrics.get("run/weights") != run_evaluation.weights_hash(run.predictor()):
+    if metrics.get("run/weights") != run_evaluation.weights_hash(predictor):
         raise PublishError(
             f"{path} was made from other weights: `s2d evaluate {run.directory}` again."
         )

@@ -6,7 +6,7 @@ from s2d_tf import models, zoo
 from s2d_tf.data import MissingDataError
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.publishing.checks import PublishError
-from s2d_tf.training import build, files, weights
+from s2d_tf.training import files, weights
 from s2d_tf.zoo import records
 
 # Half of the last digit that the paper's tables print (0.1 per cent; NLL a thousandth).
@@ -23,12 +23,13 @@ class Published:
     metrics: dict
 
 
-def choose(run, recipe, metrics, folder, zoo_dir, data_dir, precision, log):
+def choose(run, recipe, predictor, metrics, folder, zoo_dir, data_dir, precision, log):
     """Writes the weights into the folder, in half precision if the figures allow it.
 
     Args:
         run: the run that is published.
         recipe: that of the entry.
+        predictor: what draws members as the entry does; it has the run's own weights.
         metrics: those of the run's own weights, or None where they are not known.
         folder: where to write.
         zoo_dir: other entries, whose weights are referred to instead of stored again.
@@ -40,22 +41,24 @@ def choose(run, recipe, metrics, folder, zoo_dir, data_dir, precision, log):
     evaluate = _Evaluation(run, recipe, data_dir, log)
     if metrics is None:
         log("evaluating the run's own weights")
-        metrics = evaluate(_predictor(run, recipe))
+        metrics = evaluate(predictor)
     # A deviation of 1e-5 has one or two digits in half precision.
     if precision == "auto" and recipe.draws != "swag":
-        kept = _write(run, recipe, folder, zoo_dir, half=True)
+        listed = _write(run, predictor, folder, zoo_dir, half=True)
         log("evaluating the weights in half precision")
-        halved = evaluate(kept[0])
+        halved = evaluate(predictor)
         moved = {
             key: abs(halved[key] - metrics[key])
             for key in figures(metrics)
             if key in halved and abs(halved[key] - metrics[key]) > TOLERANCE
         }
         if not moved:
-            return Published(*kept, halved)
+            return Published(predictor, listed, halved)
         worst = max(moved, key=moved.get)
         log(f"float32 is kept: in half precision {worst} moves by {moved[worst]:.2g}")
-    return Published(*_write(run, recipe, folder, zoo_dir, half=False), metrics)
+        for item in listed:
+            (folder / item.file).unlink(missing_ok=True)
+    return Published(predictor, _write(run, predictor, folder, zoo_dir, half=False), metrics)
 
 
 def figures(metrics):
@@ -83,34 +86,28 @@ class _Evaluation:
         return found | facts | {"run/split": self.run.split}
 
 
-def _predictor(run, recipe):
-    """The run's own predictor, drawing members as the entry does."""
-    predictor = run.predictor()
-    if run.recipe.draws == recipe.draws:
-        return predictor
-    return build.build_predictor(recipe, [predictor])
+def _write(run, predictor, folder, zoo_dir, half):
+    """Writes weights files for all networks; the predictor then has what they hold.
 
-
-def _write(run, recipe, folder, zoo_dir, half):
-    """Weights files for all networks; returns a predictor that has loaded them, and their list."""
-    predictor = _predictor(run, recipe)
+    Returns:
+        Tuple of `WeightsFile`.
+    """
     precision = "float16" if half else "float32"
     parts = run.members or [run]
     listed = []
     for index, (part, network) in enumerate(zip(parts, zoo.networks_of(predictor), strict=True)):
         source = files.sha256(part.weights())
+        weights.load(network, part.weights(), source)
         item = _stored_already(zoo_dir, folder, source, precision)
         if item is None:
             name = f"member_{index}.weights.h5" if run.members else "model.weights.h5"
             weights.save(network, folder / name, half=half)
             digest = files.sha256(folder / name)
             item = records.WeightsFile(name, digest, precision, part.seed, source)
-            path = folder / name
-        else:
-            path = zoo_dir / item.entry / item.file
+        path = (zoo_dir / item.entry if item.entry else folder) / item.file
         weights.load(network, path, item.sha256)
         listed.append(item)
-    return predictor, tuple(listed)
+    return tuple(listed)
 
 
 def _stored_already(zoo_dir, folder, source, precision):
