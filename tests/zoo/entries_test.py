@@ -1,0 +1,405 @@
+"""Entries by name, folder and address: what is loaded, and what is refused before it does harm."""
+
+import functools
+import http.server
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from s2d_tf import zoo
+from s2d_tf.training import files, weights
+from s2d_tf.zoo import golden, records, sources
+
+SINGLE = "wrn_10_2_s2.s2d.digits"
+ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
+
+
+@pytest.fixture
+def entry(small_zoo, tmp_path):
+    """A copy of the single model's folder."""
+    shutil.copytree(small_zoo / SINGLE, tmp_path / SINGLE)
+    return tmp_path / SINGLE
+
+
+def change(folder, **changes):
+    path = folder / records.ENTRY
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.fixture
+def as_our_zoo(small_zoo, monkeypatch):
+    monkeypatch.setattr(zoo, "directory", lambda: small_zoo)
+
+
+def answers_as_stored(predictor, folder):
+    stored = json.loads((folder / records.GOLDEN).read_text())
+    return golden.difference(predictor, stored) < golden.TOLERANCE
+
+
+def test_an_entry_loads_by_name(as_our_zoo, small_zoo, monkeypatch):
+    # Ours are hashed by us, so no process is needed to look into them.
+    monkeypatch.setattr(weights, "Checker", pytest.fail)
+    assert zoo.names(pretrained=True) == sorted(path.name for path in small_zoo.iterdir())
+    for name in (SINGLE, ENSEMBLE):
+        predictor = zoo.load(name)
+        assert answers_as_stored(predictor, small_zoo / name)
+        assert predictor.class_names == tuple("01234567")
+    assert zoo.entry(SINGLE).pretrained
+    assert "pretrained   S2D Individual" in zoo.listing([SINGLE])
+
+
+def test_an_entry_without_weights_says_how_to_train_it():
+    name = "wrn_28_10.individual.digits"
+    assert not zoo.entry(name).pretrained
+    with pytest.raises(zoo.ZooError, match=f"no weights yet: `s2d train {name} --workdir=DIR`"):
+        zoo.load(name)
+
+
+def test_an_unknown_name_lists_near_ones():
+    with pytest.raises(ValueError, match=r"near: .*wrn_10_2_s2\.s2d\.digits"):
+        zoo.load("wrn_10_2_s2.s2d.digit")
+
+
+@pytest.mark.parametrize(
+    "form", [str, lambda p: p, lambda p: p / "entry.json", lambda p: p.as_uri()]
+)
+def test_an_entry_loads_from_a_folder(entry, form):
+    assert answers_as_stored(zoo.load(form(entry)), entry)
+
+
+def test_an_ensemble_finds_the_weights_it_refers_to_beside_it_or_in_our_zoo(
+    small_zoo, tmp_path, monkeypatch
+):
+    shutil.copytree(small_zoo / ENSEMBLE, tmp_path / ENSEMBLE)
+    with pytest.raises(zoo.ZooError, match=f"refers to weights of {SINGLE}"):
+        zoo.load(tmp_path / ENSEMBLE)
+    monkeypatch.setattr(zoo, "directory", lambda: small_zoo)
+    assert answers_as_stored(zoo.load(tmp_path / ENSEMBLE), small_zoo / ENSEMBLE)
+
+
+def test_the_entry_itself_can_be_pinned(entry):
+    assert zoo.load(entry, sha256=files.sha256(entry / records.ENTRY))
+    with pytest.raises(zoo.ZooError, match="does not match the sha256 that was asked for"):
+        zoo.load(entry, sha256="0" * 64)
+
+
+def test_somebody_elses_hash_is_no_reason_to_trust_a_file(entry, monkeypatch):
+    monkeypatch.setattr(weights.weights_check, "layout", pytest.fail)
+    assert zoo.load(entry)
+
+
+def rewritten(folder, data):
+    """Other weights with the hash that fits them."""
+    (folder / "model.weights.h5").write_bytes(data)
+    listed = json.loads((folder / records.ENTRY).read_text())["weights"]
+    listed[0]["sha256"] = files.sha256(folder / "model.weights.h5")
+    change(folder, weights=listed)
+
+
+def test_damaged_and_foreign_weights_are_refused_by_name(entry):
+    path = entry / "model.weights.h5"
+    good = path.read_bytes()
+    path.write_bytes(good[:-1] + b"x")
+    with pytest.raises(weights.WeightsError, match=r"model.weights.h5 does not match its sha256"):
+        zoo.load(entry)
+    path.unlink()
+    with pytest.raises(zoo.ZooError, match=r"model.weights.h5 is missing"):
+        zoo.load(entry)
+    rewritten(entry, b"\x89HDF\r\n\x1a\n" + good[8:400])
+    with pytest.raises(weights.WeightsError, match="does not hold the weights of this model"):
+        zoo.load(entry)
+
+
+def test_links_and_pipes_in_a_folder_are_not_followed(entry, tmp_path):
+    path = entry / "model.weights.h5"
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(zoo.ZooError, match="is a symbolic link"):
+        zoo.load(entry)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(zoo.ZooError, match="is not a regular file"):
+        zoo.load(entry)
+    (entry / records.ENTRY).rename(tmp_path / "entry.json")
+    (entry / records.ENTRY).symlink_to(tmp_path / "entry.json")
+    with pytest.raises(zoo.ZooError, match="is a symbolic link"):
+        zoo.load(entry)
+
+
+NAMES = ["../x.weights.h5", "/etc/passwd", "..", ".hidden", "a/b", "a\\b", "", "x\n", "a" * 200, 3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_cannot_leave_the_folder(entry, name):
+    listed = json.loads((entry / records.ENTRY).read_text())["weights"]
+    for changed in ({"file": name}, {"entry": name}):
+        change(entry, weights=[listed[0] | changed])
+        with pytest.raises(zoo.ZooError, match="is not an entry of a zoo"):
+            zoo.load(entry)
+    with pytest.raises(zoo.ZooError):
+        sources.Folder(entry).read(name, 10)
+
+
+def edit(**changes):
+    return lambda values: values | changes
+
+
+def edit_in(section, **changes):
+    return lambda values: values | {section: values[section] | changes}
+
+
+def recipe_section(section, **changes):
+    def apply(values):
+        recipe = values["recipe"]
+        return values | {"recipe": recipe | {section: recipe[section] | changes}}
+
+    return apply
+
+
+def without(key):
+    return lambda values: {k: v for k, v in values.items() if k != key}
+
+
+def weights_with(**changes):
+    return lambda values: values | {"weights": [values["weights"][0] | changes]}
+
+
+BAD_ENTRIES = {
+    "unknown key": edit(code="import os"),
+    "no weights": without("weights"),
+    "no hash": lambda v: (
+        v | {"weights": [{k: x for k, x in v["weights"][0].items() if k != "sha256"}]}
+    ),
+    "short hash": weights_with(sha256="abc"),
+    "upper-case hash": weights_with(sha256="A" * 64),
+    "two networks": lambda v: v | {"weights": v["weights"] * 2},
+    "weights as text": edit(weights="model.weights.h5"),
+    "unknown precision": weights_with(precision="int8"),
+    "seed as text": weights_with(seed="0"),
+    "seed as truth": weights_with(seed=True),
+    "huge seed": weights_with(seed=2**64),
+    "another format": edit(format=2),
+    "another name": edit(name="wrn_10_2_s2.individual.digits"),
+    "list for the recipe": edit(recipe=[]),
+    "null recipe": edit(recipe=None),
+    "deeper network": recipe_section("arguments", depth=100_000),
+    "wider network": recipe_section("arguments", width=100_000),
+    "arguments that are code": recipe_section("arguments", name="x"),
+    "another backbone": edit_in("recipe", backbone="__class__"),
+    "unknown architecture": edit_in("recipe", architecture="../wrn"),
+    "more classes": edit_in("recipe", num_classes=10**9),
+    "more members": edit_in("recipe", num_members=10**9),
+    "more draws": recipe_section("model", num_draws=10**9),
+    "more samples": recipe_section("model", num_samples=10**9),
+    "infinite noise": recipe_section("model", noise_stddev=1e999),
+    "mean of texts": recipe_section("data", mean=["1"]),
+    "mean of lists": recipe_section("data", mean=[[1]]),
+    "four means": recipe_section("data", mean=[1, 2, 3, 4]),
+    "another preprocessing": edit_in("preprocessing", mean=[0.0]),
+    "too few class names": edit(class_names=["a"]),
+    "class names that are numbers": edit(class_names=[1] * 8),
+    "unknown kind": edit(kind="normal"),
+    "members as text": edit(num_members="1"),
+    "other number of members": edit(num_members=3),
+    "metrics within metrics": edit(metrics={"a": {"b": 1}}),
+    "infinite metric": edit(metrics={"a": 1e999}),
+    "golden elsewhere": edit_in("golden", file="../golden.json"),
+    "list for all": lambda values: [values],
+    "text for all": lambda values: "entry",
+    "number for all": lambda values: 3,
+    "null": lambda values: None,
+}
+
+
+@pytest.mark.parametrize("name", BAD_ENTRIES)
+def test_a_bad_entry_is_refused_in_one_line(entry, name):
+    values = BAD_ENTRIES[name](json.loads((entry / records.ENTRY).read_text()))
+    (entry / records.ENTRY).write_text(json.dumps(values))
+    with pytest.raises(zoo.ZooError) as caught:
+        zoo.load(entry)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 800
+
+
+TEXTS = {
+    "nothing": b"",
+    "no JSON": b"import os",
+    "not UTF-8": b"\xff\xfe\x00",
+    "deep": b"[" * 100_000,
+    "a key twice": b'{"format": 1, "format": 1}',
+    "a NaN": b'{"format": NaN}',
+    "a long number": b'{"format": ' + b"9" * 10_000 + b"}",
+    "large": b" " * (2**20 + 1),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_that_is_no_entry_is_refused(entry, name):
+    (entry / records.ENTRY).write_bytes(TEXTS[name])
+    with pytest.raises(zoo.ZooError):
+        zoo.load(entry)
+
+
+def mutated_json(text, rng):
+    """A damaged copy of an entry: characters, or a value somewhere replaced by another kind."""
+    if rng.random() < 0.5:
+        data = bytearray(text)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            at = rng.randrange(len(data))
+            if rng.random() < 0.7:
+                data[at] = rng.randrange(256)
+            else:
+                del data[at : at + rng.randrange(1, 40)]
+        return bytes(data)
+    values = json.loads(text)
+    place = values
+    while True:
+        keys = list(place) if isinstance(place, dict) else range(len(place))
+        key = rng.choice(list(keys))
+        inner = place[key]
+        if not isinstance(inner, (dict, list)) or not inner or rng.random() < 0.3:
+            break
+        place = inner
+    place[key] = rng.choice(
+        [None, True, -1, 0, 10**12, 1e308, "", "../x", "x" * 5000, [], [1], {}, {"a": 1}, inner]
+    )
+    if rng.random() < 0.2:
+        del place[key]
+    return json.dumps(values).encode()
+
+
+def check_entry_mutations(small_zoo, count, seed):
+    text = (small_zoo / ENSEMBLE / records.ENTRY).read_bytes()
+    good = records.read(text, "entry")
+    rng, refused = random.Random(seed), 0
+    for _ in range(count):
+        try:
+            record = records.read(mutated_json(text, rng), "copy")
+        except zoo.ZooError:
+            refused += 1
+            continue
+        # What decides names, sizes and files is as it was, or within its bounds.
+        for field in ("backbone", "arguments", "num_classes", "heads", "learns", "draws"):
+            assert getattr(record.recipe, field) == getattr(good.recipe, field)
+        assert len(record.weights) == record.recipe.num_members <= records.MAX_MEMBERS
+        for item in record.weights:
+            assert os.path.basename(item.file) == item.file
+            assert len(item.sha256) == 64
+    return refused
+
+
+def test_damaged_entries_are_refused_or_harmless(small_zoo):
+    assert 150 < check_entry_mutations(small_zoo, 300, seed=1) < 300
+
+
+@pytest.mark.slow
+def test_ten_thousand_damaged_entries_are_refused_or_harmless(small_zoo):
+    assert 5000 < check_entry_mutations(small_zoo, 10_000, seed=2) < 10_000
+
+
+class Server(http.server.SimpleHTTPRequestHandler):
+    """Files of a folder, and some answers that no honest server gives."""
+
+    def do_GET(self):
+        if self.path.startswith("/endless/"):
+            self.send_response(200)
+            self.end_headers()
+            piece = b" " * 2**16
+            try:
+                while True:
+                    self.wfile.write(piece)
+            except OSError:
+                return
+        elif self.path.startswith("/short/"):
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"{}")
+        elif self.path.startswith("/away/"):
+            self.send_response(302)
+            self.send_header("Location", "ftp://127.0.0.1/entry.json")
+            self.end_headers()
+        elif self.path.startswith("/noise/"):
+            self.wfile.write(b"\x00\x01\x02 no HTTP at all\r\n\r\n")
+        else:
+            super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def address(small_zoo):
+    handler = functools.partial(Server, directory=str(small_zoo))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_entry_loads_from_an_address(address, small_zoo):
+    predictor = zoo.load(f"{address}/{ENSEMBLE}/")
+    assert answers_as_stored(predictor, small_zoo / ENSEMBLE)
+    again = zoo.load(f"{address}/{SINGLE}/entry.json")
+    for ours, theirs in zip(again.weights, predictor.members[0].weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nothing", "answered 404"),
+        ("endless", "is larger than the 1,048,576 bytes"),
+        ("short", "cannot be fetched|ended after 2 of 1000 bytes"),
+        ("away", "redirects to ftp://127.0.0.1/entry.json, which is not"),
+        ("noise", "cannot be fetched"),
+        ("entry?x=1", r"without \? and #"),
+    ],
+)
+def test_a_bad_address_is_refused(address, path, message):
+    with pytest.raises(zoo.ZooError, match=message):
+        zoo.load(f"{address}/{path}")
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host/x", "data://x", "http://127.0.0.1:1/x", "file:///none"]
+)
+def test_other_addresses_are_refused(url):
+    with pytest.raises(zoo.ZooError):
+        zoo.load(url)
+
+
+def test_no_more_is_read_than_the_model_can_have(entry):
+    with open(entry / "model.weights.h5", "ab") as file:
+        file.truncate(10**12)
+    with pytest.raises(zoo.ZooError, match="is larger than"):
+        zoo.load(entry)
+
+
+def test_listing_needs_no_tensorflow(project_root):
+    program = (
+        "import sys; from s2d_tf import zoo; zoo.names(pretrained=True); zoo.listing(zoo.names());"
+        "print(sorted({'tensorflow', 'keras', 'numpy', 'h5py'} & set(sys.modules)))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(project_root)}
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True
+    )
+    assert result.stdout == "[]\n"
+
+
+def test_records_come_back_as_they_were(small_zoo):
+    for folder in small_zoo.iterdir():
+        text = (folder / records.ENTRY).read_text()
+        assert records.read(text, "entry").to_json() == text
+        assert io.StringIO(text).readline() == "{\n"

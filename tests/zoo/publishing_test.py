@@ -1,0 +1,171 @@
+"""From runs to entries: what is refused, what is stored, and that a failure leaves all as it was."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from s2d_tf import publishing, training, zoo
+from s2d_tf.evaluation import cost
+from s2d_tf.publishing import checks, facts, precision
+from s2d_tf.training import files, recipes
+from s2d_tf.zoo import records
+
+SINGLE = "wrn_10_2_s2.s2d.digits"
+
+
+def quiet(line):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _no_timing(monkeypatch):
+    monkeypatch.setattr(cost, "inference_time", lambda *_: (1.0, 1.0))
+
+
+def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(precision, "TOLERANCE", -1.0)
+    folder = publishing.publish(runs / "member_0", SINGLE, tmp_path, log=said.append)
+    record = records.read((folder / records.ENTRY).read_bytes(), folder)
+    assert [item.precision for item in record.weights] == ["float32"]
+    assert any("float32 is kept" in line for line in said)
+    # The very numbers of the run, since the very weights are published.
+    assert record.metrics == files.read_json(runs / "member_0" / "metrics.json")
+    assert record.weights[0].source == files.sha256(runs / "member_0" / "final.weights.h5")
+    predictor = zoo.load(folder)
+    own = training.Run.open(runs / "member_0").predictor()
+    for ours, theirs in zip(predictor.weights, own.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
+    record = zoo.records.read((small_zoo / SINGLE / records.ENTRY).read_bytes(), "entry")
+    own = files.read_json(runs / "member_0" / "metrics.json")
+    assert record.weights[0].precision == "float16"
+    assert record.metrics["run/weights"] != own["run/weights"]
+    assert record.metrics["digits/nll"] != own["digits/nll"]
+    assert record.metrics["digits/nll"] == pytest.approx(own["digits/nll"], abs=1e-2)
+
+
+def test_the_rule_looks_at_the_figures_of_the_tables():
+    found = ["c/accuracy", "c/nll", "s/auroc/knowledge", "c/scaled_nll", "run/seed", "time/x", "x"]
+    assert precision.figures(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
+    assert precision.TOLERANCE == 5e-4
+
+
+def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
+    record = zoo.records.read((small_zoo / SINGLE / records.ENTRY).read_bytes(), "entry")
+    values = [
+        files.read_json(runs / f"member_{i}" / "metrics.json")["digits/nll"] for i in range(2)
+    ]
+    assert record.spread["digits/nll"]["mean"] == pytest.approx(np.mean(values))
+    assert record.spread["digits/nll"]["stddev"] == pytest.approx(np.std(values, ddof=1))
+    assert record.spread["digits/nll"]["seeds"] == [0, 1]
+    card = (small_zoo / SINGLE / records.CARD).read_text()
+    assert "mean ± std over seeds" in card
+    assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in card
+
+
+def test_provenance_names_data_seeds_and_commands(small_zoo):
+    folder = small_zoo / "wrn_10_2_s2.s2d_ensemble.digits"
+    found = zoo.records.read((folder / records.ENTRY).read_bytes(), "entry").provenance
+    assert found["seeds"] == [0, 1]
+    assert found["commands"][0].endswith("s2d_ensemble.digits --workdir=RUN --members=2")
+    assert re.fullmatch("[0-9a-f]{64}", found["training_data_fingerprint"])
+    assert found["changed_numbers"] == ["num_members=2"]
+
+
+def test_the_command_of_changed_numbers_makes_them_again():
+    recipe = recipes.resolve(SINGLE)
+    changed = recipes.override(recipe, ["model.noise_stddev=[0.0, 0.3]", "model.proxy=x"], epochs=2)
+    run = training.Run("somewhere", changed, 0)
+    changes = checks._differences(changed, recipe)
+    command = facts.commands(run, recipe, changes)[0]
+    assert "--epochs=2" in command
+    assignments = re.findall(r"--set '([^']*)'", command)
+    assert recipes.override(recipe, assignments, epochs=2) == changed
+
+
+def refused(run, message, tmp_path, name=SINGLE, **kwargs):
+    with pytest.raises(publishing.PublishError, match=message) as caught:
+        publishing.publish(run, name, tmp_path / "zoo", log=quiet, **kwargs)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "zoo" / name).exists()
+    assert not list((tmp_path / "zoo").glob(".*"))
+
+
+def copied(runs, tmp_path):
+    shutil.copytree(runs / "member_0", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_an_unfinished_run_is_refused(runs, tmp_path):
+    run = copied(runs, tmp_path)
+    (run / "final.weights.h5").unlink()
+    refused(run, "is not finished: `s2d train", tmp_path)
+
+
+def test_a_run_for_tuning_is_refused(make_runs, tmp_path):
+    recipe = recipes.resolve(SINGLE)
+    make_runs(tmp_path / "run", recipe, split="train_without_validation")
+    refused(tmp_path / "run", "was trained on train_without_validation", tmp_path)
+
+
+def test_another_seed_is_refused(runs, tmp_path):
+    refused(runs / "member_1", r"has the seeds \[1\]: an entry has seed 0", tmp_path)
+
+
+@pytest.mark.parametrize("method", ["individual", "mimo", "mc", "s2d_swag", "s2d_ensemble"])
+def test_another_method_is_refused(runs, tmp_path, method):
+    name = f"wrn_10_2_s2.{method}.digits"
+    refused(runs / "member_0", "is a run of wrn_10_2_s2.s2d.digits, not", tmp_path, name)
+
+
+def test_other_numbers_are_refused_unless_asked_for(runs, tmp_path):
+    name = "wrn_10_2_s2.s2d_ensemble.digits"
+    refused(runs, "has other numbers .*num_members 5 -> 2", tmp_path, name)
+
+
+def test_a_run_that_was_not_evaluated_is_refused(runs, tmp_path):
+    run = copied(runs, tmp_path)
+    (run / "metrics.json").unlink()
+    refused(run, "is not evaluated: `s2d evaluate", tmp_path)
+
+
+def test_metrics_of_other_weights_are_refused(runs, tmp_path):
+    run = copied(runs, tmp_path)
+    shutil.copy(runs / "member_1" / "final.weights.h5", run)
+    refused(run, "was made from other weights", tmp_path)
+
+
+def test_a_failure_leaves_the_entry_that_was_there(runs, small_zoo, tmp_path, monkeypatch):
+    folder = tmp_path / "zoo"
+    shutil.copytree(small_zoo, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.setattr(publishing.card, "text", lambda record: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_path):
+    folder = tmp_path / "zoo"
+    shutil.copytree(small_zoo, folder)
+    with pytest.raises(publishing.PublishError, match="refers to the weights that"):
+        publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
+    shutil.rmtree(folder / "wrn_10_2_s2.s2d_ensemble.digits")
+    shutil.rmtree(folder / "wrn_10_2_s2.s2d_mc.digits")
+    publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
+    record = json.loads((folder / SINGLE / records.ENTRY).read_text())
+    assert record["weights"][0]["precision"] == "float32"
+    assert sorted(path.name for path in folder.iterdir()) == [SINGLE]
+
+
+def test_the_command_says_what_is_missing(run_s2d, tmp_path):
+    result = run_s2d("publish", tmp_path, f"--name={SINGLE}")
+    assert result.returncode == 1
+    assert "Expected a run directory" in result.stderr
+    assert run_s2d("publish", tmp_path).returncode == 2
