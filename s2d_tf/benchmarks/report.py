@@ -51,9 +51,10 @@ def _summary(suites):
     missed = [(name, row) for name, row in judged if not row["met"]]
     lines = [f"Goals met: {len(judged) - len(missed)} of {len(judged)}."]
     if missed:
-        lines += ["", "| missed | figure | goal |", "| --- | --- | --- |"]
+        lines += ["", "| missed | figure | CPU | goal |", "| --- " * 4 + "|"]
         lines += [
-            f"| {row['name']} (`{name}`) | {_figure(row)} | {goal(row)} |" for name, row in missed
+            f"| {row['name']} (`{name}`) | {_figure(row)} | {number(row['cpu'])} | {goal(row)} |"
+            for name, row in missed
         ]
     if any(record["quick"] for record in suites.values()):
         lines.append("\nSome suites were run with `--quick`: their figures mean nothing.")

@@ -9,9 +9,9 @@ from s2d_tf.benchmarks import competitors, counting, plain_keras
 
 
 def test_densenet_has_its_published_number_of_multiplications():
-    # Without the head: 0.03 million more.
+    # The published 298 million also count batch norm and the head: here only convolutions.
     counted = counting.multiply_adds(backbones.densenet_bc(depth=100, growth_rate=12))
-    assert counted == pytest.approx(298e6, rel=0.03)
+    assert 0.95 * 298e6 < counted < 298e6
 
 
 def test_work_of_a_convolution_by_hand():

@@ -139,7 +139,7 @@ def test_the_page_is_made_from_the_results_alone(tmp_path):
     page = report.write_report(tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "Goals met: 0 of 1." in text
-    assert "| slow (`step`) | 1.5 [1.4, 1.6] | <= 1.01 |" in text
+    assert "| slow (`step`) | 1.5 [1.4, 1.6] | 1.5 | <= 1.01 |" in text
     assert "| slow | 1.5 [1.4, 1.6] | 1.5 | <= 1.01 | **missed** | 5 | 1.0 - 2.0 |" in text
     assert "a part: 0.25" in text
     assert "16 1 ms, 32 2 ms" in text

@@ -35,6 +35,11 @@ def test_every_suite_runs(name, tmp_path):
     assert machine["onednn"].startswith(("on (", "off ("))
 
 
+def test_the_help_names_every_suite(run_s2d):
+    words = run_s2d("bench", "--help").stdout.replace(",", " ").replace(";", " ").split()
+    assert set(benchmarks.SUITES) <= set(words)
+
+
 def test_the_command_writes_results_compares_and_reports(run_s2d, tmp_path):
     first = run_s2d("bench", "startup", "--quick", f"--report={tmp_path}")
     assert first.returncode == 0, first.stderr
