@@ -24,6 +24,7 @@ def decode_batch(image_bytes, image_shape):
         lambda encoded: _decode(encoded, image_shape),
         image_bytes,
         fn_output_signature=tf.TensorSpec(image_shape, tf.float32),
+        parallel_iterations=4,  # so many decoded files are in memory at once
     )
 
 

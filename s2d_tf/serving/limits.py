@@ -14,6 +14,7 @@ class Limits:
         request_bytes: size of a request's body.
         batch_size: images in a request.
         image_pixels: height times width of an encoded image, as its header claims them.
+        request_pixels: the same of all encoded images in a request.
         request_seconds: how long a client may take to send its request.
         concurrency: requests that are held at once; more are told to come again.
     """
@@ -21,6 +22,7 @@ class Limits:
     request_bytes: int = 16 << 20
     batch_size: int = 256
     image_pixels: int = 1 << 24
+    request_pixels: int = 1 << 26
     request_seconds: float = 30.0
     concurrency: int = 64
 
@@ -36,14 +38,24 @@ class Limits:
                 f"Expected 1 to {self.batch_size} images in a request, received {num_images}."
             )
 
-    def check_file(self, content, place):
-        """Refuses what is not an image, or one that claims too many pixels."""
-        try:
-            height, width = image_size(content)
-        except ValueError as error:
-            raise bad_request(f"{place}: expected a JPEG or PNG file, received {error}.") from None
-        if not 1 <= height * width <= self.image_pixels:
+    def check_files(self, contents, name):
+        """Refuses what is not an image, and images that claim too many pixels."""
+        total = 0
+        for i, content in enumerate(contents):
+            try:
+                height, width = image_size(content)
+            except ValueError as error:
+                raise bad_request(
+                    f"{name}[{i}]: expected a JPEG or PNG file, received {error}."
+                ) from None
+            if not 1 <= height * width <= self.image_pixels:
+                raise bad_request(
+                    f"{name}[{i}]: expected an image of 1 to {self.image_pixels} pixels, received "
+                    f"{height} x {width}."
+                )
+            total += height * width
+        if total > max(self.request_pixels, self.image_pixels):
             raise bad_request(
-                f"{place}: expected an image of 1 to {self.image_pixels} pixels, received "
-                f"{height} x {width}."
+                f"{name}: expected at most {self.request_pixels} pixels in a request, received "
+                f"{total}: send fewer or smaller images."
             )

@@ -104,9 +104,9 @@ def _array(value, expected, limits):
         raise bad_request(f"{expected.name}: expected a list, received {_kind(value)}.")
     limits.check_batch(len(value))
     if expected.dtype == "string":
-        return np.array(
-            [_file(each, f"{expected.name}[{i}]", limits) for i, each in enumerate(value)], object
-        )
+        contents = [_file(each, f"{expected.name}[{i}]") for i, each in enumerate(value)]
+        limits.check_files(contents, expected.name)
+        return np.array(contents, object)
     array = _numbers(value, expected)
     shape = ("batch", *expected.shape[1:])
     if array.ndim != len(shape) or any(
@@ -144,16 +144,14 @@ def _numbers(value, expected):
     return array
 
 
-def _file(value, place, limits):
+def _file(value, place):
     encoded = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
     if not isinstance(encoded, str):
         raise bad_request(f'{place}: expected {{"b64": "..."}}, received {_kind(value)}.')
     try:
-        content = base64.b64decode(encoded, validate=True)
+        return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise bad_request(f"{place}: expected base64 text, received something else.") from None
-    limits.check_file(content, place)
-    return content
 
 
 def _refuse_constant(name):

@@ -6,7 +6,7 @@ import re
 import threading
 
 import tensorflow as tf
-from google.protobuf import json_format
+from tensorflow.core.framework import types_pb2
 
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.versions import versions
@@ -65,11 +65,12 @@ class Servable:
     def metadata(self):
         """The signatures as TF Serving describes them."""
         return {
-            name: json_format.MessageToDict(
-                definition,
-                preserving_proto_field_name=True,
-                always_print_fields_with_no_presence=True,
-            )
+            name: {
+                "inputs": {key: _describe(info) for key, info in definition.inputs.items()},
+                "outputs": {key: _describe(info) for key, info in definition.outputs.items()},
+                "method_name": definition.method_name,
+                "defaults": {},
+            }
             for name, definition in self.signature_defs.items()
         }
 
@@ -139,6 +140,16 @@ class Servables:
         self._tried = version
         self.current = Servable(self.directory / str(version))
         _LOG.warning("version %d is loaded", version)
+
+
+def _describe(info):
+    """A `TensorInfo` message as JSON has it: 64-bit numbers are text."""
+    dims = [{"size": str(dim.size), "name": dim.name} for dim in info.tensor_shape.dim]
+    return {
+        "dtype": types_pb2.DataType.Name(info.dtype),
+        "tensor_shape": {"dim": dims, "unknown_rank": info.tensor_shape.unknown_rank},
+        "name": info.name,
+    }
 
 
 def _shape(proto):

@@ -105,6 +105,14 @@ def test_a_claim_of_too_many_pixels_is_refused(encode):
         read({"instances": [b64(content)]}, FILES)
 
 
+def test_many_pixels_together_are_too_many(encode):
+    content = encode(np.zeros([20, 20, 3], np.uint8))
+    limits = Limits(batch_size=3, image_pixels=500, request_pixels=1_000)
+    body = json.dumps({"instances": [b64(content)] * 3}).encode()
+    with pytest.raises(RequestError, match="at most 1000 pixels in a request, received 1200"):
+        protocol.arrays(protocol.parse(body), FILES, limits)
+
+
 def test_answers_go_back_in_the_form_of_the_question():
     outputs = {"label": np.array([2, 0]), "probabilities": np.array([[0.25, 0.75], [1.0, 0.0]])}
     rows = json.loads(protocol.response(outputs, rows=True))
