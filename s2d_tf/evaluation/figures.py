@@ -179,8 +179,9 @@ def _histogram(axis, sets, num_bins, fill, high=None):
             axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
         axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
         peaks.append(density.max())
-    top = min(max(peaks), MAX_PEAK_RATIO * min(peaks))
-    if top < max(peaks):
+    top = max(peaks)
+    if top > 1.2 * MAX_PEAK_RATIO * min(peaks):
+        top = MAX_PEAK_RATIO * min(peaks)
         axis.text(0.99, 1.0, f"cut: the peak is\n{max(peaks) / top:.1f} times as high", va="top",
                   ha="right", transform=axis.transAxes, color=FAINT, fontsize=7)  # fmt: skip
     axis.set_xlim(0.0, edges[-1])

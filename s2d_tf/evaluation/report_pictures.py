@@ -16,6 +16,11 @@ from s2d_tf.evaluation.run_comparison import gather_run
 HISTOGRAM_METHODS = ("ensemble", "s2d", "s2d_ensemble", "h2d_gauss")
 # Whose doubts are shown as images: the first of these that was run.
 EXAMPLE_METHODS = ("s2d", "h2d_gauss", "h2d_dir", "s2d_ensemble", "ensemble")
+# What is drawn where there are more models than colours.
+IMPORTANCE = (
+    *("individual", "s2d", "ensemble", "s2d_ensemble", "h2d_gauss", "h2d_dir", "end"),
+    *("mc", "mimo", "swag", "s2d_mc", "s2d_mimo", "s2d_swag"),
+)
 MAX_MODELS = 8
 MAX_COLUMNS = 4
 NUM_EXAMPLES = 8
@@ -43,8 +48,12 @@ def draw(results, folder, data_dir=None, log=print):
         List of `Picture`.
     """
     folder = pathlib.Path(folder)
-    chosen = {variant: part[0] for variant, part in by_variant(results).items()}
-    chosen = dict(list(chosen.items())[:MAX_MODELS])
+    first_seeds = {variant: part[0] for variant, part in by_variant(results).items()}
+    shown = sorted(first_seeds, key=_importance)[:MAX_MODELS]
+    chosen = {variant: result for variant, result in first_seeds.items() if variant in shown}
+    if len(chosen) < len(first_seeds):
+        left_out = ", ".join(v for v in first_seeds if v not in shown)
+        log(f"a picture holds {MAX_MODELS} models; left out: {left_out}")
     gathered = {}
     for variant, result in chosen.items():
         log(f"drawing from {result.directory}")
@@ -170,6 +179,13 @@ def _row(scored, key, images, labels, classes):
         for i in order
     ]
     return [(images[i], caption) for i, caption in zip(order, captions, strict=True)]
+
+
+def _importance(variant):
+    """Place in the choice of what is drawn; sizes other than the paper's usual 5 come last."""
+    method = _method(variant)
+    known = IMPORTANCE.index(method) if method in IMPORTANCE else len(IMPORTANCE)
+    return variant != method, known, variant
 
 
 def _method(variant):

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from s2d_tf import cli, evaluation, models, training, zoo
-from s2d_tf.evaluation import cost, drawing, intervals, run_comparison, run_evaluation
+from s2d_tf.evaluation import (
+    cost,
+    drawing,
+    intervals,
+    report_pictures,
+    run_comparison,
+    run_evaluation,
+)
 from s2d_tf.training import build, weights
 
 ARCHITECTURE = "wrn_10_2_s2"
@@ -209,6 +216,12 @@ def test_times_take_turns(monkeypatch):
     monkeypatch.setattr(Model, "__call__", lambda self, images: images)
     _, ratio = cost.inference_time(Model(0.3), Model(0.1))
     assert ratio == pytest.approx(3.0, rel=0.1)
+
+
+def test_pictures_show_what_matters_most():
+    variants = ["mc", "individual", "s2d_swag", "ensemble_20", "h2d_gauss", "en2d", "s2d"]
+    ordered = sorted(variants, key=report_pictures._importance)
+    assert ordered == ["individual", "s2d", "h2d_gauss", "mc", "s2d_swag", "en2d", "ensemble_20"]
 
 
 class Page(html.parser.HTMLParser):
