@@ -37,14 +37,10 @@ def synchronized():
 PAIRS = (np.stack([IMAGES, IMAGES[::-1]], axis=1), np.stack([LABELS, LABELS[::-1]], axis=1))
 TARGETS = {"labels": LABELS, "teacher_logits": TEACHER_LOGITS}
 CASES = {
-    "classifier": (lambda: models.Classifier(flat(), CLASSES, **COMMON), (IMAGES, LABELS)),
+    "mimo": (lambda: models.Classifier(flat(2), CLASSES, num_heads=2, **COMMON), PAIRS),
     "s2d": (
         lambda: models.S2DClassifier(synchronized(), CLASSES, student_weight=0.1, **COMMON),
         (IMAGES, LABELS, WEIGHTS),
-    ),
-    "s2d_mimo": (
-        lambda: models.S2DClassifier(flat(2), CLASSES, num_heads=2, student_weight=0.05, **COMMON),
-        PAIRS,
     ),
     "student": (
         lambda: models.Student(flat(), CLASSES, losses.NormalKLDivergence(), **COMMON),

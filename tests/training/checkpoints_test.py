@@ -110,11 +110,14 @@ def test_another_model_is_refused_and_its_checkpoint_kept(tmp_path, other):
 
 
 def test_names_that_keras_counts_up_do_not_matter(tmp_path):
-    """The second network of a process has other names than in a process of its own."""
+    """The second network of a process has other names than in a process of its own.
+
+    Our layers have fixed names; generators, optimisers and models are counted.
+    """
 
     def network():
         images = keras.Input([4])
-        outputs = keras.layers.Dropout(0.5)(keras.layers.Dense(3)(images))
+        outputs = keras.layers.Dropout(0.5)(keras.layers.Dense(3, name="head")(images))
         model = keras.Model(images, outputs)
         model.compile(keras.optimizers.SGD(momentum=0.9))
         model.optimizer.build(model.trainable_variables)

@@ -43,7 +43,7 @@ def test_another_run_is_refused_and_left_alone(tmp_path, recipe):
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(runs.RunError, match="recipe.json, received"):
+    with pytest.raises(runs.RunError, match=r"recipe\.json, received"):
         runs.Run.open(tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, recipe, proj
     )
     try:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(runs.RunError, match="in use by another process") as error, run.lock():
+        with pytest.raises(runs.RunError, match="is in use by") as error, run.lock():
             pytest.fail("both hold the directory")
         assert "\n" not in str(error.value)
     finally:
