@@ -33,7 +33,17 @@ def make(name="auto"):
     if name == "one_device" or (name == "auto" and len(gpus) < 2):
         return tf.distribute.get_strategy()
     devices = gpus or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return _mirrored(tuple(device.name for device in devices))
+
+
+@functools.cache
+def _mirrored(devices):
+    """One for the whole process.
+
+    TensorFlow tells reductions apart by numbers that every strategy counts from the start, so that
+    a second one in the same process can fail at reductions of another shape than the first one's.
+    """
+    return tf.distribute.MirroredStrategy(devices)
 
 
 @functools.cache  # a process joins its cluster once, however many members it trains
