@@ -19,7 +19,7 @@ for layer in application.layers:
 
 model = models.S2DClassifier.from_classifier(application, student_weight=1e-3)
 model.compile(keras.optimizers.Adam(2e-3))
-model.fit(images, labels, batch_size=32, epochs=15, verbose=2)
+model.fit(images, labels, batch_size=32, epochs=30, verbose=2)
 
 answer = model.predict_uncertainty(images[:5])
 for row in range(5):

@@ -16,19 +16,19 @@ def backbone(seed):
 def fit(model, rate, seed, epochs):
     model.compile(keras.optimizers.SGD(rate, momentum=0.9, nesterov=True))
     train = data.train_pipeline(images, labels, batch_size=32, seed=seed, epochs=epochs)
-    model.fit(train, epochs=epochs, steps_per_epoch=10, verbose=0)
+    model.fit(train, epochs=epochs, steps_per_epoch=5, verbose=0)
     return model
 
 
 members = [
-    fit(models.S2DClassifier(backbone(seed), seed=seed, **common), 0.05, seed, epochs=10)
+    fit(models.S2DClassifier(backbone(seed), seed=seed, **common), 0.05, seed, epochs=20)
     for seed in range(3)
 ]
 ensemble = models.Ensemble(members)
 
 student = models.Student(backbone(0), objective=losses.NormalKLDivergence(), **common)
 student.warm_start(members[0]).learn_from(ensemble)
-fit(student, 1e-3, seed=0, epochs=10)
+fit(student, 1e-3, seed=0, epochs=20)
 
 for name, model in (("member", members[0]), ("ensemble", ensemble), ("student", student)):
     probs = model.predict_uncertainty(test_images)["probs"]

@@ -1,6 +1,6 @@
 """The embedded digits family: real images that need neither network nor files of their own.
 
-scikit-learn carries 1,797 handwritten digits of 8x8 pixels. Digits 0 to 7 are the task: 40 training
+scikit-learn carries 1,797 handwritten digits of 8x8 pixels. Digits 0 to 7 are the task: 20 training
 images a class, all others for testing, so that the test set is large enough for stable figures and
 training is small enough to leave a model unsure. Digits 8 and 9 are never trained on and are the
 near out-of-distribution set. The far one is patches of scikit-learn's two sample photographs.
@@ -10,7 +10,7 @@ import importlib.resources
 
 import numpy as np
 
-TRAIN_IMAGES_PER_CLASS = 40
+TRAIN_IMAGES_PER_CLASS = 20
 NUM_TASK_CLASSES = 8
 NUM_PHOTO_PATCHES = 1_000
 _SPLIT_SEED = 1_797

@@ -83,7 +83,7 @@ for _variant in ("resize", "crop"):
     _register(f"odin_lsun_{_variant}", _RGB, 0, None, _TEST_10K, _OOD, "odin", _LSUN)
     _register(f"odin_tiny_imagenet_{_variant}", _RGB, 0, None, _TEST_10K,
               _OOD, "odin", f"{_TINY}; {_ODIN}")  # fmt: skip
-_register("digits", (8, 8, 1), 8, _TEN[:8], {"train": 320, "test": 1_123},
+_register("digits", (8, 8, 1), 8, _TEN[:8], {"train": 160, "test": 1_283},
           "in distribution: training and test", "embedded", _DIGITS)  # fmt: skip
 _register("digits_heldout", (8, 8, 1), 2, _TEN[8:], {"test": 354},
           "near out of distribution", "embedded", _DIGITS)  # fmt: skip

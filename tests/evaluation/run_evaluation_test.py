@@ -58,7 +58,7 @@ def test_what_is_written_is_flat_and_complete(metrics):
         assert all(isinstance(value, (int, float, str)) for value in found.values())
         assert 0 <= found["digits/accuracy"] <= 1
         assert len(found["data/digits_photos/fingerprint"]) == 64
-        assert found["data/digits/images"] == 1123
+        assert found["data/digits/images"] == 1283
         assert found["versions/tensorflow"]
         assert found["time/forward_seconds"] >= 0
         assert found["run/seed"] == 0
@@ -129,7 +129,7 @@ def test_two_runs_compared_in_pairs(gathered):
 
 def test_runs_on_other_images_are_not_compared(gathered):
     _, s2d = gathered
-    facts = {"digits": {"images": 1123, "fingerprint": "0" * 64}}
+    facts = {"digits": {"images": 1283, "fingerprint": "0" * 64}}
     other = dataclasses.replace(s2d, facts=facts)
     with pytest.raises(ValueError, match="tested on the same images"):
         intervals.of_difference(s2d, other, 5)
