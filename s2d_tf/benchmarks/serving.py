@@ -13,7 +13,7 @@ NUM_MEMBERS = 5
 def cases(plan):
     if plan.quick:
         yield _uncertainties(networks.network("wrn_10_2_s2", plan), None)
-        yield _ensemble(networks.network("wrn_10_2_s2", plan), None)
+        yield _ensemble(networks.network("wrn_10_2_s2", plan), None, num_members=2)
         return
     yield _uncertainties(networks.network("densenet_bc_100_12", plan), UNCERTAINTIES)
     yield _uncertainties(networks.network("wrn_10_2_s2", plan), None)
@@ -42,18 +42,18 @@ def _uncertainties(network, goal):
     )
 
 
-def _ensemble(network, goal):
+def _ensemble(network, goal, num_members=NUM_MEMBERS):
     def build():
         from s2d_tf import models
 
-        members = [network.build("individual") for _ in range(NUM_MEMBERS)]
+        members = [network.build("individual") for _ in range(num_members)]
         return {
             "ensemble": _served(network, models.Ensemble(members)),
             "S2D": _served(network, network.build("s2d")),
         }
 
     return Case(
-        f"served ensemble of {NUM_MEMBERS} / served S2D, {network.name}",
+        f"served ensemble of {num_members} / served S2D, {network.name}",
         build,
         lambda t: t["ensemble"] / t["S2D"],
         "time of the ensemble's SavedModel / time of the S2D model's",
