@@ -35,13 +35,12 @@ def tiny(input_shape, dropout, seed, synchronized_batch_norm):
 def small_world():
     """The small backbone, and 320 of the digits: 10 steps an epoch."""
     load = loop.data.load_arrays
+
+    def few(*args):
+        return tuple(np.concatenate([part, part])[: 32 * STEPS] for part in load(*args))
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backbones, "tiny", tiny, raising=False)
-        few = (
-            lambda *args: tuple(  # noqa: E731
-                np.concatenate([part, part])[: 32 * STEPS] for part in load(*args)
-            )
-        )
         patch.setattr(loop.data, "load_arrays", few)
         yield
 
