@@ -1,4 +1,4 @@
-"""Export a trained model for TF Serving, ONNX or LiteRT.
+"""Exports a trained model for TF Serving, ONNX or LiteRT.
 
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained entry of the zoo
     s2d export runs/s2d models/cifar100 --format=onnx            a finished run

@@ -1,4 +1,4 @@
-"""List the entries of the zoo.
+"""Lists the entries of the zoo.
 
     s2d list                     every architecture, method and data set
     s2d list s2d cifar100        entries whose name contains all of these

@@ -1,4 +1,4 @@
-"""See S2D work in two minutes: train, evaluate and compare with a plain twin, offline.
+"""Shows S2D at work in two minutes: trains it and a plain twin, compares them, explains; offline.
 
     s2d quickstart --out=s2d_quickstart
 

@@ -1,4 +1,4 @@
-"""Serve an exported model over HTTP, with TF Serving's REST protocol.
+"""Serves an exported model over HTTP, with TF Serving's REST protocol.
 
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100
     s2d serve models/cifar100

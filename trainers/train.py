@@ -1,4 +1,4 @@
-"""Train a model of the zoo by its name.
+"""Trains a model of the zoo by its name, or continues its training.
 
     s2d train wrn_10_2_s2.s2d.cifar100 --workdir=runs/s2d --data_dir=~/tensorflow_datasets
 

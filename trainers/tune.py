@@ -1,4 +1,4 @@
-"""Choose a number of a recipe on the validation split.
+"""Chooses a number of a recipe on the validation split.
 
     s2d tune wrn_10_2_s2.end.digits model.temperature 1 2 3 4 5 --workdir=runs/end_temperature
 
