@@ -16,7 +16,7 @@ from s2d_tf import backbones, models, training
 from s2d_tf.training import build, callbacks, checkpoints, loop, schedules, strategies
 
 FAMILIES = ("individual", "s2d", "s2d_mimo", "end", "h2d_dir", "h2d_gauss", "h2d_gauss, teachers")
-EPOCHS, STEPS = 2, 6
+EPOCHS, STEPS = 2, 5
 
 
 def tiny(input_shape, dropout, seed, synchronized_batch_norm):
@@ -93,7 +93,7 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
         loop.data, "load_arrays", lambda *args: tuple(part[:few] for part in load(*args))
     )
     common = {"verbose": 0, "synchronized_batch_norm": True}
-    mirrored = training.Settings(strategy="mirrored", checkpoint_steps=4, **common)
+    mirrored = training.Settings(strategy="mirrored", checkpoint_steps=3, **common)
     whole = training.train(
         recipe, tmp_path / "whole", 5, training.Settings(strategy="one_device", **common)
     )
@@ -101,7 +101,7 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
 
     def killed(self, batch, logs=None):
         original(self, batch, logs)
-        if batch == 4:
+        if batch == 3:
             self.writer.wait()
             raise KeyboardInterrupt
 
@@ -109,7 +109,7 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         training.train(recipe, tmp_path / "run", 5, mirrored)
     monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", original)
-    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 4
+    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 3
     run = training.train(recipe, tmp_path / "run", 5, mirrored)
     logs = [training.files.read_json(r.directory / "summary.json") for r in (run, whole)]
     for name, value in logs[1]["last_epoch"].items():

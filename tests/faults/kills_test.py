@@ -1,0 +1,271 @@
+"""A digits run under random kills, damage and a full disk: what is lost is counted.
+
+    python tests/faults/kills_test.py --kills=50 --seed=1
+
+does the same from the command line and prints what it counted.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NAME = "wrn_10_2_s2.s2d.digits"
+INTERVAL = 4  # steps between checkpoints
+STEPS_PER_EPOCH = 5
+EPOCHS = 60
+
+# The command, with one addition: it notes each step that was done, so that it can be counted what a
+# kill undid. Lines are written by one system call, so that a kill leaves whole lines.
+PROGRAM = """
+import os, sys
+progress = os.open(os.environ["S2D_PROGRESS"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+from s2d_tf import cli
+import keras
+
+class Progress(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        os.write(progress, b"%d\\n" % int(self.model.optimizer.iterations.numpy()))
+
+fit = keras.Model.fit
+def noted_fit(self, *args, callbacks=(), **kwargs):
+    return fit(self, *args, callbacks=[Progress(), *callbacks], **kwargs)
+keras.Model.fit = noted_fit
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def start(directory, log, epochs=EPOCHS, limit=None):
+    """Starts the training command; `limit` is the largest file that it may write."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "S2D_PROGRESS": str(progress_file(directory)),
+    }
+    environment.pop("TF_CONFIG", None)
+    arguments = [
+        "train",
+        NAME,
+        f"--workdir={directory}",
+        f"--epochs={epochs}",
+        "--strategy=one_device",
+        f"--checkpoint_steps={INTERVAL}",
+    ]
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env=environment,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        preexec_fn=limit and (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
+    )
+
+
+def progress_file(directory):
+    return pathlib.Path(directory).with_suffix(".progress")
+
+
+def steps_done(directory):
+    path = progress_file(directory)
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def final_state(directory):
+    """All that the last checkpoint holds, and the files that a finished run leaves."""
+    from s2d_tf.training import checkpoints, files
+
+    folder = checkpoints.found(directory / "checkpoints")[-1]
+    with np.load(folder / "arrays.npz") as arrays:
+        state = {key: arrays[key].tobytes() for key in arrays.files}
+    return {
+        **state,
+        "history": files.read_json(folder / "manifest.json")["facts"]["history"],
+        "log.csv": (directory / "log.csv").read_text(),
+        "final.weights.h5": files.sha256(directory / "final.weights.h5"),
+    }
+
+
+def damage(directory, dice):
+    """Damages the newest of several checkpoints in one of four ways; says which."""
+    from s2d_tf.training import checkpoints
+
+    folders = checkpoints.found(directory / "checkpoints")
+    if len(folders) < 2:
+        return None
+    path = folders[-1] / dice.choice(["arrays.npz", "manifest.json"])
+    kind = dice.choice(["flipped bit", "truncated", "emptied", "removed"])
+    if kind == "removed":
+        path.unlink()
+        return kind
+    data = bytearray(path.read_bytes())
+    if kind == "flipped bit":
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+    path.write_bytes(data[: {"truncated": len(data) // 2, "emptied": 0}.get(kind, len(data))])
+    return kind
+
+
+def disturbed_run(directory, kills, seed, damages=0, say=print):
+    """Trains to the end through random kills; returns what was counted.
+
+    Every attempt is killed at a random moment: before it trains, or after a random number of its
+    steps and a random part of the next. The last one may end.
+    """
+    from s2d_tf.training import checkpoints
+
+    dice, counts = random.Random(seed), collections.Counter()
+    folder = directory / "checkpoints"
+    share = max(1, EPOCHS * STEPS_PER_EPOCH // kills)
+    for attempt in range(10 * kills):
+        progress_file(directory).unlink(missing_ok=True)
+        with open(directory.with_suffix(".log"), "w") as log:
+            began = time.monotonic()
+            process = start(directory, log)
+            early = counts["kills"] % 5 == 4  # while it imports, restores and traces
+            wanted = dice.randrange(1, 2 * share + 1)
+            pause = dice.uniform(0.0, 8.0) if early else dice.uniform(0.0, 0.5)
+            while counts["kills"] < kills and process.poll() is None:
+                ready = True if early else len(steps_done(directory)) >= wanted
+                if ready:
+                    time.sleep(pause)
+                    process.send_signal(signal.SIGKILL)
+                    break
+                time.sleep(0.02)
+            code = process.wait(timeout=1800)
+        done = steps_done(directory)
+        if code == 0:
+            counts["attempts"] = attempt + 1
+            return counts
+        text = directory.with_suffix(".log").read_text()
+        assert code == -signal.SIGKILL, text
+        counts["kills"] += 1
+        newest = checkpoints.newest(folder)
+        counts["unreadable"] += bool(checkpoints.found(folder)) and newest is None
+        reached = done[-1] if done else newest or 0
+        lost = reached - (newest or 0)
+        counts["lost steps, most"] = max(counts["lost steps, most"], lost)
+        counts["lost epochs"] += lost // STEPS_PER_EPOCH
+        counts["repeated steps"] += lost
+        if damages and newest and counts["damages"] < damages:
+            kind = damage(directory, dice)
+            counts["damages"] += kind is not None
+            counts[f"damage: {kind}"] += kind is not None
+        say(
+            f"kill {counts['kills']}: {time.monotonic() - began:.0f} s, {len(done)} steps, at step "
+            f"{reached}, {lost} to repeat"
+        )
+    raise AssertionError("the run never ended")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("undisturbed") / "run"
+    with open(directory.with_suffix(".log"), "w") as log:
+        assert start(directory, log).wait(timeout=1800) == 0
+    return final_state(directory)
+
+
+@pytest.mark.slow
+def test_fifty_random_kills_lose_nothing(tmp_path, undisturbed):
+    counts = disturbed_run(tmp_path / "run", kills=50, seed=1)
+    print(dict(counts))
+    assert counts["kills"] == 50
+    assert counts["unreadable"] == 0
+    # A checkpoint is on disk before the next is begun, so that a kill costs less than two.
+    assert counts["lost steps, most"] < 2 * INTERVAL
+    assert final_state(tmp_path / "run") == undisturbed
+    assert not list((tmp_path / "run").rglob(".partial_*"))
+
+
+@pytest.mark.slow
+def test_kills_and_damage_lose_no_more_than_the_damaged_checkpoints(tmp_path, undisturbed):
+    counts = disturbed_run(tmp_path / "run", kills=8, seed=2, damages=6)
+    print(dict(counts))
+    assert counts["damages"] == 6
+    assert counts["unreadable"] == 0
+    assert final_state(tmp_path / "run") == undisturbed
+
+
+@pytest.mark.slow
+def test_a_file_size_limit_stops_the_run_and_it_continues(tmp_path, undisturbed):
+    """A quota as seen by the program: a write that fails in the middle of a file."""
+    directory = tmp_path / "run"
+    with open(directory.with_suffix(".log"), "w") as log:
+        process = start(directory, log, limit=1 << 20)  # a checkpoint has 2.4 MB
+        assert process.wait(timeout=600) == 1
+    assert_one_clear_line(directory)
+    with open(directory.with_suffix(".log"), "w") as log:
+        assert start(directory, log).wait(timeout=1800) == 0
+    assert final_state(directory) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_full_disk_stops_the_run_and_it_continues(tmp_path, undisturbed):
+    mounted = tmp_path / "small_disk"
+    mounted.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(mounted)],
+        capture_output=True,
+        check=False,
+    )
+    if mount.returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        directory, ballast = mounted / "run", mounted / "ballast"
+        ballast.write_bytes(b"\0" * (6 << 20))  # room for two checkpoints, not for three
+        log_path = tmp_path / "run.log"
+        with open(log_path, "w") as log:
+            assert start(directory, log).wait(timeout=600) == 1
+        from s2d_tf.training import checkpoints
+
+        shutil.copy(log_path, directory.with_suffix(".log"))
+        assert_one_clear_line(directory)
+        assert checkpoints.newest(directory / "checkpoints")
+        ballast.unlink()
+        with open(log_path, "w") as log:
+            assert start(directory, log).wait(timeout=1800) == 0, log_path.read_text()
+        assert final_state(directory) == undisturbed
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+
+def assert_one_clear_line(directory):
+    lines = directory.with_suffix(".log").read_text().splitlines()
+    (error,) = [line for line in lines if "s2d train: error:" in line]
+    assert "No room to write in" in error
+    assert "then the same command continues" in error
+    assert not any("Traceback" in line for line in lines)
+    assert not list((directory / "checkpoints").glob(".partial_*"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--damages", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    with tempfile.TemporaryDirectory() as folder:
+        whole, run = pathlib.Path(folder, "whole"), pathlib.Path(folder, "run")
+        with open(whole.with_suffix(".log"), "w") as log:
+            assert start(whole, log).wait() == 0
+        counts = disturbed_run(run, options.kills, options.seed, options.damages)
+        same = final_state(run) == final_state(whole)
+    print(json.dumps({**counts, "final state identical": same}, indent=2))
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
