@@ -1,0 +1,62 @@
+"""Damaged checkpoints: refused by name, or restored as they were; never in parts."""
+
+import random
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf.training import checkpoints
+
+VALUES = (np.arange(6.0).reshape(2, 3), np.ones(4))
+
+
+def mutate(data, rng):
+    data = bytearray(data)
+    for _ in range(rng.choice([1, 1, 2, 8])):
+        at, how = rng.randrange(len(data)), rng.randrange(4)
+        if how == 0:
+            data[at] ^= 1 << rng.randrange(8)
+        elif how == 1:
+            data[at : at + 4] = rng.randbytes(4)
+        elif how == 2:
+            data[at:at] = rng.randbytes(rng.randrange(1, 16))
+        else:
+            del data[at : at + rng.randrange(1, 16)]
+        data = data or bytearray(1)
+    return bytes(data)
+
+
+def check(directory, count, seed):
+    """How many damaged copies were refused."""
+    variables = [keras.Variable(value, name=f"v{i}") for i, value in enumerate(VALUES)]
+    checkpoints.save(directory, 1, variables, {"epoch": 1})
+    (folder,) = checkpoints.found(directory)
+    good = {path: path.read_bytes() for path in folder.iterdir()}
+    rng, refused = random.Random(seed), 0
+    for i in range(count):
+        for path, data in good.items():
+            path.write_bytes(data)
+        damaged = rng.choice(sorted(good))
+        damaged.write_bytes(mutate(good[damaged], rng))
+        for variable in variables:
+            variable.assign(np.full(variable.shape, -1.0))
+        try:
+            facts = checkpoints.restore(directory, variables)
+        except checkpoints.CheckpointError:
+            refused += 1
+            assert all((variable.numpy() == -1).all() for variable in variables), i
+            continue
+        assert facts["epoch"] == facts["step"] == 1, i
+        for variable, value in zip(variables, VALUES, strict=True):
+            np.testing.assert_array_equal(variable.numpy(), value, err_msg=f"copy {i}")
+    return refused
+
+
+def test_damaged_checkpoints_are_refused_or_whole(tmp_path):
+    assert 200 < check(tmp_path, 300, seed=1) <= 300
+
+
+@pytest.mark.slow
+def test_ten_thousand_damaged_checkpoints_are_refused_or_whole(tmp_path):
+    assert 8000 < check(tmp_path, 10_000, seed=2) <= 10_000
