@@ -73,7 +73,7 @@ def publish(
             parameters=cost.parameters(made.predictor),
             weights=made.weights,
             golden={"file": records.GOLDEN, "sha256": files.sha256(folder / records.GOLDEN)},
-            metrics=made.metrics,
+            metrics=facts.public(made.metrics),
             spread=spread,
             provenance=facts.provenance(run, recipe, changes, data_dir),
         )

@@ -50,6 +50,14 @@ def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
     assert record.metrics["digits/nll"] == pytest.approx(own["digits/nll"], abs=1e-2)
 
 
+def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
+    found = facts.public({"data/x/missing": "not in /home/me/data", "data/x/images": 3, "x/nll": 1})
+    assert found == {"data/x/missing": "not at hand", "data/x/images": 3, "x/nll": 1}
+    for path in small_zoo.rglob("*"):
+        if path.suffix in (".json", ".md"):
+            assert str(tmp_path.parent.parent) not in path.read_text(), path
+
+
 def test_the_rule_looks_at_the_figures_of_the_tables():
     found = ["c/accuracy", "c/nll", "s/auroc/knowledge", "c/scaled_nll", "run/seed", "time/x", "x"]
     assert precision.figures(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
