@@ -64,7 +64,9 @@ def main():
     print(f"{len(labels)} validation images, {errors.mean():.1%} of the answers are wrong")
     found = choose(answers[arguments.uncertainty], errors, arguments.max_risk)
     if found is None:
-        sys.exit("choose_threshold: no threshold keeps to this risk; take a higher one")
+        sys.exit(
+            "choose_threshold: no threshold keeps to this risk: take a higher one, or more images"
+        )
     threshold, coverage, bound = found
     print(
         f"refuse above {arguments.uncertainty} uncertainty {threshold:.4g} nats: {coverage:.1%} of "
