@@ -11,8 +11,7 @@ import json
 import os
 import pathlib
 import random
-import resource
-import shutil
+import select
 import signal
 import subprocess
 import sys
@@ -28,50 +27,108 @@ INTERVAL = 4  # steps between checkpoints
 STEPS_PER_EPOCH = 5
 EPOCHS = 60
 
-# The command, with one addition: it notes each step that was done, so that it can be counted what a
-# kill undid. Lines are written by one system call, so that a kill leaves whole lines.
-PROGRAM = """
-import os, sys
-progress = os.open(os.environ["S2D_PROGRESS"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+# Imports once, then runs the command in a child for each line that it reads: an attempt costs what
+# training costs, and is still a process of its own. Nothing of TensorFlow has run before the fork.
+# The command has one addition: it notes each step that was done, so that it can be counted what a
+# kill undid.
+SERVER = """
+import json, os, resource, sys
 from s2d_tf import cli
+from s2d_tf.training import loop
 import keras
 
 class Progress(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        os.write(progress, b"%d\\n" % int(self.model.optimizer.iterations.numpy()))
+    def __init__(self, path):
+        super().__init__()
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-fit = keras.Model.fit
-def noted_fit(self, *args, callbacks=(), **kwargs):
-    return fit(self, *args, callbacks=[Progress(), *callbacks], **kwargs)
-keras.Model.fit = noted_fit
-sys.exit(cli.main(sys.argv[1:]))
+    def on_train_batch_end(self, batch, logs=None):
+        os.write(self.file, b"%d\\n" % int(self.model.optimizer.iterations.numpy()))
+
+def run(job):
+    log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    fit = keras.Model.fit
+    def noted_fit(self, *args, callbacks=(), **kwargs):
+        return fit(self, *args, callbacks=[Progress(job["progress"]), *callbacks], **kwargs)
+    keras.Model.fit = noted_fit
+    if job["limit"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (job["limit"], job["limit"]))
+    code = cli.main(job["arguments"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+print("ready", flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        run(json.loads(line))
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def start(directory, log, epochs=EPOCHS, limit=None):
-    """Starts the training command; `limit` is the largest file that it may write."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "S2D_PROGRESS": str(progress_file(directory)),
-    }
-    environment.pop("TF_CONFIG", None)
-    arguments = [
-        "train",
-        NAME,
-        f"--workdir={directory}",
-        f"--epochs={epochs}",
-        "--strategy=one_device",
-        f"--checkpoint_steps={INTERVAL}",
-    ]
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        env=environment,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        preexec_fn=limit and (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
-    )
+class Trainer:
+    """Runs `s2d train` again and again, each time in a new process."""
+
+    def __init__(self):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "TF_ENABLE_ONEDNN_OPTS": "1",
+        }
+        environment.pop("TF_CONFIG", None)
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._server.stdout.readline() == "ready\n"
+
+    def start(self, directory, limit=None):
+        """Starts the command; `limit` is the largest file that it may write. Returns its number."""
+        job = {
+            "arguments": [
+                "train",
+                NAME,
+                f"--workdir={directory}",
+                f"--epochs={EPOCHS}",
+                "--strategy=one_device",
+                f"--checkpoint_steps={INTERVAL}",
+            ],
+            "log": str(log_file(directory)),
+            "progress": str(progress_file(directory)),
+            "limit": limit,
+        }
+        self._server.stdin.write(json.dumps(job) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+    def running(self):
+        return not select.select([self._server.stdout], [], [], 0.02)[0]
+
+    def wait(self):
+        """The exit code of what was started."""
+        return int(self._server.stdout.readline())
+
+    def run(self, directory, **kwargs):
+        self.start(directory, **kwargs)
+        return self.wait()
+
+    def close(self):
+        self._server.stdin.close()
+        self._server.wait()
+        self._server.stdout.close()
+
+
+def log_file(directory):
+    return pathlib.Path(directory).with_suffix(".log")
 
 
 def progress_file(directory):
@@ -117,7 +174,7 @@ def damage(directory, dice):
     return kind
 
 
-def disturbed_run(directory, kills, seed, damages=0, say=print):
+def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
     """Trains to the end through random kills; returns what was counted.
 
     Every attempt is killed at a random moment: before it trains, or after a random number of its
@@ -130,26 +187,22 @@ def disturbed_run(directory, kills, seed, damages=0, say=print):
     share = max(1, EPOCHS * STEPS_PER_EPOCH // kills)
     for attempt in range(10 * kills):
         progress_file(directory).unlink(missing_ok=True)
-        with open(directory.with_suffix(".log"), "w") as log:
-            began = time.monotonic()
-            process = start(directory, log)
-            early = counts["kills"] % 5 == 4  # while it imports, restores and traces
-            wanted = dice.randrange(1, 2 * share + 1)
-            pause = dice.uniform(0.0, 8.0) if early else dice.uniform(0.0, 0.5)
-            while counts["kills"] < kills and process.poll() is None:
-                ready = True if early else len(steps_done(directory)) >= wanted
-                if ready:
-                    time.sleep(pause)
-                    process.send_signal(signal.SIGKILL)
-                    break
-                time.sleep(0.02)
-            code = process.wait(timeout=1800)
+        began = time.monotonic()
+        process = trainer.start(directory)
+        early = counts["kills"] % 5 == 4  # while it builds, restores and traces
+        wanted = 0 if early else dice.randrange(1, 2 * share + 1)
+        pause = dice.uniform(0.0, 5.0) if early else dice.uniform(0.0, 0.5)
+        while counts["kills"] < kills and trainer.running():
+            if len(steps_done(directory)) >= wanted:
+                time.sleep(pause)
+                os.kill(process, signal.SIGKILL)
+                break
+        code = trainer.wait()
         done = steps_done(directory)
         if code == 0:
             counts["attempts"] = attempt + 1
             return counts
-        text = directory.with_suffix(".log").read_text()
-        assert code == -signal.SIGKILL, text
+        assert code == -signal.SIGKILL, log_file(directory).read_text()
         counts["kills"] += 1
         newest = checkpoints.newest(folder)
         counts["unreadable"] += bool(checkpoints.found(folder)) and newest is None
@@ -170,16 +223,22 @@ def disturbed_run(directory, kills, seed, damages=0, say=print):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def trainer():
+    trainer = Trainer()
+    yield trainer
+    trainer.close()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(trainer, tmp_path_factory):
     directory = tmp_path_factory.mktemp("undisturbed") / "run"
-    with open(directory.with_suffix(".log"), "w") as log:
-        assert start(directory, log).wait(timeout=1800) == 0
+    assert trainer.run(directory) == 0
     return final_state(directory)
 
 
 @pytest.mark.slow
-def test_fifty_random_kills_lose_nothing(tmp_path, undisturbed):
-    counts = disturbed_run(tmp_path / "run", kills=50, seed=1)
+def test_fifty_random_kills_lose_nothing(trainer, tmp_path, undisturbed):
+    counts = disturbed_run(trainer, tmp_path / "run", kills=50, seed=1)
     print(dict(counts))
     assert counts["kills"] == 50
     assert counts["unreadable"] == 0
@@ -190,8 +249,8 @@ def test_fifty_random_kills_lose_nothing(tmp_path, undisturbed):
 
 
 @pytest.mark.slow
-def test_kills_and_damage_lose_no_more_than_the_damaged_checkpoints(tmp_path, undisturbed):
-    counts = disturbed_run(tmp_path / "run", kills=8, seed=2, damages=6)
+def test_kills_and_damage_lose_no_more_than_the_damaged_checkpoints(trainer, tmp_path, undisturbed):
+    counts = disturbed_run(trainer, tmp_path / "run", kills=8, seed=2, damages=6)
     print(dict(counts))
     assert counts["damages"] == 6
     assert counts["unreadable"] == 0
@@ -199,24 +258,21 @@ def test_kills_and_damage_lose_no_more_than_the_damaged_checkpoints(tmp_path, un
 
 
 @pytest.mark.slow
-def test_a_file_size_limit_stops_the_run_and_it_continues(tmp_path, undisturbed):
+def test_a_file_size_limit_stops_the_run_and_it_continues(trainer, tmp_path, undisturbed):
     """A quota as seen by the program: a write that fails in the middle of a file."""
     directory = tmp_path / "run"
-    with open(directory.with_suffix(".log"), "w") as log:
-        process = start(directory, log, limit=1 << 20)  # a checkpoint has 2.4 MB
-        assert process.wait(timeout=600) == 1
+    assert trainer.run(directory, limit=1 << 20) == 1  # a checkpoint has 2.4 MB
     assert_one_clear_line(directory)
-    with open(directory.with_suffix(".log"), "w") as log:
-        assert start(directory, log).wait(timeout=1800) == 0
+    assert trainer.run(directory) == 0
     assert final_state(directory) == undisturbed
 
 
 @pytest.mark.slow
-def test_a_full_disk_stops_the_run_and_it_continues(tmp_path, undisturbed):
+def test_a_full_disk_stops_the_run_and_it_continues(trainer, tmp_path, undisturbed):
     mounted = tmp_path / "small_disk"
     mounted.mkdir()
     mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(mounted)],
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(mounted)],
         capture_output=True,
         check=False,
     )
@@ -224,25 +280,21 @@ def test_a_full_disk_stops_the_run_and_it_continues(tmp_path, undisturbed):
         pytest.skip("needs the right to mount a tmpfs")
     try:
         directory, ballast = mounted / "run", mounted / "ballast"
-        ballast.write_bytes(b"\0" * (6 << 20))  # room for two checkpoints, not for three
-        log_path = tmp_path / "run.log"
-        with open(log_path, "w") as log:
-            assert start(directory, log).wait(timeout=600) == 1
+        ballast.write_bytes(b"\0" * (10 << 20))  # room for two checkpoints, not for three
+        assert trainer.run(directory) == 1
+        assert_one_clear_line(directory)
         from s2d_tf.training import checkpoints
 
-        shutil.copy(log_path, directory.with_suffix(".log"))
-        assert_one_clear_line(directory)
         assert checkpoints.newest(directory / "checkpoints")
         ballast.unlink()
-        with open(log_path, "w") as log:
-            assert start(directory, log).wait(timeout=1800) == 0, log_path.read_text()
+        assert trainer.run(directory) == 0, log_file(directory).read_text()
         assert final_state(directory) == undisturbed
     finally:
         subprocess.run(["umount", str(mounted)], check=True)
 
 
 def assert_one_clear_line(directory):
-    lines = directory.with_suffix(".log").read_text().splitlines()
+    lines = log_file(directory).read_text().splitlines()
     (error,) = [line for line in lines if "s2d train: error:" in line]
     assert "No room to write in" in error
     assert "then the same command continues" in error
@@ -259,9 +311,10 @@ def main():
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory() as folder:
         whole, run = pathlib.Path(folder, "whole"), pathlib.Path(folder, "run")
-        with open(whole.with_suffix(".log"), "w") as log:
-            assert start(whole, log).wait() == 0
-        counts = disturbed_run(run, options.kills, options.seed, options.damages)
+        trainer = Trainer()
+        assert trainer.run(whole) == 0
+        counts = disturbed_run(trainer, run, options.kills, options.seed, options.damages)
+        trainer.close()
         same = final_state(run) == final_state(whole)
     print(json.dumps({**counts, "final state identical": same}, indent=2))
     return 0 if same else 1
