@@ -102,8 +102,14 @@ class Checkpoint(keras.callbacks.Callback):
         self._epoch = epoch
         self._first = self.start.step if epoch == self.start.epoch else 0
         if self._first:
-            restored = zip(self.model.metrics_variables, self.start.metrics, strict=True)
-            for variable, value in restored:
+            variables, sums = self.model.metrics_variables, self.start.metrics
+            if [tuple(v.shape) for v in variables] != [value.shape for value in sums]:
+                raise checkpoints.CheckpointError(
+                    f"The checkpoint within epoch {epoch + 1} holds {len(sums)} sums of metrics, "
+                    f"expected {len(variables)}: it is of another release; remove it to continue "
+                    "from the one before."
+                )
+            for variable, value in zip(variables, sums, strict=True):
                 variable.assign(value)
 
     def on_train_batch_end(self, batch, logs=None):

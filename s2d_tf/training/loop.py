@@ -125,7 +125,7 @@ def _train_network(run, settings, strategy, team, stop):
         return {
             "run": run.fingerprint,
             "steps_per_epoch": steps,
-            "history": history,
+            "history": list(history),  # a copy, since it is written while training goes on
             "seconds": held["seconds"] + time.monotonic() - began,
         }
 

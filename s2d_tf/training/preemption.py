@@ -15,9 +15,9 @@ class Preempted(RuntimeError):
 class StopRequest:
     """Catches SIGTERM and SIGINT while it is entered.
 
-    Between `begin` and `end` of `deferred()` a first signal only sets `signal`, and training stops
-    at the next step; at other times, and at a second signal, it stops at once. That is safe too,
-    because files are written whole or not at all, but what was not saved is lost.
+    Within `deferred()` a first signal only sets `signal`, and training stops at the next step; at
+    other times, and at a second signal, it stops at once. That is safe too, because files are
+    written whole or not at all, but what was not saved is lost.
     """
 
     def __init__(self):
@@ -43,12 +43,14 @@ class StopRequest:
             yield
         finally:
             self._deferring = False
+        if self.signal is not None:
+            raise self.error("after the last step")
 
     def _receive(self, number, _):
         first = self.signal is None
         self.signal = signal.Signals(number)
         if not (first and self._deferring):
-            raise self.error("before the first step")
+            raise self.error("while no step was running")
 
     def error(self, where):
         """What to raise when training has stopped."""
