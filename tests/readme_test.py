@@ -13,7 +13,8 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-def test_readme_snippets_run_in_order(project_root):
+def test_readme_snippets_run_in_order(project_root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((project_root / "README.md").read_text(encoding="utf-8"), "python"))
     assert "S2DClassifier" in code
     assert "predict_uncertainty" in code
@@ -21,6 +22,7 @@ def test_readme_snippets_run_in_order(project_root):
     exec(compile(code, "README.md", "exec"), names)  # our own words, run as a reader would
     assert names["answer"]["probs"].shape == (4, 8)
     assert (names["answer"]["knowledge"] >= 0).all()
+    assert (tmp_path / "exported" / "digits" / "1" / "saved_model.pb").is_file()
 
 
 def test_readme_links_lead_somewhere(project_root):
