@@ -63,7 +63,7 @@ def files(project_root, folder, pattern="*.py"):
     return {
         path.relative_to(project_root).as_posix()
         for path in (project_root / folder).rglob(pattern)
-        if "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts
     }
 
 
