@@ -54,9 +54,16 @@ class Run:
         path = directory / "recipe.json"
         if not path.is_file():
             raise RunError(f"Expected a run directory with a recipe.json, received {directory}.")
-        facts = files.read_json(path)
-        recipe = Recipe.from_dict(facts["recipe"])
-        return cls(directory, recipe, facts["seed"], facts["split"])
+        try:
+            facts = files.read_json(path)
+            recipe, seed, split = (facts[key] for key in ("recipe", "seed", "split"))
+            if not (isinstance(recipe, dict) and isinstance(seed, int) and isinstance(split, str)):
+                raise ValueError("a value of another type")
+            return cls(directory, Recipe.from_dict(recipe), seed, split)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(
+                f"{path} is damaged ({error}): restore it, or train in another --workdir."
+            ) from None
 
     @property
     def members(self):
