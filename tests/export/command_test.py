@@ -104,6 +104,22 @@ def test_channels_that_no_file_has_leave_out_the_encoded_signature(tiny, tmp_pat
     assert export.save(tiny, tmp_path / "model").name == "2"
 
 
+@pytest.mark.parametrize("signature", ["serving_default", "serve_float"])
+def test_an_answer_that_is_no_number_is_never_sent(tmp_path, signature):
+    backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
+    model = models.S2DClassifier(backbone, 3, seed=0)
+    kernel, bias = model.head.get_weights()
+    kernel[..., 5, 1] = np.finfo(np.float32).max  # one pixel that overflows
+    model.head.set_weights([kernel, bias])
+    path = export.save(model, tmp_path / "model")
+    loaded = tf.saved_model.load(str(path))
+    pixels = np.zeros([2, 8, 8, 2], np.uint8 if signature == "serving_default" else np.float32)
+    assert np.isfinite(loaded.signatures[signature](tf.constant(pixels))["confidence"]).all()
+    pixels[1] = 255
+    with pytest.raises(tf.errors.InvalidArgumentError, match="their answer is no number"):
+        loaded.signatures[signature](tf.constant(pixels))
+
+
 def test_an_operation_that_is_not_on_the_list_is_refused(tmp_path):
     backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten(), Odd()])
     with pytest.raises(export.OperationError, match="Betainc in serving"):
