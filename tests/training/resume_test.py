@@ -128,6 +128,17 @@ def test_sigterm_saves_at_that_step(recipe, undisturbed, tmp_path, monkeypatch):
     assert final_state(run.directory) == final_state(undisturbed.directory)
 
 
+def test_a_slow_disk_does_not_mix_epochs(recipe, tmp_path, monkeypatch):
+    """What a checkpoint holds is of its own moment, although it is written later."""
+    given = []
+    monkeypatch.setattr(
+        checkpoints.Writer, "write", lambda self, step, arrays, facts: given.append((step, facts))
+    )
+    training.train(recipe, tmp_path / "run", 3, settings(checkpoint_steps=7))
+    assert [step for step, _ in given] == [7, 10, 17, 20, 27, 30]
+    assert [len(facts["history"]) for _, facts in given] == [0, 1, 1, 2, 2, 3]
+
+
 @pytest.mark.slow
 def test_ctrl_c_saves_and_is_still_an_interrupt(recipe, tmp_path, monkeypatch):
     interrupt_at(monkeypatch, {10}, lambda: os.kill(os.getpid(), signal.SIGINT))
