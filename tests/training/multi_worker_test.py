@@ -132,7 +132,7 @@ def wait_for(condition, processes, seconds=300):
     while not condition():
         assert time.monotonic() < limit, "waited in vain"
         assert all(process.poll() is None for process in processes), "a worker ended too early"
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 PLAIN_KERAS = """
@@ -209,7 +209,7 @@ class TestTwoWorkers:
         command = train_command(directory, "--checkpoint_steps=3")
         processes = start_workers(command, project_root, tmp_path)
         try:
-            wait_for(lambda: checkpoints.newest(directory / "checkpoints"), processes)
+            wait_for(lambda: checkpoints.found(directory / "checkpoints"), processes)
             processes[victim].send_signal(signal.SIGKILL)
             killed_at = time.monotonic()
             code = processes[1 - victim].wait(timeout=120)
@@ -236,7 +236,7 @@ class TestTwoWorkers:
         command = train_command(directory, "--checkpoint_steps=3")
         processes = start_workers(command, project_root, tmp_path)
         try:
-            wait_for(lambda: checkpoints.newest(directory / "checkpoints"), processes)
+            wait_for(lambda: checkpoints.found(directory / "checkpoints"), processes)
             processes[1].send_signal(signal.SIGTERM)
             codes = [process.wait(timeout=120) for process in processes]
         finally:
