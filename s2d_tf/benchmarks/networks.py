@@ -76,9 +76,10 @@ def step_function(model, images, targets):
     """A function that makes one training step on a fixed batch, the one that `fit` runs."""
     import tensorflow as tf
 
-    # The first call builds metrics and optimiser and traces the step.
-    model.train_on_batch(images, targets)
-    batches = iter(tf.data.Dataset.from_tensors((images, targets)).repeat())
+    dataset = tf.data.Dataset.from_tensors((images, targets)).repeat()
+    # Builds metrics and optimiser, and traces the step.
+    model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
+    batches = iter(dataset)
 
     def step():
         logs = model.train_function(batches)

@@ -9,7 +9,14 @@ from s2d_tf import benchmarks
 PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 
 
-@pytest.mark.parametrize("name", benchmarks.SUITES)
+# They start processes, export models or trace many graphs: as long as all the others together.
+SLOW = ("backbones", "pipeline", "scale", "serving")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in benchmarks.SUITES],
+)
 def test_every_suite_runs(name, tmp_path):
     seen = []
     path = tmp_path / "results.json"
