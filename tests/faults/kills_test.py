@@ -184,13 +184,14 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
 
     dice, counts = random.Random(seed), collections.Counter()
     folder = directory / "checkpoints"
-    share = max(1, EPOCHS * STEPS_PER_EPOCH // kills)
     for attempt in range(10 * kills):
         progress_file(directory).unlink(missing_ok=True)
         began = time.monotonic()
         process = trainer.start(directory)
         early = counts["kills"] % 5 == 4  # while it builds, restores and traces
-        wanted = 0 if early else dice.randrange(1, 2 * share + 1)
+        left = EPOCHS * STEPS_PER_EPOCH - (checkpoints.newest(folder) or 0)
+        share = left // max(1, kills - counts["kills"])
+        wanted = 0 if early else dice.randrange(1, max(1, share) + 2)
         pause = dice.uniform(0.0, 5.0) if early else dice.uniform(0.0, 0.5)
         while counts["kills"] < kills and trainer.running():
             if len(steps_done(directory)) >= wanted:
@@ -209,7 +210,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
         reached = done[-1] if done else newest or 0
         lost = reached - (newest or 0)
         counts["lost steps, most"] = max(counts["lost steps, most"], lost)
-        counts["lost epochs"] += lost // STEPS_PER_EPOCH
+        counts["epochs lost beyond the interval"] += max(0, lost - INTERVAL) // STEPS_PER_EPOCH
         counts["repeated steps"] += lost
         if damages and newest and counts["damages"] < damages:
             kind = damage(directory, dice)
@@ -242,6 +243,7 @@ def test_fifty_random_kills_lose_nothing(trainer, tmp_path, undisturbed):
     print(dict(counts))
     assert counts["kills"] == 50
     assert counts["unreadable"] == 0
+    assert counts["epochs lost beyond the interval"] == 0
     # A checkpoint is on disk before the next is begun, so that a kill costs less than two.
     assert counts["lost steps, most"] < 2 * INTERVAL
     assert final_state(tmp_path / "run") == undisturbed
