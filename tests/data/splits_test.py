@@ -41,4 +41,4 @@ def test_validation_and_the_rest_make_up_train(name):
     assert sorted(rows("validation") + rows("train_without_validation")) == rows("train")
     assert not set(rows("validation")) & set(rows("train_without_validation"))
     sizes = np.bincount(data.load_arrays(name, "validation")[1])
-    np.testing.assert_array_equal(sizes, [4] * 8)
+    np.testing.assert_array_equal(sizes, [2] * 8)

@@ -78,6 +78,7 @@ def test_an_ensemble_finds_the_weights_it_refers_to_beside_it_or_in_our_zoo(
     small_zoo, tmp_path, monkeypatch
 ):
     shutil.copytree(small_zoo / ENSEMBLE, tmp_path / ENSEMBLE)
+    monkeypatch.setattr(zoo, "directory", lambda: tmp_path / "an empty zoo")
     with pytest.raises(zoo.ZooError, match=f"refers to weights of {SINGLE}"):
         zoo.load(tmp_path / ENSEMBLE)
     monkeypatch.setattr(zoo, "directory", lambda: small_zoo)
