@@ -188,11 +188,14 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
         progress_file(directory).unlink(missing_ok=True)
         began = time.monotonic()
         process = trainer.start(directory)
-        early = counts["kills"] % 5 == 4  # while it builds, restores and traces
         left = EPOCHS * STEPS_PER_EPOCH - (checkpoints.newest(folder) or 0)
         share = left // max(1, kills - counts["kills"])
+        # Some die while they build, restore and trace; near the end all do, or the run would end.
+        early = counts["kills"] % 5 == 4 or left <= 2 * INTERVAL
         wanted = 0 if early else dice.randrange(1, max(1, share) + 2)
-        pause = dice.uniform(0.0, 5.0) if early else dice.uniform(0.0, 0.5)
+        pause = (
+            dice.uniform(0.0, 3.0 if left > 2 * INTERVAL else 1.0) if early else dice.random() / 8
+        )
         while counts["kills"] < kills and trainer.running():
             if len(steps_done(directory)) >= wanted:
                 time.sleep(pause)
