@@ -59,9 +59,19 @@ def verdict_on(row, missed="MISSED"):
     """Whether the goal is met, and whether the spread leaves a doubt."""
     if row["met"] is None:
         return ""
+    if gave_up(row):
+        return "not judged: the other gave no answer"
     text = "met" if row["met"] else missed
     doubtful = row["low"] is not None and row["low"] < row["goal"]["limit"] < row["high"]
     return f"{text}, but the quartiles lie on both sides" if doubtful else text
+
+
+def gave_up(row):
+    """Whether a competitor ended with an error, so that its time is not that of an answer."""
+    return any(
+        name.startswith("error of ") and isinstance(value, str)
+        for name, value in row["facts"].items()
+    )
 
 
 def number(value, unit=""):

@@ -129,6 +129,14 @@ def test_numbers(value, text):
     assert tables.number(value, "ms") == f"{text} ms"
 
 
+def test_a_competitor_that_gave_up_is_no_victory(tmp_path):
+    row = measured("fits", 5000.0, goal=Goal(1000, at_most=False))
+    row.facts = {"error of ours": 1e-15, "error of the loop": "NotConvergingError"}
+    assert "not judged" in benchmarks.text_table(found(row))
+    results.write(tmp_path / "results.json", found(row))
+    assert "Goals met: 0 of 0." in report.write_report(tmp_path).read_text(encoding="utf-8")
+
+
 def test_the_page_is_made_from_the_results_alone(tmp_path):
     path = tmp_path / "results.json"
     results.write(
