@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from s2d_tf.training import checkpoints, failures, files, recipes, runs
+from s2d_tf.training import checkpoints, files, recipes, runs
 
 CRASH = 86
 
@@ -236,8 +236,16 @@ def run(tmp_path):
     return runs.Run.create(tmp_path / "run", recipes.resolve("wrn_10_2_s2.s2d.digits"), 0)
 
 
+@pytest.fixture
+def failures():
+    """Not imported above: it brings TensorFlow, and this file also runs as a program without."""
+    from s2d_tf.training import failures
+
+    return failures
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(run, monkeypatch, code):
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(run, monkeypatch, code, failures):
     folder = run.directory / "checkpoints"
     save(folder, 1)
 
@@ -259,7 +267,7 @@ def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(run, monkeypatch,
     assert restored(folder) == 1
 
 
-def test_other_errors_of_the_disk_stay_what_they_are(run):
+def test_other_errors_of_the_disk_stay_what_they_are(run, failures):
     with pytest.raises(FileNotFoundError), failures.explained(run):
         (run.directory / "nowhere").read_bytes()
 
