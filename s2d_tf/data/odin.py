@@ -1,6 +1,6 @@
 """The published LSUN and Tiny ImageNet pictures of the ODIN paper, as a TFDS dataset.
 
-The archives' names, addresses, folders and MD5 sums are those that public readers of them agree on,
+The archives' names, addresses, folders and MD5 sums are those of public readers of them,
 pytorch-ood (`src/pytorch_ood/dataset/img/odin.py`) among them.
 """
 
