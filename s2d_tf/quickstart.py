@@ -11,9 +11,11 @@ from s2d_tf.evaluation import (
     evaluator,
     figures,
     names,
+    overview,
     predictions,
     scoring,
     statistics,
+    table_picture,
     tables,
 )
 from s2d_tf.training import files
@@ -21,6 +23,7 @@ from s2d_tf.training import files
 ARCHITECTURE = "wrn_10_2_s2"
 DATASET = "digits"
 METHODS = ("individual", "s2d")
+WRITTEN = ("table.md", "table.csv", "table.png", "reliability.png", "uncertainty.png")
 
 
 def run(out, seeds=1, verbose=None):
@@ -52,6 +55,7 @@ def run(out, seeds=1, verbose=None):
     table = comparison_table(results, recipes)
     for form, suffix in (("markdown", "md"), ("csv", "csv")):
         files.write_text(out / f"table.{suffix}", tables.render(table, form) + "\n")
+    table_picture.draw(table, out / "table.png")
     figures.reliability_diagram(
         {title: (p[DATASET].probs, p[DATASET].labels) for title, p in scored.items()},
         out / "reliability.png",
@@ -65,9 +69,7 @@ def run(out, seeds=1, verbose=None):
     )
     lines = [tables.render(table, "text"), "", explanation(results)]
     lines += ["", f"{time.monotonic() - began:.0f} seconds; table and pictures are in {out}/:"]
-    lines += [
-        f"  {name}" for name in ("table.md", "table.csv", "reliability.png", "uncertainty.png")
-    ]
+    lines += [f"  {name}" for name in WRITTEN]
     return "\n".join(lines)
 
 
@@ -82,55 +84,18 @@ def _evaluate(predictor, recipe):
 
 def comparison_table(results, recipes):
     """The paper's columns, one block for each out-of-distribution set."""
-    (recipe, *_) = recipes.values()
-    keys = [("", "Acc", f"{DATASET}/accuracy"), ("", "NLL", f"{DATASET}/nll")]
-    keys += [("", "%ECE", f"{DATASET}/ece")]
-    columns = [("", "Model"), ("", "OOD set"), *((group, name) for group, name, _ in keys)]
-    columns += [
-        (f"OOD %{ranking.upper()}", names.SHORT_NAMES[uncertainty])
-        for ranking in ("auroc", "aupr")
-        for uncertainty in names.UNCERTAINTIES
-    ]
+    titled = {recipes[method].title: results[method] for method in METHODS}
     blocks = []
-    for ood in recipe.out_of_distribution:
-        all_keys = [key for _, _, key in keys] + [
-            f"{ood}/{ranking}/{uncertainty}"
-            for ranking in ("auroc", "aupr")
-            for uncertainty in names.UNCERTAINTIES
-        ]
-        means = {m: {k: _mean(results[m], k) for k in all_keys} for m in METHODS}
-        blocks.append(
-            [
-                [recipes[method].title, names.dataset_title(ood)]
-                + [_cell(results, means, method, key) for key in all_keys]
-                for method in METHODS
-            ]
-        )
+    for ood in recipes[METHODS[0]].out_of_distribution:
+        part = overview.overview_table(titled, DATASET, [ood], group="OOD")
+        blocks.append([[row[0], names.dataset_title(ood), *row[1:]] for row in part.rows])
+    model, *metrics = part.columns
     seeds = len(results[METHODS[0]])
     caption = f"{ARCHITECTURE} on {DATASET}" + (
         f", mean ± 2 std of {seeds} seeds" if seeds > 1 else ""
     )
+    columns = [model, ("", "OOD set"), *metrics]
     return tables.make(caption, columns, blocks, stub=2, footnotes=_paired(results))
-
-
-def _mean(runs, key):
-    values = [found[key] for found in runs if key in found]
-    return float(np.mean(values)) if values else None
-
-
-def _cell(results, means, method, key):
-    value = means[method][key]
-    if value is None:
-        return tables.Cell()
-    others = [means[m][key] for m in METHODS if means[m][key] is not None]
-    metric = key.split("/")[1]
-    best = (min if metric in names.LOWER_IS_BETTER else max)(others)
-    factor, digits = (1, 3) if metric == "nll" else (100, 2 if metric == "ece" else 1)
-    text = f"{factor * value:.{digits}f}"
-    runs = [found[key] for found in results[method]]
-    if len(runs) > 1:
-        text += f" ± {2 * factor * np.std(runs, ddof=1):.{digits}f}"
-    return tables.Cell(text, best=len(others) > 1 and value == best)
 
 
 def _paired(results):
@@ -153,18 +118,19 @@ def _paired(results):
 
 def explanation(results):
     """Two or three sentences on what the person is looking at."""
-    plain, s2d = (
-        {key: _mean(results[method], key) for key in results[method][0]} for method in METHODS
-    )
-    near, far = (f"{DATASET}_{name}/auroc" for name in ("heldout", "photos"))
+
+    def percent(method, key):
+        return f"{100 * np.mean([found[key] for found in results[method]]):.1f}"
+
+    near, far = (f"{DATASET}_{name}/auroc/knowledge" for name in ("heldout", "photos"))
     return textwrap.fill(
         "Both models are the same network with the same number of parameters, and each answers in "
         "one forward pass. The plain one's stated confidence is off by "
-        f"{100 * plain[f'{DATASET}/ece']:.1f} points on average (ECE), the S2D one's by "
-        f"{100 * s2d[f'{DATASET}/ece']:.1f}; only the S2D one splits its doubt into data "
+        f"{percent('individual', f'{DATASET}/ece')} points on average (ECE), the S2D one's by "
+        f"{percent('s2d', f'{DATASET}/ece')}; only the S2D one splits its doubt into data "
         "uncertainty (DU: the image is ambiguous) and knowledge uncertainty (KU: it has seen "
         "nothing like it). KU alone tells digits it was never shown from known ones with an AUROC "
-        f"of {100 * s2d[f'{near}/knowledge']:.1f}%, and photographs with "
-        f"{100 * s2d[f'{far}/knowledge']:.1f}%; 50% would be guessing.",
+        f"of {percent('s2d', near)}%, and photographs with {percent('s2d', far)}%; 50% would be "
+        "guessing.",
         width=100,
     )

@@ -62,15 +62,16 @@ def _same_start():
     keras.config.set_dtype_policy(policy)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def two_replicas():
-    """A MirroredStrategy over two logical CPU devices."""
+    """The process's MirroredStrategy, over two logical CPU devices."""
     import tensorflow as tf
 
-    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
-    if len(devices) < 2:
+    from s2d_tf.training import strategies
+
+    if len(tf.config.list_logical_devices("CPU")) < 2:
         pytest.fail("TensorFlow was used before tests/conftest.py could give it two CPU devices")
-    return tf.distribute.MirroredStrategy(devices[:2])
+    return strategies.make("mirrored")
 
 
 @pytest.fixture(scope="session")

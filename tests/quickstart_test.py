@@ -37,7 +37,7 @@ def outcome(short_recipes, tmp_path_factory):
 
 def test_writes_the_table_and_the_pictures(outcome):
     out, _ = outcome
-    for name in ("reliability.png", "uncertainty.png"):
+    for name in ("table.png", "reliability.png", "uncertainty.png"):
         width, height = png_size(out / name)
         assert width > 500
         assert height > 200

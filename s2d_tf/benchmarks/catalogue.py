@@ -40,6 +40,13 @@ SUITES = {
             "of a training step of WRN-10-2 at 32x32.",
         ),
         Suite(
+            "checkpoints",
+            "What does it cost to lose nothing?",
+            "checkpointing",
+            "Seconds of one checkpoint, fsync included, as often as `s2d train` writes them, over "
+            "the steps of an epoch of CIFAR-100.",
+        ),
+        Suite(
             "metrics",
             "Is evaluating a model more than running it?",
             "evaluating",

@@ -18,7 +18,7 @@ NAMES = {
 }
 
 
-def overview_table(results, dataset, ood=(), caption="", footnotes=()):
+def overview_table(results, dataset, ood=(), caption="", footnotes=(), group=None):
     """Accuracy, NLL and ECE, then AUROC and AUPR by each uncertainty for each OOD set.
 
     Args:
@@ -27,6 +27,7 @@ def overview_table(results, dataset, ood=(), caption="", footnotes=()):
         ood: names of out-of-distribution data sets.
         caption: heading.
         footnotes: sentences below.
+        group: heading over the columns of an OOD set, its title by default.
 
     Returns:
         `tables.Table`; the best of each column is marked, what a model has not is blank.
@@ -34,8 +35,9 @@ def overview_table(results, dataset, ood=(), caption="", footnotes=()):
     title = dataset_title(dataset)
     keys = {(title, NAMES[name]): f"{dataset}/{name}" for name in ("accuracy", "nll", "ece")}
     for name in ood:
+        heading = group or dataset_title(name)
         for ranking in ("auroc", "aupr"):
-            keys |= uncertainty_keys(name, ranking, f"{dataset_title(name)} %{ranking.upper()}")
+            keys |= uncertainty_keys(name, ranking, f"{heading} %{ranking.upper()}")
     return metric_table(results, keys, caption, footnotes)
 
 
