@@ -1,28 +1,36 @@
-"""Batch norm whose training step is TensorFlow's fused kernel."""
+"""Batch norm by TensorFlow's fused kernels."""
 
 import keras
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
+from s2d_tf.backbones import normalizing
+
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class BatchNormalization(keras.layers.BatchNormalization):
-    """`keras.layers.BatchNormalization`, faster in training.
+    """`keras.layers.BatchNormalization`, faster.
 
     Keras 3 normalises with separate operations (mean, squared difference, products), each a pass
     over the memory. Here float32 batches `[batch, height, width, channels]` go through one kernel
     forward and one backward. Weights, config, outputs and moving statistics are the parent's, to
     rounding. What the kernel does not do (synchronised statistics, masks, other ranks and dtypes)
-    the parent does. So it does inference, a product and a sum already, and XLA, which fuses the
-    parent's operations by itself but expands the kernel to E[x^2] - E[x]^2: that loses all digits
-    where the mean is large (0.5 off at mean 1000, deviation 2).
+    the parent does. So it does training under XLA, which fuses the parent's operations by itself
+    but expands the kernel to E[x^2] - E[x]^2: that loses all digits where the mean is large (0.5
+    off at mean 1000, deviation 2).
 
     The class keeps the parent's name because Keras files weights under class names: either class
     reads what the other wrote.
     """
 
     def call(self, inputs, training=None, mask=None):
-        if not (training and self.trainable and mask is None and self._kernel_applies(inputs)):
+        if not self._kernel_applies(inputs):
+            return super().call(inputs, training=training, mask=mask)
+        if not (training and self.trainable):
+            parts = self.gamma, self.beta, self.moving_mean, self.moving_variance
+            statistics = tf.stack([tf.convert_to_tensor(part) for part in parts])
+            return normalizing.normalize(inputs, statistics, self.epsilon)
+        if mask is not None or self.synchronized or _compiled_by_xla():
             return super().call(inputs, training=training, mask=mask)
         outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(
             inputs,
@@ -47,9 +55,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
             and self.compute_dtype == "float32"
             and self.scale
             and self.center
-            and not self.synchronized
             and not self.renorm
-            and not _compiled_by_xla()
         )
 
 

@@ -11,6 +11,11 @@ import operator
 import keras
 
 from s2d_tf.backbones.batch_norm import BatchNormalization
+from s2d_tf.backbones.shared_statistics import (
+    Moments,
+    NormalizedConv2D,
+    SharedBatchNormalization,
+)
 from s2d_tf.layers import Dropout
 
 # The original authors' batch norm; torch's momentum 0.1 is 0.9 in the sense of Keras.
@@ -54,16 +59,13 @@ class Blocks:
             # the original's, and off those of the strided 1x1 shortcut beside it.
             x = keras.layers.ZeroPadding2D(kernel_size // 2, name=f"{name}_pad")(x)
             padding = "valid"
-        kernel_initializer = keras.initializers.VarianceScaling(
-            2.0, self.fan, "untruncated_normal", seed=layer_seed(self.seed, name)
-        )
         return keras.layers.Conv2D(
             filters,
             kernel_size,
             strides=strides,
             padding=padding,
             use_bias=False,
-            kernel_initializer=kernel_initializer,
+            kernel_initializer=self._initializer(name),
             name=name,
         )(x)
 
@@ -76,6 +78,32 @@ class Blocks:
             name=f"{scope}_bn{index}",
         )(x)
         return keras.layers.Activation("relu", name=f"{scope}_relu{index}")(x)
+
+    def moments(self, x, name):
+        """Batch mean and variance of each channel, for `shared_norm_relu_conv1x1`."""
+        return Moments(self.synchronized_batch_norm, name=name)(x)
+
+    def shared_norm_relu_conv1x1(self, x, moments, filters, scope, index=""):
+        """`<scope>_bn<index>` with the moments of `x`, ReLU, `<scope>_conv<index>`."""
+        statistics = SharedBatchNormalization(
+            momentum=BATCH_NORM_MOMENTUM,
+            epsilon=BATCH_NORM_EPSILON,
+            synchronized=self.synchronized_batch_norm,
+            name=f"{scope}_bn{index}",
+        )(moments)
+        name = f"{scope}_conv{index}"
+        return NormalizedConv2D(
+            filters,
+            1,
+            epsilon=BATCH_NORM_EPSILON,
+            kernel_initializer=self._initializer(name),
+            name=name,
+        )(x, statistics)
+
+    def _initializer(self, name):
+        return keras.initializers.VarianceScaling(
+            2.0, self.fan, "untruncated_normal", seed=layer_seed(self.seed, name)
+        )
 
     def dropout(self, x, name):
         """Dropout, or `x` itself when the rate is 0."""

@@ -57,31 +57,35 @@ def densenet_bc(
     images = keras.Input(input_shape, name="images")
     x = blocks.conv(images, 2 * growth_rate, 3, "stem", strides=stem_stride)
     for block in range(1, NUM_BLOCKS + 1):
-        if block > 1:
-            x = _transition(blocks, x, reduction, f"transition{block - 1}")
+        moments = blocks.moments(x, f"block{block}_moments")
         for unit in range(1, (depth - 4) // 6 + 1):
-            x = _dense_unit(blocks, x, growth_rate, f"block{block}_unit{unit}")
+            x, moments = _dense_unit(blocks, x, moments, growth_rate, f"block{block}_unit{unit}")
+        if block < NUM_BLOCKS:
+            x = _transition(blocks, x, moments, reduction, f"transition{block}")
     x = blocks.norm_relu(x, "final")
     features = keras.layers.GlobalAveragePooling2D(name="features")(x)
     return keras.Model(images, features, name=name)
 
 
-def _dense_unit(blocks, x, growth_rate, scope):
+def _dense_unit(blocks, x, moments, growth_rate, scope):
     """BN-ReLU-1x1 (the bottleneck), then BN-ReLU-3x3, whose output is appended to the input."""
-    new = blocks.norm_relu(x, scope, 1)
-    new = blocks.conv(new, BOTTLENECK_FACTOR * growth_rate, 1, f"{scope}_conv1")
+    filters = BOTTLENECK_FACTOR * growth_rate
+    new = blocks.shared_norm_relu_conv1x1(x, moments, filters, scope, 1)
     new = blocks.dropout(new, f"{scope}_dropout1")
     new = blocks.norm_relu(new, scope, 2)
     new = blocks.conv(new, growth_rate, 3, f"{scope}_conv2")
     new = blocks.dropout(new, f"{scope}_dropout2")
-    return keras.layers.Concatenate(name=f"{scope}_concat")([x, new])
+    new_moments = blocks.moments(new, f"{scope}_moments")
+    return (
+        keras.layers.Concatenate(name=f"{scope}_concat")([x, new]),
+        keras.layers.Concatenate(name=f"{scope}_concat_moments")([moments, new_moments]),
+    )
 
 
-def _transition(blocks, x, reduction, scope):
+def _transition(blocks, x, moments, reduction, scope):
     """BN-ReLU-1x1 to the kept channels, then the mean of 2x2 pixels."""
     filters = max(1, math.floor(x.shape[-1] * reduction))
-    x = blocks.norm_relu(x, scope)
-    x = blocks.conv(x, filters, 1, f"{scope}_conv")
+    x = blocks.shared_norm_relu_conv1x1(x, moments, filters, scope)
     x = blocks.dropout(x, f"{scope}_dropout")
     # "same" differs from the original only where a side is odd: the last row is kept and averaged
     # over the pixels that exist, so that even a 1x1 image passes.

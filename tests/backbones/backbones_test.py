@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from s2d_tf import backbones
 from s2d_tf.backbones.batch_norm import BatchNormalization
+from s2d_tf.backbones.shared_statistics import SharedBatchNormalization
 
 TINY = {
     "densenet_bc": {"input_shape": (8, 8, 1), "depth": 10, "growth_rate": 4},
@@ -76,15 +77,14 @@ def test_seeds_and_layers_differ(build):
 
 
 def test_batch_norm_is_the_authors(build):
-    norms = [
-        layer
-        for layer in build(synchronized_batch_norm=True).layers
-        if isinstance(layer, keras.layers.BatchNormalization)
-    ]
+    model = build(synchronized_batch_norm=True)
+    norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
     assert len(norms) > 6
     for layer in norms:
-        assert type(layer) is BatchNormalization
-        assert (layer.momentum, layer.epsilon, layer.synchronized) == (0.9, 1e-5, True)
+        assert type(layer) in (BatchNormalization, SharedBatchNormalization)
+        assert (layer.momentum, layer.epsilon) == (0.9, 1e-5)
+    synchronized = [layer.synchronized for layer in model.layers if hasattr(layer, "synchronized")]
+    assert all(synchronized)
     assert not build().get_layer("final_bn").synchronized
 
 

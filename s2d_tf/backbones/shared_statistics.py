@@ -1,0 +1,125 @@
+"""Batch norm, ReLU and convolution of feature maps whose batch statistics are shared.
+
+Every unit of a dense block normalises all feature maps before it. Their batch means and variances
+do not depend on who asks, so `Moments` computes them once for each map and all units share them:
+exact, and a tenth of the reads in DenseNet-BC-100-12. `SharedBatchNormalization` holds what is a
+unit's own, and `NormalizedConv2D` normalises in one pass, as the first part of its convolution. It
+keeps its input only: the backward pass normalises again, which takes less time than the memory of
+a second copy of all feature maps is worth.
+"""
+
+import keras
+import tensorflow as tf
+
+from s2d_tf.backbones import normalizing
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Moments(keras.layers.Layer):
+    """Batch mean and variance of each channel, `[batch, height, width, K]` -> `[2, K]`.
+
+    Args:
+        synchronized: whether the batch is that of all replicas.
+    """
+
+    def __init__(self, synchronized=False, **kwargs):
+        super().__init__(dtype=kwargs.pop("dtype", "float32"), **kwargs)
+        self.synchronized = synchronized
+
+    def call(self, inputs, training=None):
+        if not training:  # Moving averages take their place.
+            return tf.zeros([2, inputs.shape[-1]], self.compute_dtype)
+        if self.synchronized:
+            return tf.stack(keras.ops.moments(inputs, [0, 1, 2], synchronized=True))
+        return normalizing.moments(inputs)
+
+    def compute_output_spec(self, inputs, training=None):
+        return keras.KerasTensor([2, inputs.shape[-1]], self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "synchronized": self.synchronized}
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class SharedBatchNormalization(keras.layers.BatchNormalization):
+    """A batch norm that is told the moments of its input, and does not normalise.
+
+    `[2, K]` -> `[4, K]`: scale, offset, mean and variance, for `NormalizedConv2D`. Weights and
+    config are the parent's.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(dtype=kwargs.pop("dtype", "float32"), **kwargs)
+
+    def call(self, moments, training=None):
+        averages = self.moving_mean, self.moving_variance
+        mean_and_variance = [tf.convert_to_tensor(average) for average in averages]
+        if training and self.trainable:
+            for average, old, batch in zip(
+                averages, mean_and_variance, tf.unstack(moments), strict=True
+            ):
+                average.assign(old * self.momentum + batch * (1.0 - self.momentum))
+            mean_and_variance = tf.unstack(moments)
+        return tf.stack(
+            [tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta), *mean_and_variance]
+        )
+
+    def compute_output_shape(self, input_shape):
+        return (4, input_shape[-1])
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class NormalizedConv2D(keras.layers.Conv2D):
+    """The bias-free convolution of ReLU of batch norm of feature maps.
+
+    Called with feature maps and with what a `SharedBatchNormalization` says about them. Weights
+    are the parent's.
+
+    Args:
+        epsilon: as in batch norm, added to the variance.
+    """
+
+    def __init__(self, *args, epsilon=1e-3, **kwargs):
+        # Half precision is for feature maps, not for statistics: `call` casts by itself.
+        fixed = {"use_bias": False, "autocast": False}
+        super().__init__(*args, **{**kwargs, **fixed})
+        self.epsilon = epsilon
+
+    def call(self, inputs, statistics):
+        inputs = tf.cast(inputs, self.compute_dtype)
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        return self._forward(inputs, statistics, kernel)
+
+    def _forward(self, inputs, statistics, kernel):
+        @tf.custom_gradient
+        def convolve(x, statistics, kernel):
+            def backward(upstream):
+                return self._backward(x, statistics, kernel, upstream)
+
+            activated = normalizing.normalize(x, statistics, self.epsilon, relu=True)
+            return self._convolve(activated, kernel), backward
+
+        return convolve(inputs, statistics, kernel)
+
+    def _convolve(self, x, kernel):
+        return tf.nn.conv2d(x, kernel, self.strides, self.padding.upper())
+
+    def _backward(self, x, statistics, kernel, upstream):
+        with tf.control_dependencies([upstream]):  # Not earlier, or both copies are alive at once.
+            x = tf.identity(x)
+        activated = normalizing.normalize(x, statistics, self.epsilon, relu=True)
+        with tf.GradientTape() as tape:
+            tape.watch([activated, kernel])
+            outputs = self._convolve(activated, kernel)
+        by_activated, by_kernel = tape.gradient(outputs, [activated, kernel], upstream)
+        by_normalized = tf.raw_ops.ReluGrad(gradients=by_activated, features=activated)
+        by_x, by_statistics = normalizing.normalize_gradient(
+            by_normalized, x, statistics, self.epsilon
+        )
+        return by_x, by_statistics, by_kernel
+
+    def compute_output_spec(self, inputs, statistics):
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "epsilon": self.epsilon}

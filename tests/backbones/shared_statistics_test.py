@@ -1,0 +1,228 @@
+"""Shared batch statistics change nothing but the time: against float64 and its own derivatives."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import backbones
+from s2d_tf.backbones import normalizing
+from s2d_tf.backbones.shared_statistics import (
+    Moments,
+    NormalizedConv2D,
+    SharedBatchNormalization,
+)
+
+EPSILON = 1e-5
+# Channels that fill whole vectors, that do so with 2 and 4 pixels; pixels that cannot be paired.
+SHAPES = [(3, 4, 4, 16), (3, 4, 4, 24), (3, 4, 2, 12), (2, 5, 3, 12), (2, 4, 4, 7)]
+
+
+def _maps(shape, seed=0, loc=1.0):
+    return np.random.default_rng(seed).normal(loc, 2.0, shape)
+
+
+def _statistics(channels, seed=1):
+    rng = np.random.default_rng(seed)
+    gamma, beta, mean = rng.normal(size=(3, channels))
+    return np.stack([gamma, beta, mean, rng.uniform(0.5, 3.0, channels)])
+
+
+def _reference(x, statistics, relu=False):
+    gamma, beta, mean, variance = tf.unstack(statistics)
+    outputs = gamma * (x - mean) / tf.sqrt(variance + EPSILON) + beta
+    return tf.nn.relu(outputs) if relu else outputs
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_normalize(shape, relu):
+    x, statistics = _maps(shape), _statistics(shape[-1])
+    received = normalizing.normalize(
+        tf.constant(x, tf.float32), tf.constant(statistics, tf.float32), EPSILON, relu
+    )
+    np.testing.assert_allclose(received, _reference(x, statistics, relu), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradient_of_normalize(shape):
+    x, statistics = tf.constant(_maps(shape)), tf.constant(_statistics(shape[-1]))
+    upstream = _maps(shape, seed=2)
+    with tf.GradientTape() as tape:
+        tape.watch([x, statistics])
+        loss = tf.reduce_sum(_reference(x, statistics) * upstream)
+    expected = tape.gradient(loss, [x, statistics])
+    single = [tf.cast(part, tf.float32) for part in (upstream, x, statistics)]
+    received = normalizing.normalize_gradient(*single, EPSILON)
+    for one, other in zip(received, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centred", "far from zero"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_moments_and_their_gradient(shape, loc):
+    x, weights = _maps(shape, loc=loc), _maps([2, shape[-1]], seed=3)
+    results = []
+    for dtype, moments in (
+        (tf.float64, lambda x: tf.stack(tf.nn.moments(x, [0, 1, 2]))),
+        (tf.float32, normalizing.moments),
+    ):
+        maps = tf.constant(x, dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(maps)
+            found = moments(maps)
+            loss = tf.reduce_sum(found * tf.constant(weights, dtype))
+        results.append((found, tape.gradient(loss, maps)))
+    for expected, received in zip(*results, strict=True):
+        np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
+
+
+def _convolution(statistics, x, epsilon=EPSILON):
+    layer = NormalizedConv2D(5, 1, epsilon=epsilon)
+    layer(x, statistics)
+    return layer
+
+
+def test_normalizes_again_in_the_backward_pass_and_not_before():
+    """What it is for: activations do not live from the forward to the backward pass."""
+    x = tf.constant(_maps((2, 4, 4, 16)), tf.float32)
+    statistics = tf.constant(_statistics(16), tf.float32)
+    layer = _convolution(statistics, x)
+
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layer(x, statistics)
+        return tape.gradient(outputs, x)
+
+    graph = gradient.get_concrete_function(x).graph
+    first, second = (op for op in graph.get_operations() if op.type == "FusedBatchNormV3")
+    assert not first.inputs[0].op.control_inputs
+    assert second.inputs[0].op.control_inputs
+
+
+def test_config_round_trip():
+    for layer in (
+        Moments(synchronized=True),
+        SharedBatchNormalization(momentum=0.8, epsilon=0.1),
+        NormalizedConv2D(3, 1, epsilon=0.2),
+    ):
+        copy = type(layer).from_config(layer.get_config())
+        assert copy.get_config() == layer.get_config()
+
+
+def test_frozen_layers_use_and_keep_the_moving_statistics():
+    layer = SharedBatchNormalization(momentum=0.9)
+    layer.build((2, 3))
+    moments = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    np.testing.assert_allclose(layer(moments, training=True)[2:], moments)
+    moved = 0.1 * moments + [[0.0] * 3, [0.9] * 3]
+    np.testing.assert_allclose(layer(moments, training=False)[2:], moved, rtol=1e-6)
+    layer.trainable = False
+    np.testing.assert_allclose(layer(moments, training=True)[2:], moved, rtol=1e-6)
+
+
+class _Float64:
+    """DenseNet-BC in elementary operations on the variables of a model; no shared statistics."""
+
+    def __init__(self, model, dtype=tf.float64):
+        self.variables = {v.path: tf.cast(v.value, dtype) for v in model.variables}
+        self.moved = {}
+
+    def __call__(self, x, units, stem_stride=1):
+        x = self.conv(tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]]), "stem", stem_stride, "VALID")
+        for block in (1, 2, 3):
+            for unit in range(1, units + 1):
+                scope = f"block{block}_unit{unit}"
+                new = self.conv(self.norm_relu(x, f"{scope}_bn1"), f"{scope}_conv1")
+                new = self.conv(self.norm_relu(new, f"{scope}_bn2"), f"{scope}_conv2")
+                x = tf.concat([x, new], -1)
+            if block < 3:
+                x = self.norm_relu(x, f"transition{block}_bn")
+                x = tf.nn.avg_pool2d(self.conv(x, f"transition{block}_conv"), 2, 2, "SAME")
+        return tf.reduce_mean(self.norm_relu(x, "final_bn"), [1, 2])
+
+    def conv(self, x, name, strides=1, padding="SAME"):
+        return tf.nn.conv2d(x, self.variables[f"{name}/kernel"], strides, padding)
+
+    def norm_relu(self, x, name):
+        mean, variance = tf.nn.moments(x, [0, 1, 2])
+        for part, value in (("mean", mean), ("variance", variance)):
+            path = f"{name}/moving_{part}"
+            self.moved[path] = 0.9 * self.variables[path] + 0.1 * value
+        gamma, beta = (self.variables[f"{name}/{part}"] for part in ("gamma", "beta"))
+        return tf.nn.relu(gamma * (x - mean) / tf.sqrt(variance + EPSILON) + beta)
+
+
+def _train_step(model, images, upstream):
+    variables = [variable.value for variable in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        features = model(images, training=True)
+        loss = tf.reduce_sum(features * upstream)
+    return features, tape.gradient(loss, variables)
+
+
+@pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
+def test_a_training_step_of_the_network_is_that_of_float64(jit):
+    model = backbones.densenet_bc((8, 8, 3), depth=16, growth_rate=6, stem_stride=1, seed=0)
+    rng = np.random.default_rng(5)
+    for variable in model.variables:
+        if "bn" in variable.path:
+            variable.assign(rng.uniform(0.5, 1.5, variable.shape))
+    images, upstream = _maps((6, 8, 8, 3)), _maps((6, model.output_shape[-1]), seed=4)
+    oracle = _Float64(model)
+    trainable = {v.path: oracle.variables[v.path] for v in model.trainable_variables}
+    with tf.GradientTape() as tape:
+        tape.watch(trainable)
+        expected = oracle(tf.constant(images), units=2)
+        loss = tf.reduce_sum(expected * upstream)
+    gradients = tape.gradient(loss, trainable)
+
+    step = _train_step if jit is None else tf.function(_train_step, jit_compile=jit)
+    features, received = step(
+        model, tf.constant(images, tf.float32), tf.constant(upstream, tf.float32)
+    )
+    np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-5)
+    for variable, gradient in zip(model.trainable_variables, received, strict=True):
+        wanted = gradients[variable.path].numpy()
+        error = np.linalg.norm(gradient.numpy() - wanted) / np.linalg.norm(wanted)
+        assert error < 1e-4, variable.path
+    for variable in model.non_trainable_variables:
+        if variable.path in oracle.moved:
+            np.testing.assert_allclose(
+                variable.value, oracle.moved[variable.path], rtol=1e-4, atol=1e-5
+            )
+
+
+def test_synchronized_moments_are_those_of_all_replicas(two_replicas):
+    images = tf.constant(_maps((8, 8, 8, 3)), tf.float32)
+    with two_replicas.scope():
+        model = backbones.densenet_bc(
+            (8, 8, 3), depth=10, growth_rate=4, synchronized_batch_norm=True, seed=0
+        )
+    halves = two_replicas.experimental_distribute_values_from_function(
+        lambda context: tf.split(images, 2)[context.replica_id_in_sync_group]
+    )
+    parts = two_replicas.run(tf.function(lambda x: model(x, training=True)), [halves])
+    received = tf.concat(two_replicas.experimental_local_results(parts), axis=0)
+    alone = backbones.densenet_bc((8, 8, 3), depth=10, growth_rate=4, seed=0)
+    expected = alone(images, training=True)
+    np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)
+    for one, other in zip(
+        model.non_trainable_variables, alone.non_trainable_variables, strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_other_precisions_keep_statistics_in_float32():
+    policy = keras.DTypePolicy("mixed_float16")
+    moments, norm, conv = (
+        Moments(),
+        SharedBatchNormalization(),
+        NormalizedConv2D(4, 1, dtype=policy),
+    )
+    x = tf.constant(_maps((2, 4, 4, 16)), tf.float16)
+    statistics = norm(moments(x, training=True), training=True)
+    assert statistics.dtype == tf.float32
+    assert conv(x, statistics).dtype == tf.float16
