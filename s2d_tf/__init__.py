@@ -6,9 +6,7 @@ Submodules load on first use, so `import s2d_tf` is cheap and does not import Te
     model = s2d_tf.models.S2DClassifier(backbone, num_classes=10)   # TensorFlow is imported here
 """
 
-import importlib
-
-from s2d_tf import _bootstrap
+from s2d_tf import _bootstrap, _lazy
 
 __version__ = "0.1.0"
 
@@ -27,16 +25,6 @@ _SUBMODULES = (
     "zoo",
 )
 
-__all__ = ["__version__", *_SUBMODULES]
-
 _bootstrap.install()
-
-
-def __getattr__(name):
-    if name in _SUBMODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *_SUBMODULES})
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, modules=_SUBMODULES)
+__all__ += ["__version__"]

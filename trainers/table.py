@@ -1,9 +1,10 @@
 """Prints the paper's tables, filled in with your runs.
 
-usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html]
+usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html] [--keep=DIR]
 
     s2d table runs/*
     s2d table runs/* --table=3 --format=latex
+    s2d table runs/* --keep=results      # the runs' numbers, and tables.md made from them
 
 Every table has its shape in the paper: mean ± 2 standard deviations over seeds, the best of a
 column in bold and the best overall marked, the published figure in brackets. What was not run says
@@ -17,6 +18,9 @@ _TABLE = flags.DEFINE_integer("table", None, "Number in the paper; without it al
 _FORMAT = flags.DEFINE_enum(
     "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
 )
+_KEEP = flags.DEFINE_string(
+    "keep", None, "Folder for copies of the runs' JSON files and all tables made from them."
+)
 
 
 def main(argv):
@@ -24,6 +28,9 @@ def main(argv):
 
     if len(argv) < 2:
         raise ValueError("Expected run directories, e.g. `s2d table runs/*`.")
+    if _KEEP.value:
+        print(f"Wrote {evaluation.archive(argv[1:], _KEEP.value)}")
+        return
     results = evaluation.collect(argv[1:])
     made = evaluation.tables_of(results, _TABLE.value)
     print("\n".join(evaluation.tables.render(table, _FORMAT.value) for table in made), end="")

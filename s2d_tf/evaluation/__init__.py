@@ -3,11 +3,12 @@
 Names load on first use, so that tables of finished runs need no TensorFlow.
 """
 
-import importlib
+from s2d_tf import _lazy
 
 _HOMES = {
     "Predictions": "predictions",
     "Result": "results",
+    "archive": "archiving",
     "collect": "results",
     "compare_runs": "run_comparison",
     "evaluate": "evaluator",
@@ -33,18 +34,4 @@ _MODULES = (
     "tables",
 )
 
-__all__ = sorted([*_HOMES, *_MODULES])
-
-
-def __getattr__(name):
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES, _MODULES)

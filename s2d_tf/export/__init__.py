@@ -1,6 +1,6 @@
 """Trained models for TF Serving and other runtimes. Names load on first use."""
 
-import importlib
+from s2d_tf import _lazy
 
 _HOMES = {
     "OperationError": "operations",
@@ -11,16 +11,4 @@ _HOMES = {
     "versions": "versions",
 }
 
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name):
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES)

@@ -1,6 +1,6 @@
 """Recipes and the runs that follow them. Names load on first use; recipes need no TensorFlow."""
 
-import importlib
+from s2d_tf import _lazy
 
 _HOMES = {
     "Preempted": "preemption",
@@ -26,18 +26,4 @@ _MODULES = (
     "tuning",
 )
 
-__all__ = sorted([*_HOMES, *_MODULES])
-
-
-def __getattr__(name):
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES, _MODULES)

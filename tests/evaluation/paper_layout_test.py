@@ -1,6 +1,5 @@
 """Run directories to the paper's tables; the numbers are made up, the arithmetic is checked."""
 
-import json
 import subprocess
 import sys
 
@@ -10,23 +9,6 @@ from s2d_tf import training
 from s2d_tf.evaluation import paper, paper_layout, results, table_set, tables
 
 ARCHITECTURE = "densenet_bc_100_12"
-
-
-@pytest.fixture
-def make_run(tmp_path):
-    """Writes an evaluated run of a method without training it; returns its directory."""
-
-    def make(name, seed=0, metrics=None, folder=None, members=None):
-        recipe = training.recipes.resolve(name)
-        if members:
-            recipe = recipe.replace(num_members=members)
-        directory = folder or tmp_path / f"{name}_{seed}_{members}"
-        training.Run.create(directory, recipe, seed)
-        values = {"run/weights": str(directory), **(metrics or {})}
-        (directory / "metrics.json").write_text(json.dumps(values))
-        return directory
-
-    return make
 
 
 def filled(number, directories, architecture=ARCHITECTURE):

@@ -1,0 +1,61 @@
+"""Numbers that stay when the runs are gone."""
+
+import json
+import shutil
+
+import pytest
+
+from s2d_tf import evaluation
+from s2d_tf.evaluation import archiving
+
+ARCHITECTURE = "wrn_10_2_s2"
+
+
+@pytest.fixture
+def ensemble(make_run):
+    made = make_run(f"{ARCHITECTURE}.ensemble.cifar100", 0, {"cifar100/accuracy": 0.8})
+    for index, value in enumerate([0.69, 0.70, 0.71, 0.72, 0.73]):
+        folder = made / f"member_{index}"
+        metrics = {"cifar100/accuracy": value, "run/weights": f"weights {index}"}
+        make_run(f"{ARCHITECTURE}.individual.cifar100", index, metrics, folder=folder)
+    (made / "member_0" / "final.weights.h5").write_bytes(b"many megabytes")
+    return made
+
+
+def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
+    path = evaluation.archive([ensemble], tmp_path / "results")
+    shutil.rmtree(ensemble)
+    text = path.read_text(encoding="utf-8")
+    assert "71.0 ± 3.2" in text  # The mean and spread of the members.
+    assert "80.0" in text
+    assert "not run" in text
+    kept = sorted((tmp_path / "results" / "runs").iterdir())
+    assert archiving.text(evaluation.collect(kept)) == text
+    names = {file.name for file in (tmp_path / "results").rglob("*") if file.is_file()}
+    assert names == {"tables.md", "recipe.json", "metrics.json"}
+
+
+def test_what_was_kept_before_stays(ensemble, make_run, tmp_path):
+    out = tmp_path / "results"
+    evaluation.archive([ensemble], out)
+    s2d = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, {"cifar100/accuracy": 0.75})
+    evaluation.archive([s2d], out)
+    assert len(list((out / "runs").iterdir())) == 2
+    # A newer evaluation of the same run takes the place of the older one.
+    (s2d / "metrics.json").write_text(json.dumps({"cifar100/accuracy": 0.76}), encoding="utf-8")
+    text = evaluation.archive([s2d], out).read_text(encoding="utf-8")
+    assert "76.0" in text
+    assert "75.0" not in text
+
+
+def test_a_run_without_metrics_copies_nothing(ensemble, tmp_path):
+    (ensemble / "metrics.json").unlink()
+    with pytest.raises(FileNotFoundError, match="s2d evaluate"):
+        evaluation.archive([ensemble], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_archive_can_be_made_again_from_itself(ensemble, tmp_path):
+    first = evaluation.archive([ensemble], tmp_path / "results").read_bytes()
+    kept = sorted((tmp_path / "results" / "runs").iterdir())
+    assert evaluation.archive(kept, tmp_path / "results").read_bytes() == first
