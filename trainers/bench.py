@@ -3,10 +3,11 @@
     s2d bench [SUITE...] [--out=FILE.json] [--baseline=FILE.json] [--quick]
     s2d bench all --report=benchmarks
 
-Suites: step, predict, fit, pipeline, metrics, backbones, ensemble, serving, startup, scale; none
-or "all" means every one. Alternatives take turns, figures are medians over the rounds with their
-quartiles, and the machine and its load are kept with them. --report=DIR keeps the results in
-DIR/results.json and writes DIR/README.md from that file; without a suite it only writes the page.
+Suites: step, predict, fit, pipeline, checkpoints, metrics, backbones, ensemble, serving, startup,
+scale; none or "all" means every one. Alternatives take turns, figures are medians over the rounds
+with their quartiles, and the machine and its load are kept with them. --report=DIR keeps the
+results in DIR/results.json and writes DIR/README.md from that file; without a suite it only writes
+the page.
 """
 
 from absl import flags

@@ -36,13 +36,13 @@ class Work:
 
 def layer_work(layer):
     """`Work` of a layer of a functional network."""
-    inputs = layer.input if isinstance(layer.input, list) else [layer.input]
+    inputs = layer.input if isinstance(layer.input, (list, tuple)) else [layer.input]
     read = sum(math.prod(tensor.shape[1:]) for tensor in inputs)
     shape = layer.output.shape[1:]
     written = math.prod(shape)
     kind = type(layer).__name__
     multiply_adds = 0
-    if kind == "Conv2D":
+    if kind in ("Conv2D", "NormalizedConv2D"):
         height, width, filters = shape
         multiply_adds = height * width * filters * math.prod(layer.kernel.shape[:3])
     # Batch norm keeps its input, which is the output of another layer; ReLU's backward pass needs

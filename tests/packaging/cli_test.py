@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-DISPATCHER = ("__init__", "__main__", "_bootstrap", "_help", "_paths", "_quiet", "cli")
+DISPATCHER = ("__init__", "__main__", "_bootstrap", "_help", "_lazy", "_paths", "_quiet", "cli")
 
 TRAINERS = {
     "__init__": '"""Programs."""',
