@@ -108,9 +108,8 @@ def for_claims(results):
 
 
 def _evaluated_members(run):
-    count = run.recipe.num_members if run.recipe.draws == "ensemble" else 0
-    directories = [run.member_directory(index) for index in range(count)]
-    return [training.Run.open(d) for d in directories if (d / METRICS).is_file()]
+    held = [d for d in run.member_directories if (d / METRICS).is_file()]
+    return [training.Run.open(directory) for directory in held]
 
 
 def _read(run):

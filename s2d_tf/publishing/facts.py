@@ -22,7 +22,9 @@ def spread(run, recipe, also=()):
     runs = {run.directory.resolve(): run}
     parent = run.directory.resolve().parent
     if run.directory.name.startswith("member_") and (parent / "recipe.json").is_file():
-        runs |= {other.directory: other for other in Run.open(parent).members if other.finished}
+        # Its ensemble may still be in training: only what has been evaluated counts.
+        held = [d for d in Run.open(parent).member_directories if (d / METRICS).is_file()]
+        runs |= {directory: Run.open(directory) for directory in held}
     runs |= {other.directory.resolve(): other for other in map(Run.open, also)}
     for other in runs.values():
         if other.recipe != run.recipe or other.split != run.split:

@@ -68,8 +68,13 @@ class Run:
     @property
     def members(self):
         """The runs of an ensemble's members."""
+        return [Run.open(directory) for directory in self.member_directories]
+
+    @property
+    def member_directories(self):
+        """Where an ensemble's members are, or will be."""
         count = self.recipe.num_members if self.recipe.draws == "ensemble" else 0
-        return [Run.open(self.member_directory(i)) for i in range(count)]
+        return [self.member_directory(i) for i in range(count)]
 
     def member_directory(self, index):
         return self.directory / f"member_{index}"
@@ -79,8 +84,7 @@ class Run:
         """Whether the final weights are there (of an ensemble: all members')."""
         if self.recipe.draws != "ensemble":
             return (self.directory / FINAL).is_file()
-        directories = [self.member_directory(i) for i in range(self.recipe.num_members)]
-        return all((d / FINAL).is_file() for d in directories)
+        return all((directory / FINAL).is_file() for directory in self.member_directories)
 
     def weights(self, at=1.0):
         """Path of the final weights, or of the snapshot after a fraction of the epochs."""
