@@ -8,6 +8,7 @@ import math
 import pathlib
 import re
 import shutil
+import struct
 import zipfile
 
 import numpy as np
@@ -20,6 +21,8 @@ FORMAT = 2
 
 _NAME = re.compile(r"step_(\d{9})")
 _METRICS = "metrics/"
+# What reading an archive raises where it is none, besides ValueError.
+_UNREADABLE = (zipfile.BadZipFile, OSError, EOFError, RuntimeError, OverflowError, struct.error)
 
 
 class CheckpointError(ValueError):
@@ -161,7 +164,7 @@ def restore(directory, variables):
         except (OSError, ValueError, KeyError, TypeError) as error:
             logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
             continue
-        arrays, metrics = _arrays(folder, variables)
+        arrays, metrics = _read_arrays(folder / "arrays.npz", variables)
         for variable, array in zip(variables, arrays, strict=True):
             variable.assign(array)
         return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
@@ -194,9 +197,18 @@ def _checksum(manifest):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _arrays(folder, variables):
+def _read_arrays(path, variables):
     """The arrays of the variables and of the metrics; nothing is read before it is known to fit."""
-    path = folder / "arrays.npz"
+    try:
+        return _unpack(path, variables)
+    except CheckpointError:
+        raise
+    except (*_UNREADABLE, ValueError) as error:
+        # Somebody else wrote it, and its checksums: what we write is read or refused by those.
+        raise CheckpointError(f"{path} is not a checkpoint's archive: {error}") from error
+
+
+def _unpack(path, variables):
     with zipfile.ZipFile(path) as archive:
         stored = {_plain(entry.filename.removesuffix(".npy")): entry for entry in archive.filelist}
         keys = [_key(i, v) for i, v in enumerate(variables)]

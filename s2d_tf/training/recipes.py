@@ -190,6 +190,8 @@ def _load(part, stem):
 
 def _read(cls, values, where):
     """A dataclass from a dict of plain values, refusing unknown, missing and mistyped ones."""
+    if not isinstance(values, dict):
+        raise RecipeError(f"{where}: expected names and values, received {values!r}.")
     fields = {field.name: field for field in dataclasses.fields(cls)}
     unknown = sorted(set(values) - set(fields))
     if unknown:

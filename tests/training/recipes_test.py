@@ -237,6 +237,12 @@ def test_damaged_records_are_refused():
         recipes.Recipe.from_dict({**values, "training": {**values["training"], "lr": 1}})
 
 
+@pytest.mark.parametrize("values", [[], "recipe", None, 3])
+def test_what_is_no_record_at_all_is_refused(values):
+    with pytest.raises(recipes.RecipeError, match="expected names and values"):
+        recipes.Recipe.from_dict(values)
+
+
 def test_replace_takes_sections():
     recipe = recipes.resolve("wrn_10_2_s2.s2d.digits").replace(
         arguments={"depth": 10, "width": 1}, training={"epochs": 3}, model={"dropout": 0.5}

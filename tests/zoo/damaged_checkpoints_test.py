@@ -1,12 +1,13 @@
 """Damaged checkpoints: refused by name, or restored as they were; never in parts."""
 
+import json
 import random
 
 import keras
 import numpy as np
 import pytest
 
-from s2d_tf.training import checkpoints
+from s2d_tf.training import checkpoints, files
 
 VALUES = (np.arange(6.0).reshape(2, 3), np.ones(4))
 
@@ -51,6 +52,26 @@ def check(directory, count, seed):
         for variable, value in zip(variables, VALUES, strict=True):
             np.testing.assert_array_equal(variable.numpy(), value, err_msg=f"copy {i}")
     return refused
+
+
+def test_damage_under_fitting_checksums_is_refused_in_our_words(tmp_path):
+    """Who can write the archive can write its checksums too; no such file crashes the reader."""
+    variables = [keras.Variable(value, name=f"v{i}") for i, value in enumerate(VALUES)]
+    checkpoints.save(tmp_path, 1, variables, {"epoch": 1})
+    (folder,) = checkpoints.found(tmp_path)
+    arrays, manifest = folder / "arrays.npz", folder / "manifest.json"
+    good, rng, refused = arrays.read_bytes(), random.Random(3), 0
+    for _ in range(1000):
+        arrays.write_bytes(mutate(good, rng))
+        facts = files.read_json(manifest)
+        facts.pop("checksum")
+        facts["sha256"] = {arrays.name: files.sha256(arrays)}
+        manifest.write_text(json.dumps(facts | {"checksum": checkpoints._checksum(facts)}))
+        try:
+            checkpoints.restore(tmp_path, variables)
+        except checkpoints.CheckpointError:
+            refused += 1
+    assert refused > 700
 
 
 def test_damaged_checkpoints_are_refused_or_whole(tmp_path):
