@@ -1,5 +1,6 @@
 """Every method takes two steps of its recipe on a tiny network and answers with uncertainties."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -120,6 +121,8 @@ def test_two_steps_at_full_architecture(architecture, method):
         labels = {"labels": labels, "teacher_logits": teacher_logits}
     history = network.fit(images, labels, batch_size=2, verbose=0).history
     assert all(np.isfinite(values).all() for values in history.values())
+    del network
+    keras.utils.clear_session()  # Or all 28 stay in memory until the end.
 
 
 def test_a_batch_that_replicas_cannot_share_is_refused(two_replicas):
