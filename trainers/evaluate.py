@@ -1,8 +1,10 @@
 """Computes all metrics of a trained run or of a pretrained entry.
 
-usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--bootstrap=N]
+usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--bootstrap=N] [--as=METHOD] [--members=N]
 
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
+    s2d evaluate runs/s2d_0 --as=s2d_mc          # the same network with Monte Carlo dropout
+    s2d evaluate runs/ensemble_20 --members=10   # its first ten members
     s2d evaluate wrn_10_2_s2.s2d.cifar100
 
 Prints one flat JSON dict, `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., with seed, data
@@ -27,6 +29,10 @@ _BOOTSTRAP = flags.DEFINE_integer(
     "some minutes); 0: none.",
     lower_bound=0,
 )
+_AS = flags.DEFINE_string("as", None, "Evaluate the run's weights as this method: mc or s2d_mc.")
+_MEMBERS = flags.DEFINE_integer(
+    "members", None, "How many members to draw, or to take of an ensemble.", lower_bound=1
+)
 
 
 def main(argv):
@@ -40,7 +46,17 @@ def main(argv):
 
     if evaluation.is_run(argv[1]):
         found = evaluation.evaluate_run(
-            argv[1], _DATA_DIR.value, _BATCH_SIZE.value, _BOOTSTRAP.value, log
+            argv[1],
+            _DATA_DIR.value,
+            _BATCH_SIZE.value,
+            _BOOTSTRAP.value,
+            log,
+            _AS.value,
+            _MEMBERS.value,
+        )
+    elif _AS.value or _MEMBERS.value or _BOOTSTRAP.value:
+        raise ValueError(
+            f"--as, --members and --bootstrap are for run directories, received {argv[1]}."
         )
     else:
         found = evaluation.evaluate_entry(argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log)

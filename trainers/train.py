@@ -6,8 +6,8 @@ The same command continues a run that was stopped, within an epoch too. An ensem
 members one after another; a student of an ensemble finds its teachers beside its own directory, or
 where --teachers says. docs/scaling.md tells about several devices and machines.
 
-Exit codes: 0 finished, 75 stopped by SIGTERM or by the loss of another worker (all is saved: start
-it again), 1 failed, 2 wrong usage.
+Exit codes: 0 finished, 75 stopped by SIGTERM (saved at that step) or by the loss of another worker
+(its newest checkpoint stays): start it again; 130 stopped by Ctrl-C, saved; 1 failed; 2 usage.
 """
 
 import sys
@@ -32,7 +32,7 @@ flags.DEFINE_float("checkpoint_seconds", 120, "Save within epochs this often; 0:
 flags.DEFINE_integer("checkpoint_steps", None, "Save within epochs every so many steps.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
-flags.DEFINE_multi_string("set", [], "Another number, e.g. --set model.noise_stddev=0.2.")
+flags.DEFINE_multi_string("set", [], "Another value, e.g. --set model.noise_stddev=0.2.")
 
 
 def main(argv):

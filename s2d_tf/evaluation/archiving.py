@@ -7,7 +7,7 @@ that `s2d table` reads it like the runs themselves; `tables.md` is made from it 
 import pathlib
 import shutil
 
-from s2d_tf.evaluation import claims, report_tables, tables
+from s2d_tf.evaluation import claims, report_tables, tables, views
 from s2d_tf.evaluation.results import METRICS, collect, for_claims, groups
 from s2d_tf.evaluation.table_set import tables_of
 from s2d_tf.training import Run, files
@@ -66,5 +66,6 @@ def _copy(run, target):
     for name in KEPT:
         if (run.directory / name).is_file():
             shutil.copyfile(run.directory / name, target / name)
-    for member in run.members:
-        _copy(member, target / member.directory.name)
+    members = [Run.open(d) for d in run.member_directories if d.is_dir()]
+    for part in [*members, *views.held(run)]:
+        _copy(part, target / part.directory.name)

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 from s2d_tf import training
-from s2d_tf.evaluation import paper
+from s2d_tf.evaluation import paper, views
 from s2d_tf.training import files
 
 METRICS = "metrics.json"
@@ -50,7 +50,7 @@ def is_run(name_or_run):
 
 
 def collect(directories):
-    """The results of runs, and of the members of those that are ensembles.
+    """The results of runs, of their members and of the views (`views`) that were evaluated.
 
     The same weights are never counted twice, whether a directory is named twice or a single run is
     also a member of an ensemble. Plain files are passed over: `runs/*` may hold logs too.
@@ -63,7 +63,9 @@ def collect(directories):
             raise FileNotFoundError(
                 f"{run.directory} has no {METRICS}: run `s2d evaluate {run.directory}` first."
             )
-        for part in [run, *_evaluated_members(run)]:
+        members = _evaluated_members(run)
+        parts = [run, *members, *(view for part in [run, *members] for view in views.held(part))]
+        for part in parts:
             result = _read(part)
             identity = result.metrics.get("run/weights", part.directory.resolve())
             if identity not in seen:

@@ -8,7 +8,7 @@ import time
 
 from s2d_tf import __version__, training, zoo
 from s2d_tf.data import location
-from s2d_tf.evaluation import cost, intervals, scaling
+from s2d_tf.evaluation import cost, intervals, scaling, views
 from s2d_tf.evaluation.evaluator import gather
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
@@ -18,7 +18,9 @@ METRICS, INTERVALS, PREDICTIONS = "metrics.json", "intervals.json", "predictions
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 
 
-def evaluate_run(directory, data_dir=None, batch_size=256, bootstrap=0, log=print):
+def evaluate_run(
+    directory, data_dir=None, batch_size=256, bootstrap=0, log=print, method=None, members=None
+):
     """Evaluates a finished run and writes `metrics.json` into it.
 
     An ensemble's members are evaluated too, each with a `metrics.json` of its own: their
@@ -30,25 +32,31 @@ def evaluate_run(directory, data_dir=None, batch_size=256, bootstrap=0, log=prin
         batch_size: images per forward pass.
         bootstrap: number of resamples for confidence intervals (`intervals.json`); 0 makes none.
         log: function that gets lines for a person.
+        method, members: evaluate the same weights as another method, or with another number of
+            members, see `views`; the files then go into a folder of that name in the run.
 
     Returns:
         The flat dict.
     """
     run = training.Run.open(directory)
-    for member in run.members:
-        evaluate_run(member.directory, data_dir, batch_size, 0, log)
-    log(f"evaluating {run.directory}")
-    facts = {"run/name": run.recipe.name, "run/seed": run.seed, "run/split": run.split}
+    viewed = views.view(run, method, members)
+    if viewed == run:
+        for member in run.members:
+            evaluate_run(member.directory, data_dir, batch_size, 0, log)
+    out = views.directory(run, viewed)
+    log(f"evaluating {out}")
+    facts = {"run/name": viewed.recipe.name, "run/seed": run.seed, "run/split": run.split}
     held_out = run.split == "train_without_validation"
     metrics, gathered = evaluate_predictor(
-        run.predictor(), run.recipe, data_dir, cache_directory(run), batch_size, held_out, log
+        viewed.predictor(), viewed.recipe, data_dir, cache_directory(run), batch_size, held_out, log
     )
     found = metrics | facts
-    files.write_json(run.directory / METRICS, found)
+    training.Run.create(out, viewed.recipe, run.seed, run.split)
+    files.write_json(out / METRICS, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")
         made = intervals.of_gathered(gathered, bootstrap)
-        files.write_json(run.directory / INTERVALS, made)
+        files.write_json(out / INTERVALS, made)
     return found
 
 
@@ -111,7 +119,8 @@ def evaluate_entry(name, data_dir=None, batch_size=256, log=print):
     predictor, recipe = zoo.load(name), zoo.entry(name).recipe
     folder = location.cache_dir() / PREDICTIONS / name
     found, _ = evaluate_predictor(predictor, recipe, data_dir, folder, batch_size, log=log)
-    return found | {"run/name": name}
+    # A rule of the zoo, which `s2d publish` keeps.
+    return found | {"run/name": name, "run/seed": 0, "run/split": "train"}
 
 
 def _costs(predictor, recipe):

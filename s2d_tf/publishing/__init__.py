@@ -1,13 +1,12 @@
 """From a finished run to an entry of the zoo: weights, golden predictions, record and card."""
 
 import contextlib
-import dataclasses
 import json
 import pathlib
 import shutil
 
 from s2d_tf import data, evaluation, zoo
-from s2d_tf.evaluation import cost, run_evaluation
+from s2d_tf.evaluation import cost, run_evaluation, views
 from s2d_tf.publishing import card, facts
 from s2d_tf.publishing.checks import PublishError, check_run
 from s2d_tf.publishing.precision import choose
@@ -52,8 +51,7 @@ def publish(
     run, named = Run.open(directory), recipes.resolve(name)
     zoo_dir = pathlib.Path(zoo_dir) if zoo_dir else zoo.directory()
     changes = check_run(run, named, other_numbers)
-    recipe = dataclasses.replace(run.recipe, **_method_of(named))
-    recipe = dataclasses.replace(recipe, num_members=_num_members(run, named))
+    recipe = views.drawn_as(run.recipe, named)
     predictor = run.predictor()
     metrics = _own_metrics(run, recipe, predictor)
     if run.recipe.draws != recipe.draws:
@@ -82,15 +80,6 @@ def publish(
         _verify(folder)
     log(f"published {zoo_dir / name}")
     return zoo_dir / name
-
-
-def _method_of(named):
-    """What a Monte Carlo entry has that the run of its network has not."""
-    return {field: getattr(named, field) for field in ("method", "title", "draws")}
-
-
-def _num_members(run, named):
-    return run.recipe.num_members if run.recipe.draws == named.draws else named.num_members
 
 
 def _own_metrics(run, recipe, predictor):

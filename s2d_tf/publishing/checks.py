@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from s2d_tf.evaluation import views
+
 SECTIONS = ("data", "training", "model")
 
 
@@ -31,7 +33,7 @@ def check_run(run, named, other_numbers=False):
         raise PublishError(
             f"{run.directory} has the seeds {seeds}: an entry has seed 0, an ensemble 0, 1, 2, ..."
         )
-    if run.recipe.name != named.name and not _is_its_network(run.recipe, named):
+    if run.recipe.name != named.name and not views.is_its_network(run.recipe, named):
         raise PublishError(f"{run.directory} is a run of {run.recipe.name}, not of {named.name}.")
     changes = _differences(run.recipe, named)
     for member in members:
@@ -48,15 +50,6 @@ def check_run(run, named, other_numbers=False):
             "--other_numbers to publish it so."
         )
     return changes
-
-
-def _is_its_network(recipe, named):
-    """Whether a Monte Carlo entry's network is trained exactly as this point model is."""
-    siblings = (recipe.architecture, recipe.dataset) == (named.architecture, named.dataset)
-    same = all(
-        getattr(recipe, field) == getattr(named, field) for field in ("learns", "heads", "start")
-    )
-    return siblings and same and recipe.draws == "point" and named.draws == "dropout"
 
 
 def _differences(recipe, named):

@@ -30,7 +30,7 @@ from s2d_tf.training.runs import Run, snapshot_epoch
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Where and how to train; none of it changes what is learnt.
+    """Where to train, how, and from what: all that is not in the recipe.
 
     Attributes:
         data_dir: TFDS folder; `None` takes `TFDS_DATA_DIR` or the default one.
@@ -75,6 +75,7 @@ def train(recipe, directory, seed=0, settings=None, member=None):
         The finished `Run`.
     """
     settings = settings or Settings()
+    _check_member(recipe, member)
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
     if team.is_chief:
@@ -92,6 +93,13 @@ def train(recipe, directory, seed=0, settings=None, member=None):
             with failures.explained(run), preemption.StopRequest() as stop:
                 _train_network(run, settings, strategy, team, stop)
     return run
+
+
+def _check_member(recipe, member):
+    count = recipe.num_members if recipe.draws == "ensemble" else 0
+    if member is not None and not 0 <= member < count:
+        held = f"its members are 0 to {count - 1}" if count else "it has no members to train apart"
+        raise ValueError(f"member {member} of {recipe.name}: {held}.")
 
 
 def _train_network(run, settings, strategy, team, stop):
@@ -114,7 +122,11 @@ def _train_network(run, settings, strategy, team, stop):
     state = [*network.variables, *network.optimizer.variables]
     if recipe.draws == "swag":
         state += moments.variables
-    held = _restore(run, state, steps)
+    conditions = {
+        "steps_per_epoch": steps,
+        "synchronized_batch_norm": settings.synchronized_batch_norm,
+    }
+    held = _restore(run, state, steps, conditions)
     team.check_same(held["step"])
     if not held["step"]:
         teachers.start(network, run, settings.start or settings.teachers)
@@ -124,7 +136,7 @@ def _train_network(run, settings, strategy, team, stop):
     def facts():
         return {
             "run": run.fingerprint,
-            "steps_per_epoch": steps,
+            **conditions,
             "history": list(history),  # a copy, since it is written while training goes on
             "seconds": held["seconds"] + time.monotonic() - began,
         }
@@ -165,7 +177,7 @@ def _train_network(run, settings, strategy, team, stop):
     team.barrier()
 
 
-def _restore(run, state, steps):
+def _restore(run, state, steps, conditions):
     """What the newest checkpoint says, or the beginning."""
     beginning = {"epoch": 0, "history": [], "seconds": 0.0, "step": 0}
     held = checkpoints.restore(run.directory / "checkpoints", state) or beginning
@@ -174,11 +186,12 @@ def _restore(run, state, steps):
         raise checkpoints.CheckpointError(
             f"The checkpoints in {run.directory} are of another run (recipe, seed or split)."
         )
-    if held.get("steps_per_epoch", steps) != steps:
-        raise checkpoints.CheckpointError(
-            f"The checkpoints in {run.directory} were made with {held['steps_per_epoch']} steps an "
-            f"epoch, received data for {steps}: continue with the same data."
-        )
+    for name, value in conditions.items():
+        if held.get(name, value) != value:
+            raise checkpoints.CheckpointError(
+                f"The checkpoints in {run.directory} were made with {name} {held[name]}, received "
+                f"{value}: continue with the same data and flags."
+            )
     if held["step"]:
         place = f"epoch {held['epoch'] + 1}, step {held['step_in_epoch'] + 1} of {steps}"
         logging.info("continuing %s at %s", run.directory, place)

@@ -9,6 +9,7 @@ import json
 import tomllib
 
 from s2d_tf import _paths
+from s2d_tf.training import recipe_rules
 
 PARTS = ("architecture", "method", "dataset")
 
@@ -118,8 +119,13 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values):
-        """Reads what `to_dict` wrote, checking every name and type."""
-        return _read(cls, values, "recipe")
+        """Reads what `to_dict` wrote, checking every name, type and range."""
+        recipe = _read(cls, values, "recipe")
+        breach = recipe_rules.first_breach(recipe)
+        if breach:
+            name, expected, received = breach
+            raise RecipeError(f"{name}: expected {expected}, received {received!r}.")
+        return recipe
 
 
 def names():
@@ -226,7 +232,10 @@ def _typed(value, expected, where):
 
 
 def override(recipe, assignments=(), epochs=None, members=None):
-    """A recipe with some numbers changed, for example `["model.noise_stddev=0.2"]`."""
+    """A recipe with some numbers changed, for example `["model.noise_stddev=0.2"]`.
+
+    A student may have another loss: `["objective=normal_negative_log_likelihood"]`.
+    """
     changes = recipe.to_dict()
     if epochs is not None:
         changes["training"]["epochs"] = epochs
@@ -237,6 +246,9 @@ def override(recipe, assignments=(), epochs=None, members=None):
     for assignment in assignments:
         key, _, text = assignment.partition("=")
         section, _, name = key.partition(".")
+        if key == "objective" and recipe.objective:
+            changes["objective"] = text
+            continue
         if section not in ("data", "training", "model") or name not in changes[section]:
             known = [f"{s}.{n}" for s in ("data", "training", "model") for n in changes[s]]
             raise RecipeError(f"Expected one of {', '.join(known)}, received {assignment!r}.")

@@ -35,17 +35,25 @@ class Run:
         path = run.directory / "recipe.json"
         if path.exists():
             held = cls.open(directory)
-            if held != run:
+            if held != run and not held.grows_to(run):
                 raise RunError(
                     f"{directory} holds another run ({held.recipe.name}, seed {held.seed}, "
                     f"split {held.split}"
                     + (", other numbers" if held.recipe.name == recipe.name else "")
                     + "); nothing was changed: choose another --workdir."
                 )
-            return held
+            if held == run:
+                return held
         facts = {"name": recipe.name, "seed": seed, "split": split, "recipe": recipe.to_dict()}
         files.write_json(path, facts)
         return run
+
+    def grows_to(self, other):
+        """Whether another run is this ensemble with more members."""
+        members = other.recipe.num_members
+        grown = dataclasses.replace(self, recipe=self.recipe.replace(num_members=members))
+        larger = members > self.recipe.num_members
+        return self.recipe.draws == "ensemble" and larger and grown == other
 
     @classmethod
     def open(cls, directory):
@@ -145,7 +153,8 @@ def snapshot_epoch(recipe, at):
 def summary(run):
     """What was trained, how long it took and where it is, for a person."""
     lines = []
-    for part in run.members or [run]:
+    trained = [d for d in run.member_directories if (d / FINAL).is_file()]
+    for part in [Run.open(directory) for directory in trained] or [run]:
         facts = files.read_json(part.directory / "summary.json")
         minutes = facts["training_seconds"] / 60
         logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
@@ -153,4 +162,7 @@ def summary(run):
             f"{facts['name']}, seed {facts['seed']}: {facts['parameters']:,} parameters, "
             f"{minutes:.1f} minutes; {logs}\n  {part.directory / FINAL}"
         )
+    if run.member_directories and not run.finished:
+        count = run.recipe.num_members
+        lines.append(f"{len(trained)} of {count} members are trained; --member=I trains another.")
     return "\n".join(lines)

@@ -2,9 +2,8 @@
 
 import keras
 
+from s2d_tf.training.recipe_rules import SCHEDULES
 from s2d_tf.training.recipes import TrainingRecipe
-
-SCHEDULES = ("steps", "cosine", "constant")
 
 
 def learning_rate(recipe: TrainingRecipe, steps_per_epoch):

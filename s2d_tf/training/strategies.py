@@ -91,9 +91,12 @@ def choose_jit(wanted, strategy):
     Keras leaves XLA off on CPU, where oneDNN's kernels are faster, and on several replicas, where
     it is not safe.
     """
+    several = strategy.num_replicas_in_sync > 1
+    if wanted and several:
+        raise ValueError("XLA cannot compile a step of several replicas: leave --jit out.")
     if wanted is not None:
         return wanted
-    return "auto" if strategy.num_replicas_in_sync == 1 else False
+    return False if several else "auto"
 
 
 def verbosity(wanted=None):

@@ -243,6 +243,49 @@ def test_what_is_no_record_at_all_is_refused(values):
         recipes.Recipe.from_dict(values)
 
 
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("training.epochs=-3", "training.epochs: expected at least 1, received -3"),
+        ("training.schedule=linear", "expected one of steps, cosine, constant, received 'linear'"),
+        ("training.learning_rate=0", "training.learning_rate: expected above 0"),
+        ("training.momentum=1.5", r"training.momentum: expected in \[0, 1\)"),
+        ("data.batch_size=0", "data.batch_size: expected at least 1"),
+        ("data.augmentation=flip", "expected one of none, mirror_shift"),
+        ('data.mean=["x"]', "data.mean: expected numbers"),
+        ("data.stddev=[0.0]", "data.stddev: expected above 0"),
+        ("model.dropout=7", r"model.dropout: expected in \[0, 1\)"),
+        ("model.noise_stddev=[0.0, -1.0]", "model.noise_stddev: expected not below 0"),
+        ("model.proxy=guess", "model.proxy: expected one of newton, mean_precision"),
+        ("model.temperature=-1", "model.temperature: expected above 0"),
+    ],
+)
+def test_values_out_of_range_are_refused(assignment, message):
+    with pytest.raises(recipes.RecipeError, match=message):
+        recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [assignment])
+
+
+def test_rules_know_what_the_library_knows():
+    from s2d_tf import models, numerics
+    from s2d_tf.data import augmentation
+    from s2d_tf.training import build, recipe_rules
+
+    assert numerics.FIT_METHODS == recipe_rules.FIT_METHODS
+    assert models.s2d.STUDENT_LOSSES == recipe_rules.STUDENT_LOSSES
+    assert ("none", *augmentation.AUGMENTATIONS) == recipe_rules.AUGMENTATIONS
+    assert augmentation.PADDINGS == recipe_rules.PADDINGS
+    assert set(build.OBJECTIVES) == set(recipe_rules.OBJECTIVES)
+
+
+def test_another_objective_for_a_student():
+    name, wanted = "wrn_10_2_s2.h2d_gauss.digits", "normal_negative_log_likelihood"
+    assert recipes.override(recipes.resolve(name), [f"objective={wanted}"]).objective == wanted
+    with pytest.raises(recipes.RecipeError, match="objective: expected one of"):
+        recipes.override(recipes.resolve(name), ["objective=mystery"])
+    with pytest.raises(recipes.RecipeError, match="Expected one of data"):
+        recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [f"objective={wanted}"])
+
+
 def test_replace_takes_sections():
     recipe = recipes.resolve("wrn_10_2_s2.s2d.digits").replace(
         arguments={"depth": 10, "width": 1}, training={"epochs": 3}, model={"dropout": 0.5}

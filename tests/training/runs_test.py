@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from s2d_tf.training import recipes, runs
+from s2d_tf.training import files, recipes, runs
 
 
 @pytest.fixture
@@ -90,3 +90,35 @@ def test_snapshots(tmp_path, recipe):
     assert run.weights() == tmp_path / "final.weights.h5"
     assert run.weights(0.5) == tmp_path / "snapshots" / "epoch_150.weights.h5"
     assert runs.snapshot_epoch(recipe.replace(training={"epochs": 1}), 0.5) == 1
+
+
+def _finished_member(ensemble, index):
+    directory = ensemble.member_directory(index)
+    member = runs.Run.create(directory, ensemble.recipe.member_recipe, index)
+    (directory / runs.FINAL).write_bytes(b"")
+    facts = {"name": member.recipe.name, "seed": index, "training_seconds": 60.0}
+    files.write_json(
+        directory / "summary.json", facts | {"parameters": 1000, "last_epoch": {"loss": 0.5}}
+    )
+
+
+def test_an_ensemble_grows_and_does_not_shrink(tmp_path):
+    five = recipes.resolve("wrn_10_2_s2.ensemble.digits")
+    run = runs.Run.create(tmp_path / "run", five, 0)
+    _finished_member(run, 0)
+    ten = runs.Run.create(tmp_path / "run", five.replace(num_members=10), 0)
+    assert runs.Run.open(tmp_path / "run") == ten
+    assert len(ten.member_directories) == 10
+    assert (ten.member_directory(0) / runs.FINAL).is_file()
+    with pytest.raises(runs.RunError, match="other numbers"):
+        runs.Run.create(tmp_path / "run", five, 0)
+    with pytest.raises(runs.RunError, match="another run"):
+        runs.Run.create(tmp_path / "run", five.replace(num_members=20), 1)
+
+
+def test_the_summary_of_an_ensemble_in_parts(tmp_path):
+    run = runs.Run.create(tmp_path / "run", recipes.resolve("wrn_10_2_s2.ensemble.digits"), 0)
+    _finished_member(run, 2)
+    text = runs.summary(run)
+    assert "seed 2: 1,000 parameters, 1.0 minutes; loss 0.5" in text
+    assert "1 of 5 members are trained" in text

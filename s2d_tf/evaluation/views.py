@@ -1,0 +1,72 @@
+"""Other ways to draw members from the networks of a run, without training.
+
+A network that was trained with dropout is also a Monte Carlo ensemble, and an ensemble of 20 holds
+one of 5 and one of 10. Such a view has a folder of its own within the run, `as_mc` or
+`as_ensemble_10`, with a recipe and metrics like those of a run.
+"""
+
+import dataclasses
+
+from s2d_tf.evaluation import paper
+from s2d_tf.training import Run
+
+PREFIX = "as_"
+
+
+def view(run, method=None, members=None):
+    """The run with another recipe for the same weights; its predictor answers so.
+
+    Args:
+        run: a `training.Run`.
+        method: a Monte Carlo method whose network is trained as this run's was; None: its own.
+        members: how many to draw, or to take of an ensemble, the first ones; None: the recipe's.
+    """
+    recipe = run.recipe
+    if method is not None and method != recipe.method:
+        named = recipe.sibling(method)
+        if not is_its_network(recipe, named):
+            raise ValueError(
+                f"{run.directory} is a run of {recipe.name} and cannot answer as {method}, only "
+                "as its Monte Carlo method (mc of individual, s2d_mc of s2d)."
+            )
+        recipe = drawn_as(recipe, named)
+    if members is not None:
+        most = recipe.num_members if recipe.draws == "ensemble" else members
+        if recipe.draws == "point" or not 1 <= members <= most:
+            raise ValueError(
+                f"{run.directory} is a run of {recipe.name} with {recipe.num_members} members, "
+                f"received {members}."
+            )
+        recipe = recipe.replace(num_members=members)
+    return dataclasses.replace(run, recipe=recipe)
+
+
+def directory(run, viewed):
+    """Where the numbers of a view lie: the run itself, if it is no other one."""
+    if viewed.recipe == run.recipe:
+        return run.directory
+    recipe = viewed.recipe
+    return run.directory / f"{PREFIX}{paper.variant(recipe.method, recipe.num_members)}"
+
+
+def held(run):
+    """The views of a run whose numbers lie in it, as runs."""
+    folders = sorted(run.directory.glob(f"{PREFIX}*/recipe.json"))
+    return [Run.open(path.parent) for path in folders]
+
+
+def is_its_network(recipe, named):
+    """Whether a Monte Carlo method's network is trained exactly as this point model is."""
+    siblings = (recipe.architecture, recipe.dataset) == (named.architecture, named.dataset)
+    same = all(
+        getattr(recipe, field) == getattr(named, field) for field in ("learns", "heads", "start")
+    )
+    return siblings and same and recipe.draws == "point" and named.draws == "dropout"
+
+
+def drawn_as(recipe, named):
+    """A recipe's own numbers with another recipe's way to draw members."""
+    members = recipe.num_members if recipe.draws == named.draws else named.num_members
+    return recipe.replace(
+        method=named.method, title=named.title, draws=named.draws, num_members=members
+    )

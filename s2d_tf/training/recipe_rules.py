@@ -1,0 +1,77 @@
+"""What the numbers of a recipe may be. Needs no TensorFlow, so that a mistake is told at once."""
+
+import numbers
+
+SCHEDULES = ("steps", "cosine", "constant")
+AUGMENTATIONS = ("none", "mirror_shift")
+PADDINGS = ("mean", "reflect")
+FIT_METHODS = ("newton", "mean_precision")
+STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
+LEARNS = ("labels", "self", "teachers")
+DRAWS = ("point", "dropout", "swag", "ensemble")
+OBJECTIVES = (
+    "soft_cross_entropy",
+    "dirichlet_negative_log_likelihood",
+    "dirichlet_kl_divergence",
+    "normal_kl_divergence",
+    "normal_negative_log_likelihood",
+)
+
+
+def _numbers(values, low, above=False):
+    values = values if isinstance(values, tuple) else (values,)
+    if not values or not all(isinstance(value, numbers.Real) for value in values):
+        return False
+    return all(value > low if above else value >= low for value in values)
+
+
+def _one_of(names):
+    return lambda value: value in names, f"one of {', '.join(names)}"
+
+
+_COUNT = (lambda value: value >= 1, "at least 1")
+_POSITIVE = (lambda value: _numbers(value, 0, above=True), "above 0")
+_NOT_NEGATIVE = (lambda value: _numbers(value, 0), "not below 0")
+_FRACTION = (lambda value: 0 <= value < 1, "in [0, 1)")
+
+RULES = {
+    "num_classes": (lambda value: value >= 2, "at least 2"),
+    "num_members": _COUNT,
+    "heads": _COUNT,
+    "learns": _one_of(LEARNS),
+    "draws": _one_of(DRAWS),
+    "objective": _one_of(OBJECTIVES),
+    "data.mean": (lambda value: _numbers(value, float("-inf")), "numbers"),
+    "data.stddev": _POSITIVE,
+    "data.batch_size": _COUNT,
+    "data.augmentation": _one_of(AUGMENTATIONS),
+    "data.padding": _one_of(PADDINGS),
+    "training.epochs": _COUNT,
+    "training.learning_rate": _POSITIVE,
+    "training.schedule": _one_of(SCHEDULES),
+    "training.milestones": (lambda value: not value or _numbers(value, 0, above=True), "above 0"),
+    "training.factor": _POSITIVE,
+    "training.momentum": _FRACTION,
+    "training.weight_decay": _NOT_NEGATIVE,
+    "model.dropout": _FRACTION,
+    "model.num_samples": _COUNT,
+    "model.noise_stddev": _NOT_NEGATIVE,
+    "model.temperature": _POSITIVE,
+    "model.student_weight": _NOT_NEGATIVE,
+    "model.proxy": _one_of(FIT_METHODS),
+    "model.student_loss": _one_of(STUDENT_LOSSES),
+    "model.num_draws": _COUNT,
+    "model.initial_scale": _POSITIVE,
+    "start.at": (lambda value: 0 < value <= 1, "in (0, 1]"),
+}
+
+
+def first_breach(recipe):
+    """`(name, what is expected, what was received)` of the first value that breaks a rule."""
+    for name, (holds, expected) in RULES.items():
+        value = recipe
+        for part in name.split("."):
+            value = getattr(value, part) if value is not None else None
+        if value is not None and not holds(value):
+            return name, expected, value
+    return None
