@@ -3,7 +3,8 @@
     s2d tune wrn_10_2_s2.end.digits model.temperature 1 2 3 4 5 --workdir=runs/end_temperature
 
 Trains once for each value on the training images without the validation ones, prints the table and
-writes it to tuning.json; then train with `s2d train NAME --set KEY=VALUE`.
+writes it to tuning.json; then train with `s2d train NAME --set KEY=VALUE`. Teachers must not have
+seen the validation images either: train them with --split=train_without_validation.
 """
 
 from absl import flags

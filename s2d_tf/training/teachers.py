@@ -1,12 +1,13 @@
 """What a run takes from other runs: weights to start from, and teachers to learn from."""
 
+import hashlib
 import pathlib
+import shlex
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from s2d_tf import data
 from s2d_tf.training import files
 from s2d_tf.training.runs import Run, RunError
 
@@ -19,7 +20,11 @@ def start(network, run, directory=None):
     source = find(run, wanted.method, directory)
     path = source.weights(wanted.at)
     if not path.is_file():
-        raise RunError(f"Expected the weights {path}, which {_command(source.recipe)} writes.")
+        raise RunError(
+            f"Expected {path}, which every run of {source.recipe.name} keeps after "
+            f"{wanted.at:.0%} of its epochs, received none: restore it, or train another run and "
+            "pass its directory as --start."
+        )
     from s2d_tf.training import build, weights
 
     model = build.build_network(source.recipe, source.seed)
@@ -43,17 +48,34 @@ def attach(network, run, settings, images):
     path = run.directory / "teacher_logits.npy"
     origin = {
         "teachers": [files.sha256(member.weights()) for member in source.members],
-        "images": data.fingerprint(images, np.zeros(len(images), np.int64)),
+        # In their order, which data.fingerprint leaves out: a row is found by its image's index.
+        "images": hashlib.sha256(np.ascontiguousarray(images)).hexdigest(),
     }
-    if path.is_file() and files.read_json(path.with_suffix(".json")) == origin:
-        return np.load(path, allow_pickle=False)
+    targets = _kept(path, origin)
+    if targets is not None:
+        return targets
     logging.info("computing the predictions of %s once", source.directory)
     _, members = source.predictor().predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
     with files.written_beside(path) as temporary:
         np.save(temporary, targets)
-    files.write_json(path.with_suffix(".json"), origin)
+        digest = files.sha256(temporary)
+    files.write_json(path.with_suffix(".json"), origin | {"sha256": digest})
     return targets
+
+
+def _kept(path, origin):
+    """The predictions on disk if they are whole and of this origin, else `None`."""
+    if not path.is_file():
+        return None
+    try:
+        record = files.read_json(path.with_suffix(".json"))
+    except (FileNotFoundError, ValueError):
+        record = None  # killed before it was written, or damaged
+    if record == origin | {"sha256": files.sha256(path)}:
+        return np.load(path, allow_pickle=False)
+    logging.warning("%s is damaged, unfinished or of other teachers: computing it again", path)
+    return None
 
 
 def with_targets(dataset, targets):
@@ -68,43 +90,70 @@ def with_targets(dataset, targets):
 
 
 def find(run, method, directory=None):
-    """A finished run of another method: the given one, or one that lies near this one.
+    """A finished run of another method, on the same network, data set and split.
 
-    Looked at in turn: the given folder, `teachers/` in the run directory, and folders beside it
-    that have the other recipe's name; an ensemble also stands for its member with this run's seed.
+    The split counts because teachers that have seen the validation images spoil what a student
+    without them is validated for. An ensemble also stands for its member with this run's seed.
+
+    Args:
+        run: the `Run` that needs the other.
+        method: the other's method.
+        directory: where it is. `None` looks for `teachers/` in the run directory, and then beside
+            it for folders with the other recipe's or its ensemble's name.
     """
     recipe = run.recipe.sibling(method)
-    near = [directory] if directory else []
-    near += [run.directory / "teachers", run.directory.parent / recipe.name]
-    near += [run.directory.parent / r.name for r in _ensembles_of(run.recipe, method)]
-    for folder in near:
-        folder = pathlib.Path(folder)
-        if not (folder / "recipe.json").is_file():
-            continue
-        found = Run.open(folder)
-        if found.recipe.draws == "ensemble" and recipe.draws != "ensemble":
-            index = run.seed - found.seed
-            folder = found.member_directory(index if 0 <= index < found.recipe.num_members else 0)
-            if not (folder / "recipe.json").is_file():
-                continue
-            found = Run.open(folder)
-        if (found.recipe.architecture, found.recipe.method) != (recipe.architecture, method):
-            continue
-        if found.finished:
+    wanted = f"a finished run of {recipe.name} on the split {run.split}"
+    if directory is not None:
+        found, what = _look(run, recipe, pathlib.Path(directory))
+        if found is None:
+            raise RunError(
+                f"{directory}: expected {wanted}, received {what}; "
+                f"`{_command(run, recipe)}` makes one that is found by itself."
+            )
+        return found
+    others = []
+    for folder in _nearby(run, recipe):
+        found, what = _look(run, recipe, folder)
+        if found is not None:
             return found
-    flag = "--teachers" if recipe.draws == "ensemble" else "--start"
+        if folder.is_dir():
+            others.append(f"; {folder} does not fit: it holds {what}")
     raise RunError(
-        f"{run.recipe.name} needs a finished run of {recipe.name}: make it with "
-        f"`{_command(recipe)}`, then pass {flag}=DIR."
+        f"{run.recipe.name} needs {wanted}: `{_command(run, recipe)}` makes one where it is found"
+        f"{''.join(others)}."
     )
 
 
-def _ensembles_of(recipe, method):
-    for name in ("ensemble", "s2d_ensemble"):
-        sibling = recipe.sibling(name)
-        if sibling.member == method:
-            yield sibling
+def _look(run, recipe, folder):
+    """The run in a folder, or `None` if it does not serve; and what is there, in words."""
+    if not (folder / "recipe.json").is_file():
+        return None, f"no {folder / 'recipe.json'}"
+    found = Run.open(folder)
+    if found.recipe.draws == "ensemble" and found.recipe.member == recipe.method:
+        index = run.seed - found.seed
+        index = index if 0 <= index < found.recipe.num_members else 0
+        return _look(run, recipe, found.member_directory(index))
+    what = f"a run of {found.recipe.name} on the split {found.split}"
+    if not _fits(found, run, recipe):
+        return None, what
+    return (found, what) if found.finished else (None, f"{what} that is not finished")
 
 
-def _command(recipe):
-    return f"s2d train {recipe.name} --workdir=DIR"
+def _fits(found, run, recipe):
+    return (found.recipe.name, found.split) == (recipe.name, run.split)
+
+
+def _nearby(run, recipe):
+    own = run.directory.absolute()
+    ensembles = [recipe.sibling(name) for name in ("ensemble", "s2d_ensemble")]
+    names = [recipe.name, *(e.name for e in ensembles if e.member == recipe.method)]
+    return [own / "teachers", *(own.parent / name for name in names)]
+
+
+def _command(run, recipe):
+    """What makes, or continues, the other run in a folder that is looked at."""
+    inside, beside, *_ = _nearby(run, recipe)
+    taken = (beside / "recipe.json").is_file() and not _fits(Run.open(beside), run, recipe)
+    workdir = shlex.quote(str(inside if taken else beside))
+    split = "" if run.split == "train" else f" --split={run.split}"
+    return f"s2d train {recipe.name} --workdir={workdir}{split}"

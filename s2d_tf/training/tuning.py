@@ -25,11 +25,12 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
     """
     directory = pathlib.Path(directory)
     settings = dataclasses.replace(settings or loop.Settings(), split="train_without_validation")
+    # All of them before the first is trained: a mistake in the last value costs nothing, too.
+    varied = [(value, recipes.override(recipe, [f"{key}={value}"])) for value in values]
     images, labels = data.load_arrays(recipe.source_dataset, "validation", settings.data_dir)
     rows = []
-    for value in values:
-        varied = recipes.override(recipe, [f"{key}={value}"])
-        run = loop.train(varied, directory / f"{key}={value}".replace("/", "_"), seed, settings)
+    for value, each in varied:
+        run = loop.train(each, directory / f"{key}={value}".replace("/", "_"), seed, settings)
         probs = run.predictor().predict_uncertainty(images)["probs"]
         measured = (
             metrics.accuracy(probs, labels),
