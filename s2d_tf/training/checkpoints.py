@@ -8,7 +8,6 @@ import math
 import pathlib
 import re
 import shutil
-import struct
 import zipfile
 
 import numpy as np
@@ -21,8 +20,8 @@ FORMAT = 2
 
 _NAME = re.compile(r"step_(\d{9})")
 _METRICS = "metrics/"
-# What reading an archive raises where it is none, besides ValueError.
-_UNREADABLE = (zipfile.BadZipFile, OSError, EOFError, RuntimeError, OverflowError, struct.error)
+# What reading a manifest raises where it is damaged; CheckpointError is a ValueError.
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, RecursionError)
 
 
 class CheckpointError(ValueError):
@@ -57,7 +56,7 @@ def write(directory, step, arrays, facts, keep=3):
         try:
             _manifest(folder)
             return  # the same step of the same run: the same bits
-        except (OSError, ValueError, KeyError, TypeError):
+        except _DAMAGED:
             folder.rename(directory / f"{files.PARTIAL}damaged_{folder.name}")
     beside = directory / f"{files.PARTIAL}{folder.name}"
     try:
@@ -141,7 +140,7 @@ def newest(directory):
     for folder in reversed(found(directory)):
         try:
             return _manifest(folder)["step"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except _DAMAGED:
             continue
     return None
 
@@ -161,7 +160,7 @@ def restore(directory, variables):
     for folder in reversed(folders):
         try:
             manifest = _manifest(folder)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except _DAMAGED as error:
             logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
             continue
         arrays, metrics = _read_arrays(folder / "arrays.npz", variables)
@@ -189,7 +188,12 @@ def _manifest(folder):
     arrays = folder / "arrays.npz"
     if files.sha256(arrays) != manifest["sha256"][arrays.name]:
         raise CheckpointError(f"{arrays} does not match its sha256")
-    return {"facts": manifest["facts"], "step": manifest["step"]}
+    facts, step = manifest["facts"], manifest["step"]
+    if not isinstance(facts, dict):
+        raise CheckpointError(f"{path}: expected facts by name, received {facts!r:.80}")
+    if type(step) is not int or step < 0:
+        raise CheckpointError(f"{path}: expected a number of steps, received {step!r:.80}")
+    return {"facts": facts, "step": step}
 
 
 def _checksum(manifest):
@@ -203,9 +207,14 @@ def _read_arrays(path, variables):
         return _unpack(path, variables)
     except CheckpointError:
         raise
-    except (*_UNREADABLE, ValueError) as error:
-        # Somebody else wrote it, and its checksums: what we write is read or refused by those.
-        raise CheckpointError(f"{path} is not a checkpoint's archive: {error}") from error
+    # Somebody else wrote it, and its checksums: what we write is read or refused by those. What
+    # zipfile and NumPy raise for such a file has many types.
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(
+            f"{path} is not a checkpoint's archive ({reason:.200}): remove its folder to continue "
+            "from the one before."
+        ) from error
 
 
 def _unpack(path, variables):
@@ -213,33 +222,43 @@ def _unpack(path, variables):
         stored = {_plain(entry.filename.removesuffix(".npy")): entry for entry in archive.filelist}
         keys = [_key(i, v) for i, v in enumerate(variables)]
         metrics = sorted(key for key in stored if key.startswith(_METRICS))
-        if sorted(stored) != sorted(keys + metrics):
+        if sorted(stored) != sorted(keys + metrics) or len(stored) < len(archive.filelist):
             raise CheckpointError(f"{path} holds the variables of another model.")
         arrays = [
-            _read_array(archive, stored[key], key, tuple(variable.shape))
+            _read_array(archive, stored[key], key, variable)
             for key, variable in zip(keys, variables, strict=True)
         ]
         return arrays, [_read_array(archive, stored[key], key) for key in metrics]
 
 
-def _read_array(archive, entry, key, expected=None):
+def _read_array(archive, entry, key, variable=None):
     """One array; its header is checked before room is made for it."""
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
             raise CheckpointError(f"{archive.filename}, {key}: unknown array format {version}.")
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        if expected is not None and shape != expected:
-            raise CheckpointError(
-                f"{archive.filename} is of another model: expected {key} with shape {expected}, "
-                f"received {shape}."
-            )
+        if variable is not None:
+            _check_fits(variable, shape, dtype, f"{archive.filename} is of another model: {key}")
         size = math.prod(shape) * dtype.itemsize
-        plain = not dtype.hasobject and entry.compress_type == zipfile.ZIP_STORED
+        plain = dtype.kind in "biuf" and entry.compress_type == zipfile.ZIP_STORED
         if not plain or entry.file_size - file.tell() != size:
-            raise CheckpointError(f"{archive.filename}, {key}: not a plain array of {shape}.")
+            raise CheckpointError(
+                f"{archive.filename}, {key}: not a plain array of numbers, received {dtype} with "
+                f"shape {shape}."
+            )
         array = np.frombuffer(file.read(size), dtype)
     return array.reshape(shape, order="F" if fortran else "C")
+
+
+def _check_fits(variable, shape, dtype, what):
+    expected = tuple(variable.shape)
+    if shape != expected:
+        raise CheckpointError(f"{what}: expected the shape {expected}, received {shape}.")
+    # Not the type of its value: among several workers, to read that can need all of them.
+    expected = np.dtype(getattr(variable, "dtype", dtype))
+    if dtype != expected:
+        raise CheckpointError(f"{what}: expected the type {expected}, received {dtype}.")
 
 
 def _key(index, variable):

@@ -8,6 +8,7 @@ arranges its own files. State that is no weight (seed generators, metrics) is no
 """
 
 import hashlib
+import io
 import json
 import pathlib
 import subprocess
@@ -70,11 +71,15 @@ def save(model, path, half=False):
                 array = array.astype(np.float16)
         arrays[name] = array.astype(array.dtype.newbyteorder("<"), copy=False)
     _check_finite(arrays, path, "half precision cannot hold it" if half else "nothing was written")
-    with files.written_beside(path) as temporary, h5py.File(temporary, "w") as file:
+    # Made in memory: where libhdf5 itself meets a full disk, its errors do not say so.
+    data = io.BytesIO()
+    with h5py.File(data, "w") as file:
         file.attrs["format"] = np.bytes_(weights_check.FORMAT)
         file.attrs["sha256"] = np.bytes_(_digest(arrays))
         for name, array in arrays.items():
             file.create_dataset(name, data=array)
+    with files.written_beside(path) as temporary:
+        temporary.write_bytes(data.getbuffer())
 
 
 def load(model, path, sha256=None):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from s2d_tf.training import checkpoints
+from s2d_tf.training import checkpoints, files
 
 
 def variables(value=0.0, shape=(3, 2), name="kernel"):
@@ -58,6 +58,7 @@ DAMAGE = {
     "no_manifest": lambda folder: (folder / "manifest.json").unlink(),
     "empty_manifest": lambda folder: (folder / "manifest.json").write_text(""),
     "other_manifest": lambda folder: (folder / "manifest.json").write_text("[]"),
+    "deep_manifest": lambda folder: (folder / "manifest.json").write_text("[" * 10**5),
 }
 
 
@@ -107,6 +108,70 @@ def test_another_model_is_refused_and_its_checkpoint_kept(tmp_path, other):
         np.testing.assert_array_equal(a, b)
     held = variables()
     assert checkpoints.restore(tmp_path, held)["step"] == 7
+
+
+def rewrite(folder, arrays=None, **changes):
+    """Another archive or manifest in the place of one, under checksums that fit."""
+    path = folder / "manifest.json"
+    manifest = files.read_json(path) | changes
+    manifest.pop("checksum")
+    if arrays is not None:
+        np.savez(folder / "arrays.npz", **arrays)
+        manifest["sha256"] = {"arrays.npz": files.sha256(folder / "arrays.npz")}
+    files.write_json(path, manifest | {"checksum": checkpoints._checksum(manifest)})
+
+
+@pytest.mark.parametrize("which", [0, 1, 2, 3])
+@pytest.mark.parametrize("dtype", ["S4", "U4", "<f8", ">f4", "<c8", "<M8[s]", "V4", "?", "<i2"])
+def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
+    """Whichever array it is: those before it are not assigned, either."""
+    metrics = [keras.Variable(0.5, name="total")]
+    checkpoints.save(tmp_path, 7, variables(7), {"epoch": 1}, metrics=metrics)
+    (folder,) = checkpoints.found(tmp_path)
+    arrays = checkpoints.collect(variables(7), metrics)
+    key = list(arrays)[which]
+    arrays[key] = np.zeros(arrays[key].shape, dtype)
+    rewrite(folder, arrays)
+    held = variables(3)
+    if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables are not there yet
+        assert checkpoints.restore(tmp_path, held)["metrics"] == [0]
+        return
+    with pytest.raises(checkpoints.CheckpointError, match=f"{key}.*received") as error:
+        checkpoints.restore(tmp_path, held)
+    assert "\n" not in str(error.value)
+    assert same(held, variables(3))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"facts": facts} for facts in (5, None, "epoch", [["epoch", 1]], True)),
+        *({"step": step} for step in ("7", 7.0, None, -1, True, [7], {})),
+    ],
+    ids=str,
+)
+def test_facts_and_steps_of_another_type_are_damage(tmp_path, changes):
+    for step in (1, 2):
+        checkpoints.save(tmp_path, step, variables(step), {"epoch": step})
+    first, second = checkpoints.found(tmp_path)
+    rewrite(second, **changes)
+    held = variables()
+    assert checkpoints.newest(tmp_path) == 1
+    assert checkpoints.restore(tmp_path, held)["epoch"] == 1
+    rewrite(first, **changes)
+    with pytest.raises(checkpoints.CheckpointError, match="remove the folder"):
+        checkpoints.restore(tmp_path, held)
+    assert same(held, variables(1))
+
+
+def test_an_array_that_is_there_twice_is_refused(tmp_path):
+    checkpoints.save(tmp_path, 7, variables(7), {})
+    (folder,) = checkpoints.found(tmp_path)
+    arrays = checkpoints.collect(variables(7))
+    key = next(iter(arrays))
+    rewrite(folder, arrays | {f"{key}_1": arrays[key]})
+    with pytest.raises(checkpoints.CheckpointError, match="another model"):
+        checkpoints.restore(tmp_path, variables())
 
 
 def test_names_that_keras_counts_up_do_not_matter(tmp_path):

@@ -1,7 +1,11 @@
 """Weights files: what is in them, and that they give back what was saved or nothing at all."""
 
+import contextlib
+import errno
 import hashlib
 import io
+import resource
+import types
 
 import h5py
 import keras
@@ -9,7 +13,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import backbones, losses, models
-from s2d_tf.training import weights
+from s2d_tf.training import callbacks, failures, weights
 
 
 def backbone(seed=0, dropout=0.1):
@@ -115,6 +119,45 @@ def test_what_is_not_finite_is_neither_written_nor_read(saved, tmp_path):
     with pytest.raises(weights.WeightsError, match="head/bias is not finite"):
         weights.save(model, path)
     assert not list(tmp_path.iterdir())
+
+
+@contextlib.contextmanager
+def small_disk():
+    """A write that goes on beyond 64 KB of a file fails, as on a full disk or under a quota."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def save_as_the_final_weights(model, path):
+    callbacks.save_weights(model, path)
+
+
+def save_as_a_snapshot(model, path):
+    snapshot = callbacks.Snapshot({1: path})
+    snapshot.set_model(model)
+    snapshot.on_epoch_end(0)
+
+
+@pytest.mark.parametrize("how", [save_as_the_final_weights, save_as_a_snapshot])
+def test_a_full_disk_is_explained_and_leaves_what_was_there(saved, tmp_path, how):
+    model, path = saved[0], tmp_path / "a.weights.h5"
+    path.write_bytes(b"older")
+    run = types.SimpleNamespace(directory=tmp_path)
+    with (
+        pytest.raises(failures.DiskFullError, match="No room to write in") as stopped,
+        failures.explained(run),
+        small_disk(),
+    ):
+        how(model, path)
+    assert stopped.value.__cause__.errno == errno.EFBIG
+    assert "\n" not in str(stopped.value)
+    assert [(held.name, held.read_bytes()) for held in tmp_path.iterdir()] == [
+        (path.name, b"older")
+    ]
 
 
 def write(path, data):

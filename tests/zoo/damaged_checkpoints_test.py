@@ -67,10 +67,13 @@ def test_damage_under_fitting_checksums_is_refused_in_our_words(tmp_path):
         facts.pop("checksum")
         facts["sha256"] = {arrays.name: files.sha256(arrays)}
         manifest.write_text(json.dumps(facts | {"checksum": checkpoints._checksum(facts)}))
+        for variable in variables:
+            variable.assign(np.full(variable.shape, -1.0))
         try:
             checkpoints.restore(tmp_path, variables)
         except checkpoints.CheckpointError:
             refused += 1
+            assert all((variable.numpy() == -1).all() for variable in variables)
     assert refused > 700
 
 
