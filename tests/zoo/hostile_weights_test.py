@@ -18,6 +18,8 @@ import pytest
 from s2d_tf.training import weights
 
 CRAFTED = {}
+LITTLE = 2**12
+"""Kilobytes beyond what a good file takes; the bombs among the crafted ones declare far more."""
 
 
 def crafted(function):
@@ -48,6 +50,54 @@ def good(model, tmp_path_factory):
 def checker():
     with weights.Checker() as running:
         yield running
+
+
+# The checker's own program; each child says by how many kilobytes reading the file raised its peak,
+# and the number goes to a file, since the child itself may open none.
+MEASURED = """
+import importlib.util, pathlib, resource, sys
+spec = importlib.util.spec_from_file_location("check", sys.argv[1])
+check = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(check)
+answer, in_child, report = check.answer, check._in_child, pathlib.Path(sys.argv[2])
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def measured(request, data):
+    before = peak()
+    result = answer(request, data)
+    return {**result, "growth": peak() - before}
+
+def reported(request, data):
+    result = in_child(request, data)
+    report.write_text(str(result.pop("growth", "the child died")))
+    return result
+
+check.answer, check._in_child = measured, reported
+check.main()
+"""
+
+
+class MeasuredChecker(weights.Checker):
+    """A checker that knows how much memory the last child took, in kilobytes."""
+
+    def __init__(self, report, program=MEASURED):
+        super().__init__(
+            [sys.executable, "-c", program, weights.weights_check.__file__, str(report)]
+        )
+        self.report = report
+
+    def growth(self):
+        return int(self.report.read_text())
+
+
+@pytest.fixture(scope="module")
+def measured(model, good, tmp_path_factory):
+    """A measured checker, and what a child takes for a good file."""
+    with MeasuredChecker(tmp_path_factory.mktemp("growth") / "kilobytes") as running:
+        weights.parse(good, model, "x", checker=running)
+        yield running, running.growth()
 
 
 def replace(path, name, **how):
@@ -451,7 +501,9 @@ def test_there_are_thirty_of_them():
 
 
 @pytest.mark.parametrize("name", CRAFTED)
-def test_a_crafted_file_is_refused_and_nothing_changes(name, model, good, checker, tmp_path):
+def test_a_crafted_file_is_refused_and_nothing_changes(name, model, good, measured, tmp_path):
+    checker, usual = measured
+    checker.report.write_text("0")  # of what is refused before a child parses it
     path = tmp_path / "a.weights.h5"
     path.write_bytes(good)
     message = CRAFTED[name](path)
@@ -460,10 +512,18 @@ def test_a_crafted_file_is_refused_and_nothing_changes(name, model, good, checke
     with pytest.raises(weights.WeightsError, match=message) as caught:
         read(path, model, checker)
     assert "\n" not in str(caught.value)
-    # Kilobytes on Linux: nothing near what the file declares was reserved.
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 2**16
+    # Neither who reads the bytes nor who parses them takes what is declared.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < LITTLE
+    assert checker.growth() - usual < LITTLE
     for expected, weight in zip(before, model.weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), expected)
+
+
+def test_what_a_child_takes_is_seen(model, good, measured, tmp_path):
+    wasteful = MEASURED.replace("peak() - before", "len(b'x' * 2**24) and peak() - before")
+    with MeasuredChecker(tmp_path / "kilobytes", wasteful) as checker:
+        weights.parse(good, model, "x", checker=checker)
+        assert checker.growth() - measured[1] > LITTLE
 
 
 def test_one_array_cannot_serve_as_two(model, good, checker):
