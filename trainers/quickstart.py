@@ -3,7 +3,7 @@
     s2d quickstart --out=s2d_quickstart
 
 Trains both models on embedded images (scikit-learn's digits), tests them on known digits, on digits
-they were never shown and on photographs, and writes a table and two pictures.
+they were never shown and on photographs, and writes a table and pictures.
 """
 
 from absl import flags

@@ -33,4 +33,9 @@ def main(argv):
         return
     results = evaluation.collect(argv[1:])
     made = evaluation.tables_of(results, _TABLE.value)
-    print("\n".join(evaluation.tables.render(table, _FORMAT.value) for table in made), end="")
+    texts = [evaluation.tables.render(table, _FORMAT.value) for table in made]
+    if (
+        _FORMAT.value == "csv" and len(made) > 1
+    ):  # A caption is no row, but several need telling apart.
+        texts = [f"# {table.caption}\n{text}" for table, text in zip(made, texts, strict=True)]
+    print("\n".join(texts), end="")

@@ -43,15 +43,14 @@ def _ranking(plan):
 
 
 def _share(method, plan):
-    """Forward passes, then all else that `evaluate` does with their answers, on random images."""
+    """Forward passes, then all else that `evaluate` computes from their answers."""
     network = networks.network("wrn_10_2_s2", plan)
 
     def build():
-        from s2d_tf.evaluation import evaluator, predictions, scoring
+        from s2d_tf.evaluation import evaluator, predictions, scaling, scoring
 
         model = network.build(method)
-        sizes = {name: 20 if plan.quick else size for name, size in SETS.items()}
-        arrays = {name: _images(network, size) for name, size in sizes.items()}
+        arrays = {name: _arrays(network, name, size, plan) for name, size in SETS.items()}
         stacks = {}
 
         def forward():
@@ -68,6 +67,7 @@ def _share(method, plan):
             evaluator.classification(known, scored[known])
             for name in unknown:
                 evaluator.detection(name, scored[known], scored[name])
+            scaling.scaled_metrics(known, scored[known], None)
 
         forward()
         return {"forward": _Once(forward), "rest": _Once(rest)}
@@ -79,7 +79,8 @@ def _share(method, plan):
         "forward passes / (forward passes + scores and metrics)",
         SHARE_GOAL,
         unit="",
-        note=f"random images, {', '.join(f'{n:,}' for n in SETS.values())} in four sets",
+        note=f"{'random' if _random(plan) else 'real'} images, "
+        f"{', '.join(f'{n:,}' for n in SETS.values())} in four sets",
     )
 
 
@@ -99,9 +100,15 @@ class _Once:
         return calls * (time.perf_counter() - wall), calls * (time.process_time() - cpu)
 
 
-def _images(network, count):
-    recipe = network.recipe()
+def _random(plan):
+    return plan.quick or not plan.data_dir
+
+
+def _arrays(network, name, count, plan):
     from s2d_tf import data
 
+    if not _random(plan):
+        return data.load_arrays(name, "test", plan.data_dir)
+    recipe = network.recipe()
     shape = data.info(recipe.source_dataset).image_shape
-    return networks.random_images(count, shape, recipe.num_classes)
+    return networks.random_images(20 if plan.quick else count, shape, recipe.num_classes)

@@ -15,6 +15,14 @@ SIZES = {
 MEMBERS = (1, 2, 4, 8)
 FULL_RECIPES = ("densenet_bc_100_12", "wrn_28_10")
 TRAINING_IMAGES = 50_000
+# The runs of docs/reproduce.md on one network and data set; the ensembles' members are the single
+# models.
+SEQUENCE = {
+    **dict.fromkeys(("individual", "s2d"), 20),
+    **dict.fromkeys(("swag", "s2d_swag", "mimo", "s2d_mimo"), 5),
+    **dict.fromkeys(("end", "en2d", "h2d_dir", "h2d_gauss"), 1),
+}
+NUM_TEACHERS = 5
 
 
 def cases(plan):
@@ -23,6 +31,7 @@ def cases(plan):
     yield _members(plan)
     for architecture in FULL_RECIPES:
         yield from _predictions(architecture, plan)
+        yield _sequence(architecture, plan)
 
 
 def _growth(axis, sizes):
@@ -93,6 +102,39 @@ def _s2d_head(batch, classes, passes):
         return tape.gradient(loss, [rows, *(w.value for w in model.trainable_variables)])
 
     return networks.waiting(step, rows, labels)
+
+
+def sequence_hours(architecture, dataset, backbone, device):
+    """Predicted hours of `SEQUENCE`; where images are augmented, teachers run in the step."""
+    from s2d_tf import training
+
+    hours = 0.0
+    for method, runs in SEQUENCE.items():
+        recipe = training.recipes.resolve(f"{architecture}.{method}.{dataset}")
+        batch = recipe.data.batch_size
+        seconds = counting.step_seconds(backbone, batch, device)
+        if recipe.teachers and recipe.data.augmentation != "none":
+            seconds += NUM_TEACHERS * counting.forward_seconds(backbone, batch, device)
+        steps = recipe.training.epochs * (TRAINING_IMAGES // batch)
+        hours += runs * steps * seconds / 3600.0
+    return hours
+
+
+def _sequence(architecture, plan):
+    recipe = networks.Network(architecture, 0).recipe("s2d")
+    backbone = _backbone(recipe, plan)
+    hours = {
+        dataset: sequence_hours(architecture, dataset, backbone, counting.V100)
+        for dataset in ("cifar100", "cifar100_plus")
+    }
+    return counted(
+        f"all of docs/reproduce.md on a V100-class GPU, {architecture}",
+        "sum over all runs of both data sets",
+        sum(hours.values()),
+        unit="h",
+        kind="predicted",
+        facts={"runs for each data set": sum(SEQUENCE.values()), **hours},
+    )
 
 
 def _predictions(architecture, plan):

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of every metric of one run, and of the differences of two."""
+"""Bootstrap intervals of the tables' metrics of one run, and of the differences of two."""
 
 from s2d_tf.evaluation import statistics
 

@@ -15,7 +15,10 @@ from s2d_tf.evaluation.run_comparison import gather_run
 # The systems of the paper's histogram figure, in its order.
 HISTOGRAM_METHODS = ("ensemble", "s2d", "s2d_ensemble", "h2d_gauss")
 # Whose doubts are shown as images: the first of these that was run.
-EXAMPLE_METHODS = ("s2d", "h2d_gauss", "h2d_dir", "s2d_ensemble", "ensemble")
+EXAMPLE_METHODS = (
+    *("s2d", "h2d_gauss", "h2d_dir", "s2d_ensemble", "ensemble", "en2d"),
+    *("s2d_mc", "s2d_mimo", "s2d_swag", "mc", "mimo", "swag"),
+)
 # What is drawn where there are more models than colours.
 IMPORTANCE = (
     *("individual", "s2d", "ensemble", "s2d_ensemble", "h2d_gauss", "h2d_dir", "end"),

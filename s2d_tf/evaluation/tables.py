@@ -88,7 +88,8 @@ def _markdown(table):
         return f"{mark}{text}{mark}{note}"
 
     rules = ["---"] * table.stub + ["---:"] * (len(table.columns) - table.stub)
-    lines = [f"**{table.caption}**", "", line(table.titles), line(rules)]
+    lines = [f"**{table.caption}**", ""] if table.caption else []
+    lines += [line(table.titles), line(rules)]
     lines += [line([cell(c) for c in row]) for row in table.rows]
     return "\n".join([*lines, *(f"\n{note}" for note in table.footnotes)]) + "\n"
 

@@ -76,8 +76,9 @@ def check_labels(labels, num_classes, num_heads=1):
 def checked(x, y, check):
     """Data for `fit` in which every batch passes `check(images, labels)` before it is used.
 
-    Arrays are checked at once. In a dataset the check runs in the input pipeline, beside the
-    training step and not in it; what is distributed already is left as it is.
+    Arrays, and lists that become some, are checked at once. In a dataset the check runs in the
+    input pipeline, beside the training step and not in it; what is distributed already, and a
+    Python generator, is left as it is.
     """
     if isinstance(x, tf.data.Dataset):
 
@@ -88,6 +89,7 @@ def checked(x, y, check):
 
         return x.map(pass_on, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if isinstance(x, (np.ndarray, tf.Tensor)):
+        y = np.asarray(y) if isinstance(y, (list, tuple)) else y
         sizes = [len(x), *(len(part) for part in keras.tree.flatten(y) if hasattr(part, "shape"))]
         if min(sizes) == 0 or len(set(sizes)) > 1:
             raise ValueError(

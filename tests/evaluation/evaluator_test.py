@@ -64,6 +64,16 @@ def oracle_scores(kind, logits):
     }
 
 
+def binned_gap(probs, wrong, bins=15):
+    """ECE by a loop over bins (lo, hi]."""
+    confidence, gap = probs.max(axis=-1), 0.0
+    for i in range(bins):
+        inside = (confidence > i / bins) & (confidence <= (i + 1) / bins)
+        if inside.any():
+            gap += inside.mean() * abs((~wrong[inside]).mean() - confidence[inside].mean())
+    return gap
+
+
 @pytest.mark.parametrize("name", ["plain", "s2d", "ensemble"])
 def test_every_metric_equals_its_oracle(predictors, found, name):
     predictor, values = predictors[name], found[name]
@@ -78,7 +88,23 @@ def test_every_metric_equals_its_oracle(predictors, found, name):
     assert values["digits/brier"] == pytest.approx(
         ((probs - one_hot) ** 2).sum(axis=-1).mean(), abs=1e-12
     )
+    assert values["digits/ece"] == pytest.approx(binned_gap(probs, wrong), abs=1e-9)
+    order = np.argsort(probs.max(axis=-1))
+    gaps = [abs((~wrong[part]).mean() - probs[part].max(axis=-1).mean()) * len(part)
+            for part in np.array_split(order, 15)]  # fmt: skip
+    # Bins of equally many: where they cannot be, ours may cut elsewhere by an example.
+    assert values["digits/adaptive_ece"] == pytest.approx(sum(gaps) / len(labels), abs=0.01)
     uncertainties = ["confidence", "total"] + (["data", "knowledge"] if name != "plain" else [])
+    for uncertainty in uncertainties[:3]:
+        errors = wrong[np.argsort(known[uncertainty], kind="stable")]
+        risks = np.cumsum(errors) / np.arange(1, len(errors) + 1)
+        assert values[f"digits/aurc/{uncertainty}"] == pytest.approx(risks.mean(), abs=1e-3)
+        accepted = np.concatenate([[0.0], np.cumsum(errors) / len(errors)])
+        area = (accepted[1:] + accepted[:-1]).sum() / (2 * len(errors))
+        assert values[f"digits/augrc/{uncertainty}"] == pytest.approx(area, abs=1e-3)
+        kept = errors[: round(0.8 * len(errors))]
+        risk = values[f"digits/risk_at_80_coverage/{uncertainty}"]
+        assert risk == pytest.approx(kept.mean(), abs=2e-3)
     for ood in OOD:
         _, unknown = oracle_scores(
             kind, predictor.predict_members(data.load_arrays(ood, "test")[0])[1]
@@ -93,6 +119,10 @@ def test_every_metric_equals_its_oracle(predictors, found, name):
             )
             assert values[f"{ood}/aupr/{uncertainty}"] == pytest.approx(
                 sklearn_metrics.average_precision_score(is_ood, scores), abs=10 * exact
+            )
+            flagged, recall, _ = sklearn_metrics.roc_curve(is_ood, scores, drop_intermediate=False)
+            assert values[f"{ood}/fpr_at_95_recall/{uncertainty}"] == pytest.approx(
+                flagged[recall >= 0.95].min(), abs=1e-3
             )
 
 
