@@ -16,7 +16,6 @@ from absl import logging
 from s2d_tf.training import files
 
 FORMAT = 2
-"""2 added the metrics, which continue an epoch, and the manifest's own checksum to 1."""
 
 _NAME = re.compile(r"step_(\d{9})")
 _METRICS = "metrics/"
@@ -181,10 +180,10 @@ def _manifest(folder):
     manifest = files.read_json(path)
     if not isinstance(manifest, dict):
         raise CheckpointError(f"{path} is not a manifest")
-    if manifest.get("format", 1) > FORMAT:
-        raise CheckpointError(f"{path} is of a newer release, format {manifest['format']}")
-    if "format" in manifest and manifest.pop("checksum") != _checksum(manifest):
+    if manifest.pop("checksum") != _checksum(manifest):
         raise CheckpointError(f"{path} does not match its checksum")
+    if manifest["format"] != FORMAT:
+        raise CheckpointError(f"{path} is of another release, format {manifest['format']}")
     arrays = folder / "arrays.npz"
     if files.sha256(arrays) != manifest["sha256"][arrays.name]:
         raise CheckpointError(f"{arrays} does not match its sha256")

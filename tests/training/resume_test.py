@@ -1,8 +1,6 @@
 """A run that was stopped continues within its epoch and ends in the same bits."""
 
-import json
 import os
-import pathlib
 import shutil
 import signal
 
@@ -177,18 +175,3 @@ def test_checkpoints_of_other_runs_are_refused(recipe, undisturbed, tmp_path):
     shutil.copytree(undisturbed.directory / "checkpoints", other.directory / "checkpoints")
     with pytest.raises(checkpoints.CheckpointError, match="another run"):
         training.train(recipe, other.directory, 4, settings())
-
-
-@pytest.mark.slow
-def test_a_run_without_mid_epoch_facts_continues(recipe, undisturbed, tmp_path, monkeypatch):
-    """Checkpoints of the first format have neither metrics nor a checksum."""
-    interrupt_at(monkeypatch, {11}, kill)
-    with pytest.raises(Killed):
-        training.train(recipe, tmp_path / "run", 3, settings())
-    (folder,) = checkpoints.found(tmp_path / "run" / "checkpoints")
-    manifest = files.read_json(folder / "manifest.json")
-    facts = {name: manifest["facts"][name] for name in ("epoch", "history", "seconds")}
-    old = {"step": manifest["step"], "sha256": manifest["sha256"], "facts": facts}
-    pathlib.Path(folder / "manifest.json").write_text(json.dumps(old))
-    run = training.train(recipe, tmp_path / "run", 3, settings())
-    assert final_state(run.directory) == final_state(undisturbed.directory)
