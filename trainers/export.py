@@ -1,6 +1,7 @@
 """Exports a trained model for TF Serving, ONNX or LiteRT.
 
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained entry of the zoo
+    s2d export zoo_of_others/ENTRY models/cifar100               the folder or address of one
     s2d export runs/s2d models/cifar100 --format=onnx            a finished run
 
 Writes the next version, models/cifar100/1 and so on, and prints its path. A server that watches the
@@ -13,6 +14,7 @@ import pathlib
 from absl import flags
 
 from s2d_tf import training, zoo
+from s2d_tf.zoo import records, sources
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
@@ -62,7 +64,10 @@ def _open_entry(source):
             f"received {source}."
         )
     predictor = zoo.load(source)
-    facts = {"name": source}
     if source in zoo.names():
-        facts["entry"] = json.loads(zoo.entry(source).record.to_json())
+        record = zoo.entry(source).record
+    else:
+        text = sources.find(source).read(records.ENTRY, records.MAX_TEXT_BYTES)
+        record = records.read(text, source)
+    facts = {"name": record.name, "entry": json.loads(record.to_json())}
     return predictor, predictor.class_names, facts

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from s2d_tf import cli, export, models, training
+from s2d_tf import cli, export, models, training, zoo
 from s2d_tf.training import weights
 
 
@@ -49,6 +50,37 @@ def test_a_run_is_exported_with_its_facts(finished_run, tmp_path, capsys):
     answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
     expected = finished_run.predictor().predict_uncertainty(images)
     np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-5, atol=1e-6)
+
+
+SOURCES = {
+    "name": lambda entry, copy: entry.name,
+    "folder": lambda entry, copy: str(copy),
+    "file": lambda entry, copy: str(copy / "entry.json"),
+    "address": lambda entry, copy: copy.as_uri(),
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["name", "folder", *(pytest.param(k, marks=pytest.mark.slow) for k in ("file", "address"))],
+)
+def test_an_entry_is_exported_with_its_class_names_and_record(tmp_path, capsys, kind):
+    entry = zoo.entry("wrn_10_2_s2.s2d.digits")
+    # Somebody else's entry lies in a folder of any name.
+    copy = shutil.copytree(entry.folder, tmp_path / "downloads" / "entry")
+    source = SOURCES[kind](entry, copy)
+    assert cli.main(["export", source, str(tmp_path / "digits")]) == 0
+    assets = pathlib.Path(capsys.readouterr().out.strip()) / "assets"
+    assert (assets / "classes.txt").read_text().splitlines() == list("01234567")
+    description = json.loads((assets / "model.json").read_text())
+    assert description["class_names"] == list("01234567")
+    record = json.loads((entry.folder / "entry.json").read_text())
+    assert description["metadata"] == {"name": entry.name, "entry": record}
+
+
+def test_a_model_without_class_names_gets_no_file(tiny, tmp_path):
+    path = export.save(tiny, tmp_path / "model")
+    assert [each.name for each in (path / "assets").iterdir()] == ["model.json"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Every pretrained entry of the zoo exports, and its export answers as it does."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,14 +14,21 @@ PRETRAINED = zoo.names(pretrained=True)
 def compare(name, folder):
     model = zoo.load(name)
     images = np.random.RandomState(0).randint(0, 256, [5, *model.image_shape]).astype(np.uint8)
-    path = export.save(model, folder, class_names=model.class_names)
+    path = export.save(model, folder)
     answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
     expected = model.predict_uncertainty(images)
     np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(answers["label"], expected["probs"].argmax(axis=-1))
+    np.testing.assert_allclose(answers["confidence"], expected["confidence"], rtol=1e-4)
     for key in ("total", "data", "knowledge"):
         np.testing.assert_allclose(
             answers[f"{key}_uncertainty"], expected[key], rtol=1e-4, atol=2e-6
         )
+    # Class names come with the model.
+    text = (path / "assets" / "classes.txt").read_text(encoding="utf-8")
+    assert text.splitlines() == list(zoo.entry(name).record.class_names)
+    description = json.loads((path / "assets" / "model.json").read_text(encoding="utf-8"))
+    assert description["class_names"] == text.splitlines()
 
 
 @pytest.mark.slow
