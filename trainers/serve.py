@@ -10,13 +10,22 @@ too large or no image. docs/serving.md has the clients.
 
 from absl import flags
 
+from s2d_tf.serving.limits import MAX_IMAGE_PIXELS
+
 FLAGS = flags.FLAGS
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
 flags.DEFINE_integer("port", 8501, "Port; 0 takes a free one.", lower_bound=0, upper_bound=65535)
 flags.DEFINE_string("name", None, "The model's name in the addresses (default: the folder's).")
 flags.DEFINE_integer("max_request_mb", 16, "Largest request body in MB.", lower_bound=1)
 flags.DEFINE_integer("max_batch", 256, "Most images in a request.", lower_bound=1)
-flags.DEFINE_float("max_megapixels", 16.8, "Largest encoded image.", lower_bound=0.001)
+flags.DEFINE_float(
+    "max_megapixels",
+    MAX_IMAGE_PIXELS / 1e6,
+    "Largest encoded image in millions of pixels; exported models refuse larger ones than this "
+    "default themselves.",
+    lower_bound=0.001,
+    upper_bound=MAX_IMAGE_PIXELS / 1e6,
+)
 
 
 def main(argv):

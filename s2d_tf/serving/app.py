@@ -1,6 +1,7 @@
 """The HTTP side: TF Serving's REST routes on FastAPI."""
 
 import asyncio
+import contextlib
 import logging
 import os
 
@@ -32,6 +33,7 @@ def create_app(name, servables, limits=None):
     app = fastapi.FastAPI(title="s2d serve", docs_url=None, redoc_url=None, openapi_url=None)
     # More at a time would only wait for the same cores, each with its arrays in memory.
     slots = asyncio.Semaphore(2 * (os.cpu_count() or 1))
+    app.add_middleware(_Gate, limits=limits)
 
     def find(model, version=None):
         if model != name:
@@ -96,6 +98,34 @@ def create_app(name, servables, limits=None):
     return app
 
 
+class _Gate:
+    """Refuses a request while as many are received or answered as the limit allows.
+
+    uvicorn's own limit answers in plain text and counts connections that ask for nothing.
+    """
+
+    def __init__(self, app, limits):
+        self.app = app
+        self.limits = limits
+        self.held = 0
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif self.held >= self.limits.concurrency:
+            await _skip(fastapi.Request(scope, receive), self.limits)
+            most = self.limits.concurrency
+            message = f"Expected at most {most} requests at once, received more: try again later."
+            refusal = JSONResponse({"error": message}, 503, {"Retry-After": "1"})
+            await refusal(scope, receive, send)
+        else:
+            self.held += 1
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                self.held -= 1
+
+
 async def _read(request, limits):
     """The request's body, at most as large and as slow as the limits allow."""
     if request.headers.get("content-encoding", "identity") != "identity":
@@ -111,15 +141,30 @@ async def _read(request, limits):
         raise RequestError(400, "The client went away.") from None
 
 
+async def _skip(request, limits):
+    """Reads what a refused client goes on sending, and keeps nothing."""
+    with contextlib.suppress(TimeoutError, ClientDisconnect):
+        async with asyncio.timeout(limits.request_seconds):
+            async for _ in _chunks(request, limits):
+                pass
+
+
 async def _collect(request, limits):
-    chunks, received = [], 0
+    parts, received = [], 0
+    async for chunk in _chunks(request, limits):
+        received += len(chunk)
+        parts.append(chunk)
+        if received > limits.request_bytes:
+            parts.clear()
+    limits.check_body(received)
+    return b"".join(parts)
+
+
+async def _chunks(request, limits):
+    """The body's parts, on to a few times of what is allowed."""
+    received = 0
     async for chunk in request.stream():
         received += len(chunk)
-        if received <= limits.request_bytes:
-            chunks.append(chunk)
-        else:
-            chunks.clear()
-            if received > _DRAIN_FACTOR * limits.request_bytes:
-                break
-    limits.check_body(received)
-    return b"".join(chunks)
+        yield chunk
+        if received > _DRAIN_FACTOR * limits.request_bytes:
+            break

@@ -36,7 +36,6 @@ def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announ
             create_app(name, servables, limits),
             log_level="warning",
             access_log=False,
-            limit_concurrency=limits.concurrency,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=10,
         )

@@ -47,6 +47,37 @@ def pictures():
 
 
 @pytest.fixture(scope="session")
+def expected(tiny_model, pictures):
+    """All outputs of a signature for `pictures`, by the Python model: dict of name to array."""
+    found = tiny_model.predict_uncertainty(pictures)
+    # Or a comparison would say nothing.
+    assert min(found[key].min() for key in ("total", "data", "knowledge")) > 1e-3
+    return {
+        "probabilities": found["probs"],
+        "label": found["probs"].argmax(axis=-1),
+        "confidence": found["confidence"],
+        "total_uncertainty": found["total"],
+        "data_uncertainty": found["data"],
+        "knowledge_uncertainty": found["knowledge"],
+    }
+
+
+@pytest.fixture(scope="session")
+def compare(expected):
+    """`compare(rows, first)`: answers, a dict each, are those for `pictures[first:]`."""
+
+    def run(rows, first=0, tolerance=1e-5):
+        for i, row in enumerate(rows, first):
+            assert set(row) == set(expected)
+            for name, values in expected.items():
+                np.testing.assert_allclose(
+                    row[name], values[i], rtol=0, atol=tolerance, err_msg=f"{name} of {i}"
+                )
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def encode():
     """PNG or JPEG content of an array."""
     from PIL import Image
@@ -76,7 +107,7 @@ def running():
         listener = _listen("127.0.0.1", 0)
         servables = serving.Servables(folder, poll_seconds)
         app = serving.create_app("tiny", servables, limits)
-        config = uvicorn.Config(app, log_level="warning", limit_concurrency=limits.concurrency)
+        config = uvicorn.Config(app, log_level="warning")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         servables.watch()
@@ -94,6 +125,18 @@ def running():
             listener.close()
 
     return run
+
+
+@pytest.fixture(scope="module")
+def server(running, shared_folder):
+    """Address of a server with small limits."""
+    from s2d_tf import serving
+
+    limits = serving.Limits(
+        request_bytes=200_000, batch_size=8, image_pixels=10_000, request_pixels=30_000
+    )
+    with running(shared_folder, limits) as (url, _):
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The examples beside the clients."""
 
+import concurrent.futures
 import importlib.util
 import pathlib
 import re
@@ -12,12 +13,33 @@ FOLDER = pathlib.Path("examples") / "serving"
 
 
 @pytest.fixture(scope="module")
-def choose(project_root):
-    path = project_root / FOLDER / "choose_threshold.py"
-    spec = importlib.util.spec_from_file_location("choose_threshold", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.choose
+def load_example(project_root):
+    """`load_example(name)`: an example as a module."""
+
+    def load(name):
+        path = project_root / FOLDER / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def run_main(monkeypatch):
+    """`run_main(module, *arguments)`: as from the command line, without another start-up."""
+
+    def run(module, *arguments):
+        monkeypatch.setattr("sys.argv", [module.__name__, *map(str, arguments)])
+        module.main()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def choose(load_example):
+    return load_example("choose_threshold").choose
 
 
 def draw(seed, n):
@@ -48,6 +70,37 @@ def test_nothing_is_refused_where_all_is_well(choose):
     assert (threshold, coverage) == (499.0, 1.0)
 
 
+def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys):
+    from s2d_tf import data, training, zoo
+    from s2d_tf.training import weights
+
+    # Runs as training leaves them. These weights have seen the validation images, which does not
+    # matter here.
+    name = "wrn_10_2_s2.s2d.digits"
+    model = zoo.load(name)
+    for split in ("train", "train_without_validation"):
+        run = training.Run.create(tmp_path / split, zoo.entry(name).recipe, seed=0, split=split)
+        weights.save(model, run.weights())
+    program = load_example("choose_threshold")
+    with pytest.raises(SystemExit, match=r"received one with --split=train$"):
+        run_main(program, tmp_path / "train", "--max_risk=0.5")
+
+    images, labels = data.load_arrays("digits", "validation")
+    answers = model.predict_uncertainty(images)
+    errors = answers["probs"].argmax(axis=-1) != labels
+    seen = f"{len(labels)} validation images, {errors.mean():.1%} of the answers are wrong"
+    run_main(program, run.directory, "--max_risk=0.3", "--uncertainty=knowledge")
+    threshold, coverage, bound = program.choose(answers["knowledge"], errors, 0.3)
+    assert coverage == np.mean(answers["knowledge"] <= threshold)
+    assert capsys.readouterr().out.splitlines() == [
+        seen,
+        f"refuse above knowledge uncertainty {threshold:.4g} nats: {coverage:.1%} of the images "
+        f"are answered, at most {bound:.1%} of those wrongly (95% confidence)",
+    ]
+    with pytest.raises(SystemExit, match="no threshold keeps to this risk"):
+        run_main(program, run.directory, "--max_risk=1e-6")
+
+
 def test_the_batching_file_fits_the_warm_up(project_root):
     from s2d_tf.export import warmup
 
@@ -57,21 +110,42 @@ def test_the_batching_file_fits_the_warm_up(project_root):
     assert int(re.search(r"max_batch_size \{ value: (\d+) \}", text).group(1)) == max(sizes)
 
 
-def test_the_grpc_client_asks_for_what_the_model_has(project_root, shared_folder):
-    """Its request, answered by a stand-in for TF Serving with the exported model behind it."""
+def test_the_documented_numbers_are_those_of_the_code(project_root):
+    from s2d_tf import serving
+    from s2d_tf.export import warmup
+
+    text = (project_root / "docs" / "serving.md").read_text(encoding="utf-8")
+    assert re.search(r"^  tensorflow/serving:\d+\.\d+\.\d+ ", text, re.MULTILINE)
+    limits = serving.Limits()
+    for line in (
+        f"| size of a request | {limits.request_bytes >> 20} MB |",
+        f"| images in a request | {limits.batch_size} |",
+        f"before it is decoded | 2^{limits.image_pixels.bit_length() - 1} |",
+        f"encoded images in a request | 2^{limits.request_pixels.bit_length() - 1} |",
+        f"| time to send a request | {limits.request_seconds:g} s |",
+        f"answered at once | {limits.concurrency} |",
+        f"`s2d serve` takes {limits.batch_size}",
+        f"a request of more than {max(warmup.BATCH_SIZES)} images",
+    ):
+        assert line in " ".join(text.split()), line
+
+
+@pytest.fixture(scope="module")
+def grpc_target(shared_folder):
+    """Address of a stand-in for TF Serving, with the exported model behind it."""
     grpc = pytest.importorskip("grpc", reason="needs the extra s2d_tf[grpc]")
     apis = "tensorflow_serving.apis"
     reason = "needs tensorflow-serving-api, the extra s2d_tf[grpc]"
     predict_pb2 = pytest.importorskip(f"{apis}.predict_pb2", reason=reason)
     service = pytest.importorskip(f"{apis}.prediction_service_pb2_grpc", reason=reason)
-    import concurrent.futures
-
     import tensorflow as tf
 
     signatures = tf.saved_model.load(str(shared_folder / "1")).signatures
 
     class Servicer(service.PredictionServiceServicer):
         def Predict(self, request, context):
+            if request.model_spec.name != "tiny":
+                context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found")
             inputs = {k: tf.constant(tf.make_ndarray(v)) for k, v in request.inputs.items()}
             response = predict_pb2.PredictResponse()
             try:
@@ -86,23 +160,50 @@ def test_the_grpc_client_asks_for_what_the_model_has(project_root, shared_folder
     service.add_PredictionServiceServicer_to_server(Servicer(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    try:
-        path = project_root / FOLDER / "grpc_client.py"
-        spec = importlib.util.spec_from_file_location("grpc_client", path)
-        client = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(client)
-        images = np.random.RandomState(0).randint(0, 256, [3, 8, 6, 3]).astype(np.uint8)
-        files = [tf.io.encode_png(image).numpy() for image in images]
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            pixels = client.predict(channel, "tiny", "serving_default", "images", images)
-            encoded = client.predict(channel, "tiny", "serve_encoded", "image_bytes", files)
-            with pytest.raises(grpc.RpcError, match="expected a JPEG or PNG file"):
-                client.predict(channel, "tiny", "serve_encoded", "image_bytes", [b"no picture"])
-        assert pixels["probabilities"].shape == (3, 4)
-        for name, value in pixels.items():
-            np.testing.assert_allclose(encoded[name], value, rtol=1e-5, atol=1e-6)
-    finally:
-        server.stop(None)
+    yield f"127.0.0.1:{port}"
+    server.stop(None)
+
+
+def test_the_grpc_client_gets_the_models_answers(
+    load_example, grpc_target, compare, pictures, encode
+):
+    import grpc
+
+    client = load_example("grpc_client")
+    files = [encode(picture) for picture in pictures]
+    with grpc.insecure_channel(grpc_target) as channel:
+        for columns in (
+            client.predict(channel, "tiny", "serving_default", "images", pictures),
+            client.predict(channel, "tiny", "serve_float", "images", pictures.astype("float32")),
+            client.predict(channel, "tiny", "serve_encoded", "image_bytes", files),
+        ):
+            assert columns["probabilities"].shape == (len(pictures), 4)
+            compare([{name: columns[name][i] for name in columns} for i in range(len(pictures))])
+        with pytest.raises(grpc.RpcError, match="expected a JPEG or PNG file"):
+            client.predict(channel, "tiny", "serve_encoded", "image_bytes", [b"no picture"])
+
+
+def test_the_grpc_client_as_a_program(
+    load_example, run_main, grpc_target, expected, pictures, encode, tmp_path, capsys
+):
+    client = load_example("grpc_client")
+    good, bad = tmp_path / "good.png", tmp_path / "bad.png"
+    good.write_bytes(encode(pictures[0]))
+    bad.write_bytes(b"no picture")
+    run_main(client, good, good, "--target", grpc_target, "--model", "tiny")
+    line = (
+        f"{good}: class {expected['label'][0]}, confidence {expected['confidence'][0]:.3f}; "
+        f"doubt {expected['total_uncertainty'][0]:.3f} nats: "
+        f"{expected['data_uncertainty'][0]:.3f} in the data, "
+        f"{expected['knowledge_uncertainty'][0]:.3f} in the model"
+    )
+    assert capsys.readouterr().out.splitlines() == [line, line]
+    for arguments, message in (
+        ((good, bad, "--model", "tiny"), "INVALID_ARGUMENT: .*expected a JPEG or PNG file"),
+        ((good, "--model", "other"), "NOT_FOUND: Servable not found"),
+    ):
+        with pytest.raises(SystemExit, match=f"(?s)^grpc_client: error: {message}"):
+            run_main(client, *arguments, "--target", grpc_target)
 
 
 def test_the_warm_up_messages_are_text_readable(shared_folder):

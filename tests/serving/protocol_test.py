@@ -8,7 +8,7 @@ import pytest
 
 from s2d_tf.serving import protocol
 from s2d_tf.serving.errors import RequestError
-from s2d_tf.serving.limits import Limits
+from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits
 
 PIXELS = [protocol.Input("images", "uint8", (None, 2, 1, 1))]
 FLOATS = [protocol.Input("images", "float32", (None, 2, 1, 1))]
@@ -111,6 +111,23 @@ def test_many_pixels_together_are_too_many(encode):
     body = json.dumps({"instances": [b64(content)] * 3}).encode()
     with pytest.raises(RequestError, match="at most 1000 pixels in a request, received 1200"):
         protocol.arrays(protocol.parse(body), FILES, limits)
+
+
+def test_one_image_of_the_largest_size_is_always_allowed(encode):
+    content = encode(np.zeros([20, 20, 3], np.uint8))
+    limits = Limits(batch_size=3, image_pixels=500, request_pixels=100)
+    assert limits.check_files([content], "image_bytes") is None
+    with pytest.raises(RequestError, match="at most 500 pixels in a request, received 800"):
+        limits.check_files([content] * 2, "image_bytes")
+
+
+def test_no_limit_promises_more_than_the_graph_decodes():
+    from s2d_tf.export import encoded_images
+
+    assert Limits().image_pixels == MAX_IMAGE_PIXELS == encoded_images.MAX_PIXELS
+    for wrong in (0, encoded_images.MAX_PIXELS + 1):
+        with pytest.raises(ValueError, match=f"1 to 16777216, since .* received {wrong}"):
+            Limits(image_pixels=wrong)
 
 
 def test_answers_go_back_in_the_form_of_the_question():

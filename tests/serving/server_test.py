@@ -1,7 +1,5 @@
 """The server over loopback, asked by the example's client."""
 
-import base64
-import http.client
 import json
 import pathlib
 import shutil
@@ -11,20 +9,10 @@ import sys
 import time
 import urllib.request
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from s2d_tf import export, serving
-
-NAMES = {"confidence": "confidence", "total_uncertainty": "total", "data_uncertainty": "data"}
-
-
-@pytest.fixture(scope="module")
-def server(running, shared_folder):
-    limits = serving.Limits(request_bytes=200_000, batch_size=8, image_pixels=10_000)
-    with running(shared_folder, limits) as (url, _):
-        yield url
 
 
 def get(url):
@@ -32,27 +20,25 @@ def get(url):
         return json.load(response)
 
 
-def test_the_client_gets_the_models_answers(server, client, tiny_model, pictures, encode):
+def test_the_client_gets_the_models_answers(server, client, compare, pictures, encode):
     answers = client.predict(server, "tiny", [encode(picture) for picture in pictures])
-    expected = tiny_model.predict_uncertainty(pictures)
-    for i, answer in enumerate(answers):
-        np.testing.assert_allclose(answer["probabilities"], expected["probs"][i], atol=1e-6)
-        assert answer["label"] == expected["probs"][i].argmax()
-        for name, key in NAMES.items():
-            assert answer[name] == pytest.approx(expected[key][i], abs=1e-5)
+    assert len(answers) == len(pictures)
+    compare(answers)
 
 
 @pytest.mark.parametrize("signature", ["serving_default", "serve_float"])
-def test_pixels_in_rows_and_columns(server, client, tiny_model, pictures, signature):
-    expected = tiny_model.predict_uncertainty(pictures)["probs"]
+def test_pixels_in_rows_and_columns(server, client, compare, pictures, signature):
     for path in ("", "/versions/1"):
         address = f"{server}/v1/models/tiny{path}:predict"
         content = {"signature_name": signature, "instances": pictures.tolist()}
         rows = client.post(address, content)["predictions"]
-        np.testing.assert_allclose([row["probabilities"] for row in rows], expected, atol=1e-6)
+        assert len(rows) == len(pictures)
+        compare(rows)
         content = {"signature_name": signature, "inputs": {"images": pictures.tolist()}}
         columns = client.post(address, content)["outputs"]
-        np.testing.assert_allclose(columns["probabilities"], expected, atol=1e-6)
+        compare(
+            [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        )
 
 
 def test_the_client_as_a_program(server, project_root, pictures, encode, tmp_path):
@@ -96,91 +82,6 @@ def test_status_and_metadata(server):
     assert images["dtype"] == "DT_UINT8"
     sizes = [dim["size"] for dim in images["tensor_shape"]["dim"]]
     assert sizes == ["-1", "8", "6", "3"]
-
-
-def b64(content):
-    return {"b64": base64.b64encode(content).decode()}
-
-
-@pytest.mark.parametrize(
-    ("path", "content", "message"),
-    [
-        ("tiny:predict", {"instances": [1]}, "400: images: expected the shape"),
-        (
-            "tiny:predict",
-            {"instances": [1], "signature_name": "x"},
-            "400: signature_name: expected",
-        ),
-        ("tiny:predict", {}, "400: Expected either"),
-        ("tiny:predict", {"instances": [0] * 9}, "400: Expected 1 to 8 images"),
-        ("tiny:predict", {"instances": ["x" * 300_000]}, "413: Expected a request of at most"),
-        ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: Expected a request of at most"),
-        ("tiny:classify", {}, "40[45]: "),
-        ("other:predict", {}, "404: Expected the model 'tiny', received 'other'"),
-        ("tiny/versions/2:predict", {}, "404: Expected version 1, which is loaded, received 2"),
-        ("tiny/versions/x:predict", {}, "404: Expected version 1"),
-        ("nothing", {}, "40[45]: "),
-    ],
-)
-def test_bad_requests_get_a_clear_refusal_and_the_server_goes_on(
-    server, client, path, content, message
-):
-    with pytest.raises(RuntimeError, match=message):
-        client.post(f"{server}/v1/models/{path}", content)
-    assert get(f"{server}/v1/models/tiny")["model_version_status"]
-
-
-def test_damaged_and_oversized_files_are_refused(server, client, pictures, encode):
-    good = encode(pictures[0])
-    bomb = good[:16] + (50_000).to_bytes(4, "big") * 2 + good[24:]
-    damaged = good[:60]
-    photo = encode(np.random.RandomState(0).randint(0, 256, [90, 90, 3]).astype(np.uint8), "JPEG")
-    for content, message in (
-        (bomb, "image of 1 to 10000 pixels, received 50000 x 50000"),
-        (damaged, "PNG"),
-        (photo[: len(photo) // 2], "JPEG"),
-    ):
-        with pytest.raises(RuntimeError, match=f"400: .*{message}"):
-            client.predict(server, "tiny", [good, content])
-    assert len(client.predict(server, "tiny", [good, photo])) == 2
-
-
-def test_raw_connections(server):
-    """What no well-meaning client sends."""
-    host, port = server.removeprefix("http://").split(":")
-
-    def ask(method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
-        connection.request(method, path, body, headers or {})
-        response = connection.getresponse()
-        content = response.read()
-        connection.close()
-        return response.status, json.loads(content)
-
-    predict = "/v1/models/tiny:predict"
-    assert ask("GET", predict)[0] in (404, 405)
-    assert ask("DELETE", "/v1/models/tiny")[0] == 405
-    assert ask("POST", predict, b"\xff\xfe\x00")[0] == 400
-    assert ask("POST", predict, b"{}", {"Content-Encoding": "gzip"})[0] == 415
-    for path in ("/", "/docs", "/openapi.json", "/v1/models/../../etc/passwd"):
-        status, content = ask("GET", path)
-        assert status == 404
-        assert "error" in content
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
-        connection.sendall(b"nonsense\r\n\r\n")
-        assert b"400" in connection.recv(100)
-    assert get(f"{server}/v1/models/tiny")["model_version_status"]
-
-
-def test_a_client_that_does_not_finish_is_cut_off(running, shared_folder):
-    with running(shared_folder, serving.Limits(request_seconds=0.3)) as (url, _):
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
-            head = (
-                "POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
-            )
-            connection.sendall(head.encode())
-            assert b"408" in connection.recv(1000)
 
 
 def wait_for_version(url, version):
@@ -245,7 +146,7 @@ def test_the_command(shared_folder, client, pictures, encode, project_root):
 
 
 @pytest.mark.slow
-def test_tf_serving_itself(model_folder, client, tiny_model, pictures, encode, tmp_path):
+def test_tf_serving_itself(model_folder, client, compare, pictures, encode, tmp_path):
     program = shutil.which("tensorflow_model_server")
     if program is None:
         pytest.skip("needs tensorflow_model_server on the PATH")
@@ -270,9 +171,8 @@ def test_tf_serving_itself(model_folder, client, tiny_model, pictures, encode, t
                 assert time.monotonic() < deadline, (tmp_path / "log").read_text()
                 time.sleep(0.5)
         answers = client.predict(url, "tiny", [encode(picture) for picture in pictures])
-        expected = tiny_model.predict_uncertainty(pictures)
-        for i, answer in enumerate(answers):
-            np.testing.assert_allclose(answer["probabilities"], expected["probs"][i], atol=1e-5)
+        assert len(answers) == len(pictures)
+        compare(answers)
         with pytest.raises(RuntimeError, match="400"):
             client.predict(url, "tiny", [b"no picture"])
     finally:
