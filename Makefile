@@ -1,6 +1,6 @@
 # make quickstart   install, then train and compare a plain classifier and its S2D twin (needs no data set)
 # make test         install, then run the default tests
-# make test-all     the same with the slow ones
+# make test-all     the same with the slow ones, ONNX, LiteRT and gRPC (installs those, too)
 # make lint         ruff: lint and format check
 # make bench        what S2D costs over the plain model
 # make clean        remove the environments and what was built
@@ -39,6 +39,11 @@ $(VENV)/.installed-test: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-test-all: $(INSTALL_INPUTS) | $(BIN)/python
+	@echo "Installing s2d_tf, TensorFlow, the test tools and the other runtimes into $(VENV): three minutes or so, once."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=64' wheel --editable '.[testall]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
+
 $(VENV)/.installed-dev: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
@@ -49,7 +54,7 @@ quickstart: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
-test-all: $(VENV)/.installed-test
+test-all: $(VENV)/.installed-test-all
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "" $(PYTEST_FLAGS)
 
 lint: $(VENV)/.installed-dev
