@@ -1,0 +1,158 @@
+"""Damaged data archives: refused by name, or read as they were; never in parts."""
+
+import dataclasses
+import hashlib
+import io
+import random
+import tarfile
+import types
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf.data import archives, odin, tiny_imagenet
+
+WORDS = [0, 1, 0xFF, 0xFFFF, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1, 4096]
+
+
+def picture(seed, side, encode):
+    """Four flat squares: few bytes, so that much of the archive is structure."""
+    colours = np.random.RandomState(seed).randint(0, 256, [2, 2, 3]).astype(np.uint8)
+    return encode(np.kron(colours, np.ones([side // 2, side // 2, 1], np.uint8))).numpy()
+
+
+def write_tiny_imagenet(path, compression):
+    root, classes = tiny_imagenet.ROOT, ["n0", "n1"]
+    lines = [f"val_{i}.JPEG\t{classes[i]}\t0\t0\t1\t1\n" for i in range(2)]
+    members = {
+        f"{root}/wnids.txt": "n0\nn1\n",
+        f"{root}/val/val_annotations.txt": "".join(lines),
+        **{f"{root}/val/images/val_{i}.JPEG": i for i in range(2)},
+        **{f"{root}/train/{c}/images/{c}_{i}.JPEG": 2 + i for c in classes for i in range(2)},
+    }
+    with zipfile.ZipFile(path, "w", compression) as file:
+        for name, content in members.items():
+            if isinstance(content, int):
+                content = picture(content, tiny_imagenet.SIDE, tf.io.encode_jpeg)
+            file.writestr(name, content)
+
+
+def write_odin(path):
+    with tarfile.open(path, "w:gz") as file:
+        for number in range(3):
+            content = picture(number, 32, tf.io.encode_png)
+            member = tarfile.TarInfo(f"LSUN/test/{number}.png")
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+
+
+def examples(cls, folder):
+    """What TFDS would be given of the archive in a folder; to prepare each copy takes too long."""
+    builder = types.SimpleNamespace(
+        info=types.SimpleNamespace(metadata={}),
+        builder_config=types.SimpleNamespace(name="lsun_crop"),
+    )
+    builder._generate_examples = types.MethodType(cls._generate_examples, builder)
+    manager = types.SimpleNamespace(manual_dir=str(folder))
+    archives._md5.cache_clear()  # the clock of the file system is slower than this test
+    splits = cls._split_generators(builder, manager)
+    return {name: list(members) for name, members in splits.items()}
+
+
+class TinyImagenet:
+    """The zip file, which is read without a published sum: people keep parts of it."""
+
+    def __init__(self, folder, compression):
+        self.folder, self.path = folder, folder / tiny_imagenet.FILE_NAME
+        write_tiny_imagenet(self.path, compression)
+
+    def read(self):
+        return examples(tiny_imagenet.TinyImagenet, self.folder)
+
+
+class Odin:
+    """A tar file under the published sum, or under one that fits whatever it holds."""
+
+    def __init__(self, folder, patch, sum_fits):
+        self.folder, self.path = folder, folder / odin.ARCHIVES["lsun_crop"].file_name
+        self.patch, self.sum_fits = patch, sum_fits
+        write_odin(self.path)
+        self.publish()
+
+    def publish(self):
+        md5 = hashlib.md5(self.path.read_bytes()).hexdigest()
+        archive = dataclasses.replace(odin.ARCHIVES["lsun_crop"], md5=md5)
+        self.patch.setitem(odin.ARCHIVES, "lsun_crop", archive)
+
+    def read(self):
+        if self.sum_fits:
+            self.publish()
+        return examples(odin.OdinImages, self.folder)
+
+
+KINDS = {
+    "zip, stored": lambda folder, patch: TinyImagenet(folder, zipfile.ZIP_STORED),
+    "zip, deflated": lambda folder, patch: TinyImagenet(folder, zipfile.ZIP_DEFLATED),
+    "tar, published sum": lambda folder, patch: Odin(folder, patch, sum_fits=False),
+    "tar, fitting sum": lambda folder, patch: Odin(folder, patch, sum_fits=True),
+}
+# zipfile and tarfile do not find all damage, nor say what they find in one type of error.
+NOT_YET = pytest.mark.xfail(strict=True, reason="data/archives.py leaves it to the libraries")
+
+
+def mutate(data, rng):
+    """A damaged copy: bits, bytes, words, cuts, insertions and moved blocks."""
+    data = bytearray(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
+        at, how = rng.randrange(len(data)), rng.randrange(7)
+        if how == 0:
+            data[at] ^= 1 << rng.randrange(8)
+        elif how == 1:
+            data[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        elif how == 2:
+            data[at : at + 8] = rng.choice(WORDS).to_bytes(8, "little")
+        elif how == 3:
+            data[at : at + 4] = rng.randbytes(4)
+        elif how == 4:
+            other, size = rng.randrange(len(data)), rng.randrange(1, 64)
+            data[at : at + size] = data[other : other + size]
+        elif how == 5:
+            data[at:at] = rng.randbytes(rng.randrange(1, 32))
+        else:
+            del data[at : at + rng.randrange(1, 32)]
+        data = data or bytearray(1)
+    return bytes(data)
+
+
+def check(archive, count, seed):
+    """Every copy is refused in our words or gives the very pictures; returns how many were."""
+    good, expected = archive.path.read_bytes(), archive.read()
+    rng, reasons = random.Random(seed), []
+    for i in range(count):
+        archive.path.write_bytes(mutate(good, rng))
+        try:
+            received = archive.read()
+        except archives.ArchiveError as error:
+            reasons.append(str(error))
+            continue
+        assert received == expected, f"copy {i}"
+    assert not [reason for reason in reasons if len(reason) > 600 or "\n" in reason]
+    assert [path.name for path in archive.folder.iterdir()] == [archive.path.name]
+    return len(reasons)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    "kind", [k if "published" in k else pytest.param(k, marks=NOT_YET) for k in KINDS]
+)
+class TestDamage:
+    def test_a_few_hundred_copies(self, tmp_path, monkeypatch, kind):
+        archive = KINDS[kind](tmp_path, monkeypatch)
+        assert 200 < check(archive, 300, seed=1) <= 300
+
+    @pytest.mark.slow
+    def test_ten_thousand_copies(self, tmp_path, monkeypatch, kind):
+        archive = KINDS[kind](tmp_path, monkeypatch)
+        assert 8000 < check(archive, 10_000, seed=2) <= 10_000
