@@ -8,13 +8,11 @@ Writes the next version, models/cifar100/1 and so on, and prints its path. A ser
 folder sees a version only when all of it is there.
 """
 
-import json
 import pathlib
 
 from absl import flags
 
 from s2d_tf import training, zoo
-from s2d_tf.zoo import records, sources
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
@@ -64,10 +62,4 @@ def _open_entry(source):
             f"received {source}."
         )
     predictor = zoo.load(source)
-    if source in zoo.names():
-        record = zoo.entry(source).record
-    else:
-        text = sources.find(source).read(records.ENTRY, records.MAX_TEXT_BYTES)
-        record = records.read(text, source)
-    facts = {"name": record.name, "entry": json.loads(record.to_json())}
-    return predictor, predictor.class_names, facts
+    return predictor, predictor.class_names, predictor.metadata

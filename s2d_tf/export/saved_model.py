@@ -31,7 +31,8 @@ def save(model, directory, class_names=None, metadata=None):
             that watches it sees the new version when all of it is there.
         class_names: one name for each class, kept as `assets/classes.txt`; default: the model's
             own, if it has `class_names`, as what `zoo.load` returns does.
-        metadata: dict for `assets/model.json`, for example a zoo entry's record.
+        metadata: dict for `assets/model.json`; default: the model's own, if it has `metadata`, as
+            what `zoo.load` returns does: the entry's record.
 
     Returns:
         `pathlib.Path` of the version folder.
@@ -55,6 +56,8 @@ def describe(model, class_names=None, metadata=None):
     """What a reader of the exported files may want to know of the model, checked."""
     if class_names is None:
         class_names = getattr(model, "class_names", None)
+    if metadata is None:
+        metadata = getattr(model, "metadata", None)
     if class_names is not None:
         class_names = [str(name) for name in class_names]
         if len(class_names) != model.num_classes or any("\n" in name for name in class_names):

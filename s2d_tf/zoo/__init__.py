@@ -6,6 +6,7 @@ Names, entries and recipes need no TensorFlow; `build` and `load` do.
 import contextlib
 import dataclasses
 import hashlib
+import json
 import os
 import pathlib
 
@@ -81,7 +82,8 @@ def load(where, sha256=None):
         sha256: of the `entry.json`, to be sure which one it is.
 
     Returns:
-        A `models.Predictor`; it has the entry's `class_names`.
+        A `models.Predictor`; it has the entry's `class_names`, and its record as `metadata`, which
+        an export keeps.
     """
     own = isinstance(where, str) and "://" not in where and os.sep not in where
     own = own and (where in recipes.names() or not os.path.isdir(where))
@@ -101,6 +103,7 @@ def load(where, sha256=None):
             f"{record.num_members} {record.kind}."
         )
     predictor.class_names = record.class_names
+    predictor.metadata = {"name": record.name, "entry": json.loads(record.to_json())}
     return predictor
 
 
