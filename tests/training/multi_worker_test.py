@@ -14,9 +14,21 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import training
-from s2d_tf.training import checkpoints, files, multi_worker, strategies
+from s2d_tf.training import checkpoints, files, multi_worker, recipes, strategies
 
 NAME = "wrn_10_2_s2.s2d.digits"
+EPOCHS = 3
+# Every replica draws dropout of its own; all else does not depend on how many there are.
+SAME = ("model.dropout=0",)
+CASES = {
+    "plain": ("individual", SAME),
+    "s2d": ("s2d", SAME),
+    "mimo": ("mimo", SAME),
+    # At the recipe's rate the third digit hangs on activations that are zero but for rounding: on
+    # one replica, too, a nudge of the first weights by 2e-7 can move the last ones by 1e-3.
+    "h2d, teachers in a file": ("h2d_dir", (*SAME, "training.learning_rate=1e-3")),
+    "h2d, teachers in the step": ("h2d_gauss", (*SAME, "data.augmentation=mirror_shift")),
+}
 
 
 class Mirror(multi_worker.Team):
@@ -122,9 +134,25 @@ def end(processes):
         process.wait()
 
 
-def train_command(directory, *flags):
-    common = ["--epochs=3", "--set=model.dropout=0", "--sync_batch_norm"]
-    return ["-m", "s2d_tf", "train", NAME, f"--workdir={directory}", *common, *flags]
+def run_to_the_end(processes, log_dir):
+    try:
+        codes = [process.wait(timeout=600) for process in processes]
+    finally:
+        end(processes)
+    assert codes == [0, 0], (log_dir / "worker_0.log").read_text()
+
+
+def train_command(directory, *flags, name=NAME, numbers=SAME):
+    common = [f"--epochs={EPOCHS}", "--sync_batch_norm", *(f"--set={each}" for each in numbers)]
+    return ["-m", "s2d_tf", "train", name, f"--workdir={directory}", *common, *flags]
+
+
+def train_on_one_replica(directory, name=NAME, numbers=SAME, teachers=None):
+    recipe = recipes.override(recipes.resolve(name), numbers, EPOCHS)
+    settings = training.Settings(
+        strategy="one_device", synchronized_batch_norm=True, verbose=0, teachers=teachers
+    )
+    return training.train(recipe, directory, 0, settings)
 
 
 def wait_for(condition, processes, seconds=300):
@@ -158,20 +186,26 @@ def test_keras_still_needs_the_work_around(project_root, tmp_path):
     assert "plain Keras trained" not in log, (
         "Keras trains under MultiWorkerMirroredStrategy now: training/multi_worker.adapt can go."
     )
-    assert "Error" in log
+    assert "ValueError: Attempt to convert a value (PerReplica" in log, log
+
+
+@pytest.fixture(scope="module")
+def one_replica(tmp_path_factory):
+    return train_on_one_replica(tmp_path_factory.mktemp("one") / "run")
+
+
+@pytest.fixture(scope="module")
+def teachers(tmp_path_factory):
+    """Two S2D networks after two epochs, with the snapshot that H2D starts from."""
+    recipe = recipes.resolve("wrn_10_2_s2.s2d_ensemble.digits")
+    recipe = recipes.override(recipe, epochs=2, members=2)
+    settings = training.Settings(strategy="one_device", verbose=0)
+    return training.train(recipe, tmp_path_factory.mktemp("teachers") / "run", 0, settings)
 
 
 @pytest.mark.slow
 class TestTwoWorkers:
     """Real processes on loopback."""
-
-    @pytest.fixture(scope="class")
-    def one_replica(self, tmp_path_factory):
-        recipe = training.recipes.resolve(NAME).replace(
-            model={"dropout": 0.0}, training={"epochs": 3}
-        )
-        settings = training.Settings(strategy="one_device", synchronized_batch_norm=True, verbose=0)
-        return training.train(recipe, tmp_path_factory.mktemp("one") / "run", 0, settings)
 
     def assert_equal(self, directory, one_replica):
         run = training.Run.open(directory)
@@ -181,6 +215,8 @@ class TestTwoWorkers:
             ]["history"]
             for r in (run, one_replica)
         ]
+        losses = [row["loss"] for row in histories[1]]
+        assert np.ptp(losses) > 0.02 * max(losses), "something was learnt"
         for row, expected in zip(*histories, strict=True):
             for name in expected:
                 np.testing.assert_allclose(row[name], expected[name], rtol=1e-3, atol=1e-5)
@@ -188,13 +224,17 @@ class TestTwoWorkers:
         for ours, other in zip(*(model.get_weights() for model in models), strict=True):
             np.testing.assert_allclose(ours, other, rtol=2e-3, atol=2e-4)
 
-    def test_equal_one_replica_and_only_the_chief_writes(self, project_root, tmp_path, one_replica):
-        processes = start_workers(train_command(tmp_path / "run"), project_root, tmp_path)
-        try:
-            codes = [process.wait(timeout=600) for process in processes]
-        finally:
-            end(processes)
-        assert codes == [0, 0], (tmp_path / "worker_0.log").read_text()
+    @pytest.mark.parametrize("case", CASES)
+    def test_equal_one_replica_and_only_the_chief_writes(
+        self, project_root, tmp_path, teachers, case
+    ):
+        method, numbers = CASES[case]
+        how = {"name": f"wrn_10_2_s2.{method}.digits", "numbers": numbers}
+        given = str(teachers.directory) if method.startswith("h2d") else None
+        flags = [f"--teachers={given}"] if given else []
+        command = train_command(tmp_path / "run", *flags, **how)
+        run_to_the_end(start_workers(command, project_root, tmp_path), tmp_path)
+        one_replica = train_on_one_replica(tmp_path / "one", **how, teachers=given)
         self.assert_equal(tmp_path / "run", one_replica)
         assert "Epoch" in (tmp_path / "worker_0.log").read_text()
         assert "Epoch" not in (tmp_path / "worker_1.log").read_text()
@@ -221,14 +261,8 @@ class TestTwoWorkers:
         assert code == 75, log
         assert "Another worker is gone" in log
         assert "is whole: start all workers again" in log
-        processes = start_workers(command, project_root, tmp_path)
-        try:
-            codes = [process.wait(timeout=600) for process in processes]
-        finally:
-            end(processes)
-        log = (tmp_path / "worker_0.log").read_text()
-        assert codes == [0, 0], log
-        assert "continuing" in log
+        run_to_the_end(start_workers(command, project_root, tmp_path), tmp_path)
+        assert "continuing" in (tmp_path / "worker_0.log").read_text()
         self.assert_equal(directory, one_replica)
 
     def test_sigterm_to_one_worker_stops_all_at_the_same_step(self, project_root, tmp_path):
