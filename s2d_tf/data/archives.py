@@ -7,9 +7,11 @@ official file, whatever else it holds.
 
 import functools
 import hashlib
+import lzma
 import pathlib
 import re
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -20,7 +22,12 @@ MAX_MEMBER_BYTES = 16 * 2**20
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _JPEG_SIGNATURE = b"\xff\xd8\xff"
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, OSError)
+_ZIP_END = b"PK\x05\x06"
+# What zipfile, tarfile and the decompressors raise for damaged files; ArchiveError is a ValueError.
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
+    OSError, RuntimeError, ValueError, OverflowError,
+)  # fmt: skip
 
 
 class ArchiveError(ValueError):
@@ -60,7 +67,8 @@ class ZipReader:
             self._zip = zipfile.ZipFile(path)
         except _DAMAGED as error:
             raise ArchiveError(
-                f"{path}: not a complete zip file (truncated or damaged: {error}); fetch it again."
+                f"{path}: not a complete zip file (truncated or damaged: {_reason(error)}); "
+                "fetch it again."
             ) from error
         self._members = {}
         for member in self._zip.infolist():
@@ -69,6 +77,7 @@ class ZipReader:
             if member.filename in self._members:
                 raise ArchiveError(f"{path}: member {member.filename!r} appears twice.")
             self._members[member.filename] = member
+        _check_count(path, len(self._members))
 
     def __enter__(self):
         return self
@@ -89,16 +98,28 @@ class ZipReader:
             raise ArchiveError(
                 f"{self.path}: member {name!r} is missing; expected the official layout."
             )
+        size = self._members[name].file_size
         try:
-            return self._zip.read(name)
-        except (*_DAMAGED, RuntimeError, NotImplementedError) as error:
+            with self._zip.open(name) as file:
+                content = file.read(size + 1)  # not all: it may hold more than it says
+        except _DAMAGED as error:
             raise ArchiveError(
-                f"{self.path}: member {name!r} cannot be read ({error}); fetch the archive again."
+                f"{self.path}: member {name!r} cannot be read ({_reason(error)}); fetch the "
+                "archive again."
             ) from error
+        if len(content) != size:
+            raise ArchiveError(
+                f"{self.path}: member {name!r} has {len(content):,} bytes, expected {size:,}; "
+                "fetch the archive again."
+            )
+        return content
 
 
 def read_tar(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
-    """Names and bytes of the files of a tar archive, compressed or not, in its order."""
+    """Names and bytes of the files of a tar archive, compressed or not, in its order.
+
+    Whether a compressed one was whole is known when the last file was taken, not before.
+    """
     try:
         with tarfile.open(path) as tar:
             for member in tar:
@@ -106,10 +127,33 @@ def read_tar(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
                 _check_member(path, member.name, member.size, is_special)
                 if member.isfile():
                     yield member.name, tar.extractfile(member).read()
+            # The checksum of a compressed file stands at its end, behind all that tar reads.
+            while tar.fileobj.read(2**20):
+                pass
+    except ArchiveError:
+        raise
     except _DAMAGED as error:
         raise ArchiveError(
-            f"{path}: not a complete tar file (truncated or damaged: {error}); fetch it again."
+            f"{path}: not a complete tar file (truncated or damaged: {_reason(error)}); "
+            "fetch it again."
         ) from error
+
+
+def _check_count(path, received):
+    """Compares the index with the number at its end, which zipfile does not."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 2**16 - 22))
+        end = file.read()
+    (expected,) = struct.unpack_from("<H", end, end.rindex(_ZIP_END) + 10)
+    # Two bytes: of more than 65,535 members some writers give the rest, others 65,535.
+    if expected not in (received % 2**16, 0xFFFF):
+        raise ArchiveError(
+            f"{path}: its index lists {received:,} members, expected {expected:,}; fetch it again."
+        )
+
+
+def _reason(error):
+    return (str(error).splitlines() or [""])[0].rstrip(":")[:200] or type(error).__name__
 
 
 def _check_member(path, name, size, is_special):

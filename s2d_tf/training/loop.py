@@ -182,6 +182,11 @@ def _restore(run, state, steps, conditions):
     beginning = {"epoch": 0, "history": [], "seconds": 0.0, "step": 0}
     held = checkpoints.restore(run.directory / "checkpoints", state) or beginning
     held = {"step_in_epoch": 0, "metrics": []} | held
+    if not {"epoch", "history", "seconds"} <= held.keys():
+        raise checkpoints.CheckpointError(
+            f"The checkpoints in {run.directory} do not say how far the run was: remove them to "
+            "start over."
+        )
     if held.get("run", run.fingerprint) != run.fingerprint:
         raise checkpoints.CheckpointError(
             f"The checkpoints in {run.directory} are of another run (recipe, seed or split)."

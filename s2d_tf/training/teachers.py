@@ -1,6 +1,7 @@
 """What a run takes from other runs: weights to start from, and teachers to learn from."""
 
 import hashlib
+import io
 import pathlib
 import shlex
 
@@ -57,8 +58,10 @@ def attach(network, run, settings, images):
     logging.info("computing the predictions of %s once", source.directory)
     _, members = source.predictor().predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
+    packed = io.BytesIO()  # NumPy hides from its callers why a disk did not take a file.
+    np.save(packed, targets)
     with files.written_beside(path) as temporary:
-        np.save(temporary, targets)
+        temporary.write_bytes(packed.getbuffer())
         digest = files.sha256(temporary)
     files.write_json(path.with_suffix(".json"), origin | {"sha256": digest})
     return targets

@@ -63,8 +63,9 @@ class TestBoth:
     def test_something_else_is_an_error(self, tmp_path, make):
         path = self._path(tmp_path, make)
         path.write_bytes(b"<html>not found</html>")
-        with pytest.raises(archives.ArchiveError, match="not a complete"):
+        with pytest.raises(archives.ArchiveError, match="not a complete") as error:
             _read_all(path)
+        assert "\n" not in str(error.value)
 
     def test_a_bomb_is_refused_before_it_is_unpacked(self, tmp_path, make, monkeypatch):
         monkeypatch.setattr(archives, "MAX_MEMBER_BYTES", 1_000)
@@ -105,6 +106,58 @@ def test_a_damaged_member_is_named(tmp_path):
         _read_all(path)
     with archives.ZipReader(path) as reader, pytest.raises(archives.ArchiveError, match="missing"):
         reader.read("folder/c.txt")
+
+
+INDEX_ENTRY, INDEX_END = b"PK\x01\x02", b"PK\x05\x06"
+
+
+def _changed(path, at, new):
+    content = bytearray(path.read_bytes())
+    content[at : at + len(new)] = new
+    path.write_bytes(content)
+    return path
+
+
+def test_an_index_that_has_swallowed_members_is_refused(tmp_path):
+    path = _zip(tmp_path / "a.zip", [*MEMBERS, ("folder/c.txt", b"third")])
+    content = path.read_bytes()
+    second = content.index(INDEX_ENTRY, content.index(INDEX_ENTRY) + 4)
+    rest = content.index(INDEX_END) - second - 46 - len("folder/b.txt")
+    _changed(path, second + 32, rest.to_bytes(2, "little"))  # the length of its comment
+    with pytest.raises(archives.ArchiveError, match="lists 2 members, expected 3"):
+        _read_all(path)
+
+
+@pytest.mark.slow
+def test_an_index_of_the_longer_form_is_accepted(tmp_path):
+    path = _zip(tmp_path / "a.zip", [(f"{i}", b"") for i in range(65_536)])
+    with archives.ZipReader(path) as reader:
+        assert len(reader.names()) == 65_536
+
+
+@pytest.mark.parametrize(
+    ("place", "new", "message"),
+    [
+        (6, b"\xff", "not a complete zip file .*zip file version"),
+        (8, b"\x01", "cannot be read .*encrypted"),
+        (10, b"\x63", "cannot be read .*compression"),
+        (16, bytes(8), "has 0 bytes, expected 5"),  # sum and stored size of nothing
+        (46, b"F", "cannot be read .*differ"),
+    ],
+)
+def test_what_the_index_says_wrongly_is_refused(tmp_path, place, new, message):
+    path = _zip(tmp_path / "a.zip", MEMBERS)
+    _changed(path, path.read_bytes().index(INDEX_ENTRY) + place, new)
+    with pytest.raises(archives.ArchiveError, match=message) as error:
+        _read_all(path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_sum_at_the_end_of_a_compressed_tar_file_counts(tmp_path):
+    path = _tar(tmp_path / "a.tar.gz", MEMBERS)
+    _changed(path, path.stat().st_size - 8, b"abcd")
+    with pytest.raises(archives.ArchiveError, match=r"not a complete tar file .*CRC"):
+        _read_all(path)
 
 
 def test_md5(tmp_path):

@@ -98,8 +98,6 @@ KINDS = {
     "tar, published sum": lambda folder, patch: Odin(folder, patch, sum_fits=False),
     "tar, fitting sum": lambda folder, patch: Odin(folder, patch, sum_fits=True),
 }
-# zipfile and tarfile do not find all damage, nor say what they find in one type of error.
-NOT_YET = pytest.mark.xfail(strict=True, reason="data/archives.py leaves it to the libraries")
 
 
 def mutate(data, rng):
@@ -144,9 +142,7 @@ def check(archive, count, seed):
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize(
-    "kind", [k if "published" in k else pytest.param(k, marks=NOT_YET) for k in KINDS]
-)
+@pytest.mark.parametrize("kind", KINDS)
 class TestDamage:
     def test_a_few_hundred_copies(self, tmp_path, monkeypatch, kind):
         archive = KINDS[kind](tmp_path, monkeypatch)

@@ -133,6 +133,15 @@ BAD = {
         "1 of 6 pictures are not annotated",
     ),
     "unknown class": (_with("wnids.txt", "n03\nn01\n"), "class 'n02' is not in .*wnids.txt"),
+    "class list of bytes": (_with("wnids.txt", b"n03\n\xff\n"), "wnids.txt is not a text"),
+    "annotation without a class": (
+        _with("val/val_annotations.txt", "val_0.JPEG\n"),
+        "a file name and a class in each line .*received 'val_0.JPEG'",
+    ),
+    "training picture without a number": (
+        _with("train/n01/images/first.JPEG", _jpeg(2)),
+        r"first\.JPEG': expected a name such as",
+    ),
     "damaged": (_corrupt, r"val_2\.JPEG': the picture is damaged"),
     "16 bits": (_with("val/images/val_2.JPEG", _WIDE), r"val_2\.JPEG': .*16-bit"),
     "not a picture": (_with("val/images/val_2.JPEG", b"hello"), r"val_2\.JPEG': expected a JPEG"),
