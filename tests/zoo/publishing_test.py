@@ -88,7 +88,9 @@ def test_provenance_names_data_seeds_and_commands(small_zoo):
 
 def test_the_command_of_changed_numbers_makes_them_again():
     recipe = recipes.resolve(SINGLE)
-    changed = recipes.override(recipe, ["model.noise_stddev=[0.0, 0.3]", "model.proxy=x"], epochs=2)
+    changed = recipes.override(
+        recipe, ["model.noise_stddev=[0.0, 0.3]", "model.proxy=mean_precision"], epochs=2
+    )
     run = training.Run("somewhere", changed, 0)
     changes = checks._differences(changed, recipe)
     command = facts.commands(run, recipe, changes)[0]
