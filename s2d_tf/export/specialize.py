@@ -54,6 +54,8 @@ class Specialized(tf.Module):
             )
             return dict(zip(outputs, found, strict=True))
 
+        # TensorFlow forgets the bodies of loops and branches with the function that defined them.
+        call.defined_by = concrete
         self._call = call
 
     def __call__(self, tensor):

@@ -1,5 +1,7 @@
 """What does not depend on the request is computed once."""
 
+import gc
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -54,6 +56,7 @@ def test_captured_constants_functions_and_control_flow():
         return {"y": steps[1], "n": tf.shape(x)[0]}
 
     specialized = Specialized(function, SPEC)
+    gc.collect()  # The loop's body has to outlive the function that was traced.
     call = tf.function(specialized.__call__)
     x = tf.random.stateless_normal([4, 3], (0, 0))
     np.testing.assert_allclose(call(x)["y"], 8.0 * (x + table), rtol=1e-6)
