@@ -110,7 +110,9 @@ def for_claims(results):
 
 
 def _evaluated_members(run):
-    held = [d for d in run.member_directories if (d / METRICS).is_file()]
+    # A view's members are those of the run that it lies in.
+    own = run.member_directories if run.home == run.directory else []
+    held = [d for d in own if (d / METRICS).is_file()]
     return [training.Run.open(directory) for directory in held]
 
 

@@ -103,10 +103,10 @@ def evaluate_predictor(
 
 def cache_directory(run):
     """Where a run's predictions lie: an ensemble and its members share those of the ensemble."""
-    parent = run.directory.resolve().parent
-    if run.directory.name.startswith("member_") and (parent / "recipe.json").is_file():
-        return parent / PREDICTIONS
-    return run.directory / PREDICTIONS
+    home = run.home.resolve()
+    if home.name.startswith("member_") and (home.parent / "recipe.json").is_file():
+        return home.parent / PREDICTIONS
+    return home / PREDICTIONS
 
 
 def evaluate_entry(name, data_dir=None, batch_size=256, log=print):

@@ -9,8 +9,7 @@ import dataclasses
 
 from s2d_tf.evaluation import paper
 from s2d_tf.training import Run
-
-PREFIX = "as_"
+from s2d_tf.training.runs import VIEW
 
 
 def view(run, method=None, members=None):
@@ -46,12 +45,12 @@ def directory(run, viewed):
     if viewed.recipe == run.recipe:
         return run.directory
     recipe = viewed.recipe
-    return run.directory / f"{PREFIX}{paper.variant(recipe.method, recipe.num_members)}"
+    return run.directory / f"{VIEW}{paper.variant(recipe.method, recipe.num_members)}"
 
 
 def held(run):
     """The views of a run whose numbers lie in it, as runs."""
-    folders = sorted(run.directory.glob(f"{PREFIX}*/recipe.json"))
+    folders = sorted(run.directory.glob(f"{VIEW}*/recipe.json"))
     return [Run.open(path.parent) for path in folders]
 
 

@@ -13,6 +13,8 @@ from s2d_tf.training import files
 from s2d_tf.training.recipes import Recipe
 
 FINAL = "final.weights.h5"
+VIEW = "as_"
+"""What the folders begin with in which a run's weights are evaluated as another method."""
 
 
 class RunError(ValueError):
@@ -84,20 +86,27 @@ class Run:
         count = self.recipe.num_members if self.recipe.draws == "ensemble" else 0
         return [self.member_directory(i) for i in range(count)]
 
+    @property
+    def home(self):
+        """Where the weights lie: those of a view are the weights of the run that it lies in."""
+        parent = self.directory.resolve().parent
+        is_view = self.directory.name.startswith(VIEW) and (parent / "recipe.json").is_file()
+        return parent if is_view else self.directory
+
     def member_directory(self, index):
-        return self.directory / f"member_{index}"
+        return self.home / f"member_{index}"
 
     @property
     def finished(self):
         """Whether the final weights are there (of an ensemble: all members')."""
         if self.recipe.draws != "ensemble":
-            return (self.directory / FINAL).is_file()
+            return (self.home / FINAL).is_file()
         return all((directory / FINAL).is_file() for directory in self.member_directories)
 
     def weights(self, at=1.0):
         """Path of the final weights, or of the snapshot after a fraction of the epochs."""
         if at == 1.0:
-            return self.directory / FINAL
+            return self.home / FINAL
         epoch = snapshot_epoch(self.recipe, at)
         return self.directory / "snapshots" / f"epoch_{epoch:03d}.weights.h5"
 

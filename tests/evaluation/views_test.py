@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import evaluation, training
-from s2d_tf.evaluation import views
+from s2d_tf.evaluation import run_comparison, views
 from s2d_tf.training import recipes
 
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
@@ -50,6 +50,23 @@ def test_tables_find_views(trained):
     variants = evaluation.results.by_variant(evaluation.collect([trained.directory]))
     assert {"individual", "ensemble_3", "ensemble_2", "mc_3"} <= set(variants)
     assert len(variants["individual"]) == 3
+
+
+def test_a_view_opens_as_a_run_and_draws_from_the_same_predictions(trained):
+    evaluation.evaluate_run(trained.directory, log=lambda _: None, members=2)
+    opened = training.Run.open(trained.directory / "as_ensemble_2")
+    assert opened.finished
+    assert opened.predictor().num_members == 2
+    gathered = run_comparison.gather_run(opened.directory)
+    assert gathered.forward_seconds == 0.0
+
+
+def test_views_are_kept_with_the_numbers_of_a_run(trained, tmp_path):
+    evaluation.evaluate_run(trained.directory, log=lambda _: None)
+    evaluation.evaluate_run(trained.directory, log=lambda _: None, members=2)
+    evaluation.archive([trained.directory], tmp_path)
+    kept = tmp_path / "runs" / trained.directory.name / "as_ensemble_2"
+    assert sorted(path.name for path in kept.iterdir()) == ["metrics.json", "recipe.json"]
 
 
 @pytest.mark.parametrize(
