@@ -112,3 +112,34 @@ def run_s2d():
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def mutate():
+    """`mutate(data, rng)` damages a copy of a file's bytes, for readers of files from outside."""
+    words = [0, 1, 0xFF, 0xFFFF, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1, 4096]
+
+    def mutate(data, rng):
+        """A damaged copy: bits, bytes, words, cuts, insertions and moved blocks."""
+        data = bytearray(data)
+        for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
+            at, how = rng.randrange(len(data)), rng.randrange(7)
+            if how == 0:
+                data[at] ^= 1 << rng.randrange(8)
+            elif how == 1:
+                data[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+            elif how == 2:
+                data[at : at + 8] = rng.choice(words).to_bytes(8, "little")
+            elif how == 3:
+                data[at : at + 4] = rng.randbytes(4)
+            elif how == 4:
+                other, size = rng.randrange(len(data)), rng.randrange(1, 64)
+                data[at : at + size] = data[other : other + size]
+            elif how == 5:
+                data[at:at] = rng.randbytes(rng.randrange(1, 32))
+            else:
+                del data[at : at + rng.randrange(1, 32)]
+            data = data or bytearray(1)
+        return bytes(data)
+
+    return mutate

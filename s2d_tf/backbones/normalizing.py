@@ -11,14 +11,13 @@ import math
 import tensorflow as tf
 
 LANES = 16
-KERNEL_DTYPES = (tf.float32, tf.bfloat16, tf.float16)
 
 
 def normalize(x, statistics, epsilon, relu=False):
     """Batch norm by given statistics, with ReLU if asked: one kernel does both.
 
     Args:
-        x: feature maps `[batch, height, width, K]`, in one of `KERNEL_DTYPES`.
+        x: feature maps `[batch, height, width, K]`, in single or half precision.
         statistics: float32 `[4, K]`: scale, offset, mean and variance of each channel.
         epsilon: added to the variance.
         relu: whether negative values become 0.

@@ -66,7 +66,6 @@ def _copy(run, target):
     for name in KEPT:
         if (run.directory / name).is_file():
             shutil.copyfile(run.directory / name, target / name)
-    own = run.member_directories if run.home == run.directory else []
-    members = [Run.open(directory) for directory in own if directory.is_dir()]
+    members = [Run.open(d) for d in views.own_member_directories(run) if d.is_dir()]
     for part in [*members, *views.held(run)]:
         _copy(part, target / part.directory.name)

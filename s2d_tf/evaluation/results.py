@@ -110,9 +110,7 @@ def for_claims(results):
 
 
 def _evaluated_members(run):
-    # A view's members are those of the run that it lies in.
-    own = run.member_directories if run.home == run.directory else []
-    held = [d for d in own if (d / METRICS).is_file()]
+    held = [d for d in views.own_member_directories(run) if (d / METRICS).is_file()]
     return [training.Run.open(directory) for directory in held]
 
 

@@ -54,6 +54,11 @@ def held(run):
     return [Run.open(path.parent) for path in folders]
 
 
+def own_member_directories(run):
+    """An ensemble's member folders; none of a view, whose members are those of its run."""
+    return run.member_directories if run.home == run.directory else []
+
+
 def is_its_network(recipe, named):
     """Whether a Monte Carlo method's network is trained exactly as this point model is."""
     siblings = (recipe.architecture, recipe.dataset) == (named.architecture, named.dataset)
