@@ -9,7 +9,8 @@ usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html] [--
 Every table has its shape in the paper: mean ± 2 standard deviations over seeds, the best of a
 column in bold and the best overall marked, the published figure in brackets. What was not run says
 so. Runs on other data than CIFAR-100 get an overview. RUNS are evaluated run directories
-(`s2d evaluate`); an ensemble's members count as seeds of its single models.
+(`s2d evaluate`); an ensemble's members count as seeds of its single models. --keep also takes the
+folders of `s2d tune`.
 """
 
 from absl import flags

@@ -1,7 +1,8 @@
 """The numbers of runs, kept where they can be read again when weights and predictions are gone.
 
 A folder `runs/` holds the JSON files of every run and member in the shape of run directories, so
-that `s2d table` reads it like the runs themselves; `tables.md` is made from it and nothing else.
+that `s2d table` reads it like the runs themselves, and `tuning/` the sweeps of `s2d tune`;
+`tables.md` is made from them and nothing else.
 """
 
 import pathlib
@@ -10,19 +11,19 @@ import shutil
 from s2d_tf.evaluation import claims, report_tables, tables, views
 from s2d_tf.evaluation.results import METRICS, collect, for_claims, groups
 from s2d_tf.evaluation.table_set import tables_of
-from s2d_tf.training import Run, files
+from s2d_tf.training import Run, files, tuning
 
-RUNS, TABLES = "runs", "tables.md"
-KEPT = ("recipe.json", METRICS, "intervals.json", "summary.json", "tuning.json")
+RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
+KEPT = ("recipe.json", METRICS, "intervals.json", "summary.json")
 
 
 def archive(directories, out):
-    """Copies the numbers of evaluated runs to `out/runs` and writes `out/tables.md` anew.
+    """Copies the numbers of runs and sweeps to `out` and writes `out/tables.md` anew.
 
-    Runs that lie there already stay, unless one of the same name is among `directories`.
+    What lies there already stays, unless something of the same name is among `directories`.
 
     Args:
-        directories: run directories; a run keeps the name of its folder.
+        directories: evaluated run directories and folders of `s2d tune`, kept under their names.
         out: folder.
 
     Returns:
@@ -30,19 +31,26 @@ def archive(directories, out):
     """
     out = pathlib.Path(out)
     directories = [pathlib.Path(d) for d in directories if not pathlib.Path(d).is_file()]
-    collect(directories)  # Before anything is copied: each one is a run and evaluated.
-    for directory in directories:
+    sweeps = [d for d in directories if (d / tuning.RECORD).is_file()]
+    runs = [d for d in directories if d not in sweeps]
+    collect(runs)  # Before anything is copied: each one is a run and evaluated.
+    for directory in runs:
         target = out / RUNS / directory.resolve().name
         if target.resolve() != directory.resolve():
             shutil.rmtree(target, ignore_errors=True)
             _copy(Run.open(directory), target)
-    path = out / TABLES
-    files.write_text(path, text(collect(sorted((out / RUNS).iterdir()))))
-    return path
+    for directory in sweeps:
+        files.write_json(
+            out / SWEEPS / f"{directory.resolve().name}.json",
+            files.read_json(directory / tuning.RECORD),
+        )
+    files.write_text(out / TABLES, text(out))
+    return out / TABLES
 
 
-def text(results):
-    """All tables and the verdict on each claim, as Markdown."""
+def text(out):
+    """All tables of an archive and the verdict on each claim, as Markdown."""
+    results = collect(sorted((out / RUNS).glob("*")))
     parts = [tables.render(table, "markdown") for table in tables_of(results)]
     for (architecture, trained_on), own in groups(results).items():
         heading = f"{architecture} on {trained_on}"
@@ -50,7 +58,17 @@ def text(results):
         parts += [f"## {heading}\n"]
         parts += [tables.render(table, "markdown") for table in made if table is not None]
         parts += [f"**The paper's claims, {heading}**\n", _claims(own)]
+    sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]
+    if sweeps:
+        parts += ["## Sweeps on the validation split, the best NLL first\n"]
+        parts += [_sweep(record) for record in sweeps]
     return "\n".join(parts)
+
+
+def _sweep(record):
+    epochs = record["recipe"]["training"]["epochs"]
+    heading = f"**{record['name']}, {epochs} epochs, seed {record['seed']}**\n\n"
+    return heading + tuning.table(record["key"], record["rows"]) + "\n"
 
 
 def _claims(results):

@@ -6,6 +6,7 @@ import pathlib
 from s2d_tf import data, metrics
 from s2d_tf.training import files, loop, recipes
 
+RECORD = "tuning.json"
 MEASURES = ("accuracy", "nll", "ece")
 
 
@@ -14,7 +15,7 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
 
     Args:
         recipe: the `recipes.Recipe` to vary.
-        directory: one run directory for each value, and `tuning.json`.
+        directory: one run directory for each value, and `tuning.json` with the recipe and rows.
         key: the number to vary, for example "model.temperature".
         values: its values, as JSON text or plain words.
         seed: the seed of every run.
@@ -40,7 +41,7 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
         rows.append({"value": value} | dict(zip(MEASURES, measured, strict=True)))
     rows.sort(key=lambda row: row["nll"])
     record = {"name": recipe.name, "seed": seed, "key": key, "split": "validation", "rows": rows}
-    files.write_json(directory / "tuning.json", record)
+    files.write_json(directory / RECORD, record | {"recipe": recipe.to_dict()})
     return rows
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from s2d_tf import evaluation
+from s2d_tf import evaluation, training
 from s2d_tf.evaluation import archiving
 
 ARCHITECTURE = "wrn_10_2_s2"
@@ -29,8 +29,7 @@ def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
     assert "71.0 ± 3.2" in text  # The mean and spread of the members.
     assert "80.0" in text
     assert "not run" in text
-    kept = sorted((tmp_path / "results" / "runs").iterdir())
-    assert archiving.text(evaluation.collect(kept)) == text
+    assert archiving.text(tmp_path / "results") == text
     names = {file.name for file in (tmp_path / "results").rglob("*") if file.is_file()}
     assert names == {"tables.md", "recipe.json", "metrics.json"}
 
@@ -59,3 +58,18 @@ def test_the_archive_can_be_made_again_from_itself(ensemble, tmp_path):
     first = evaluation.archive([ensemble], tmp_path / "results").read_bytes()
     kept = sorted((tmp_path / "results" / "runs").iterdir())
     assert evaluation.archive(kept, tmp_path / "results").read_bytes() == first
+
+
+def test_sweeps_are_kept_with_their_tables(ensemble, tmp_path):
+    recipe = training.recipes.resolve(f"{ARCHITECTURE}.s2d.cifar100").to_dict()
+    rows = [{"value": value, "accuracy": 0.5, "nll": 1.75, "ece": 0.04} for value in ("5", "2")]
+    record = {"name": "a.b.c", "seed": 3, "key": "model.num_passes", "rows": rows, "recipe": recipe}
+    sweep = tmp_path / "passes"
+    training.files.write_json(sweep / "tuning.json", record)
+    text = evaluation.archive([ensemble, sweep], tmp_path / "results").read_text(encoding="utf-8")
+    assert "**a.b.c, 20 epochs, seed 3**" in text
+    assert "| 2 | 50.0 | 1.750 | 4.00 |" in text
+    shutil.rmtree(sweep)
+    # What was kept is there for the next table, too.
+    evaluation.archive([ensemble], tmp_path / "results")
+    assert archiving.text(tmp_path / "results") == text

@@ -1,5 +1,7 @@
 """A number chosen on the validation split, from Python and as `s2d tune`."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -112,6 +114,7 @@ def test_tuning_json_equals_the_rows(tuned):
         "key": KEY,
         "split": "validation",
         "rows": rows,
+        "recipe": json.loads(json.dumps(recipe().to_dict())),
     }
 
 
