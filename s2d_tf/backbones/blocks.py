@@ -83,8 +83,8 @@ class Blocks:
         """Batch mean and variance of each channel, for `shared_norm_relu_conv1x1`."""
         return Moments(self.synchronized_batch_norm, name=name)(x)
 
-    def shared_norm_relu_conv1x1(self, x, moments, filters, scope, index=""):
-        """`<scope>_bn<index>` with the moments of `x`, ReLU, `<scope>_conv<index>`."""
+    def shared_norm_relu_conv1x1(self, maps, moments, filters, scope, index=""):
+        """`<scope>_bn<index>` with the moments of all `maps`, ReLU, `<scope>_conv<index>`."""
         statistics = SharedBatchNormalization(
             momentum=BATCH_NORM_MOMENTUM,
             epsilon=BATCH_NORM_EPSILON,
@@ -98,7 +98,7 @@ class Blocks:
             epsilon=BATCH_NORM_EPSILON,
             kernel_initializer=self._initializer(name),
             name=name,
-        )(x, statistics)
+        )(maps, statistics)
 
     def _initializer(self, name):
         return keras.initializers.VarianceScaling(

@@ -16,6 +16,8 @@ from s2d_tf.backbones.blocks import (
 
 NUM_BLOCKS = 3
 BOTTLENECK_FACTOR = 4
+UNITS_APART = 4
+"""Units whose feature maps lie apart before they join the others: fewer copies, few parts."""
 
 
 def densenet_bc(
@@ -57,35 +59,47 @@ def densenet_bc(
     images = keras.Input(input_shape, name="images")
     x = blocks.conv(images, 2 * growth_rate, 3, "stem", strides=stem_stride)
     for block in range(1, NUM_BLOCKS + 1):
-        moments = blocks.moments(x, f"block{block}_moments")
+        maps, moments = [x], blocks.moments(x, f"block{block}_moments")
         for unit in range(1, (depth - 4) // 6 + 1):
-            x, moments = _dense_unit(blocks, x, moments, growth_rate, f"block{block}_unit{unit}")
+            scope = f"block{block}_unit{unit}"
+            maps, moments = _dense_unit(blocks, maps, moments, growth_rate, scope)
         if block < NUM_BLOCKS:
-            x = _transition(blocks, x, moments, reduction, f"transition{block}")
+            x = _transition(blocks, maps, moments, reduction, f"transition{block}")
+    x = keras.layers.Concatenate(name="final_concat")(maps)
     x = blocks.norm_relu(x, "final")
     features = keras.layers.GlobalAveragePooling2D(name="features")(x)
     return keras.Model(images, features, name=name)
 
 
-def _dense_unit(blocks, x, moments, growth_rate, scope):
+def _dense_unit(blocks, maps, moments, growth_rate, scope):
     """BN-ReLU-1x1 (the bottleneck), then BN-ReLU-3x3, whose output is appended to the input."""
     filters = BOTTLENECK_FACTOR * growth_rate
-    new = blocks.shared_norm_relu_conv1x1(x, moments, filters, scope, 1)
+    new = blocks.shared_norm_relu_conv1x1(maps, moments, filters, scope, 1)
     new = blocks.dropout(new, f"{scope}_dropout1")
     new = blocks.norm_relu(new, scope, 2)
     new = blocks.conv(new, growth_rate, 3, f"{scope}_conv2")
     new = blocks.dropout(new, f"{scope}_dropout2")
     new_moments = blocks.moments(new, f"{scope}_moments")
     return (
-        keras.layers.Concatenate(name=f"{scope}_concat")([x, new]),
+        _append(maps, new, f"{scope}_concat"),
         keras.layers.Concatenate(name=f"{scope}_concat_moments")([moments, new_moments]),
     )
 
 
-def _transition(blocks, x, moments, reduction, scope):
+def _append(maps, new, name):
+    """Appends feature maps; the older ones, many, are copied once in `UNITS_APART` units only."""
+    if len(maps) == 1:
+        return [*maps, new]
+    older, recent = maps
+    if recent.shape[-1] < UNITS_APART * new.shape[-1]:
+        return [older, keras.layers.Concatenate(name=name)([recent, new])]
+    return [keras.layers.Concatenate(name=name)(maps), new]
+
+
+def _transition(blocks, maps, moments, reduction, scope):
     """BN-ReLU-1x1 to the kept channels, then the mean of 2x2 pixels."""
-    filters = max(1, math.floor(x.shape[-1] * reduction))
-    x = blocks.shared_norm_relu_conv1x1(x, moments, filters, scope)
+    filters = max(1, math.floor(moments.shape[-1] * reduction))
+    x = blocks.shared_norm_relu_conv1x1(maps, moments, filters, scope)
     x = blocks.dropout(x, f"{scope}_dropout")
     # "same" differs from the original only where a side is odd: the last row is kept and averaged
     # over the pixels that exist, so that even a 1x1 image passes.

@@ -5,7 +5,8 @@ do not depend on who asks, so `Moments` computes them once for each map and all 
 exact, and a tenth of the reads in DenseNet-BC-100-12. `SharedBatchNormalization` holds what is a
 unit's own, and `NormalizedConv2D` normalises in one pass, as the first part of its convolution. It
 keeps its input only: the backward pass normalises again, which takes less time than the memory of
-a second copy of all feature maps is worth.
+a second copy of all feature maps is worth. Nor does it need the maps in one piece: the convolution
+of a concatenation is the sum of the convolutions of its parts.
 """
 
 import keras
@@ -72,8 +73,8 @@ class SharedBatchNormalization(keras.layers.BatchNormalization):
 class NormalizedConv2D(keras.layers.Conv2D):
     """The bias-free convolution of ReLU of batch norm of feature maps.
 
-    Called with feature maps and with what a `SharedBatchNormalization` says about them. Weights
-    are the parent's.
+    Called with a list of feature maps, the parts of one concatenation, and with what a
+    `SharedBatchNormalization` says about all their channels. Weights are the parent's.
 
     Args:
         epsilon: as in batch norm, added to the variance.
@@ -84,11 +85,23 @@ class NormalizedConv2D(keras.layers.Conv2D):
         fixed = {"use_bias": False, "autocast": False}
         super().__init__(*args, **{**kwargs, **fixed})
         self.epsilon = epsilon
+        self.input_spec = None  # The parent's says one tensor.
+
+    def build(self, inputs_shape, statistics_shape):
+        del statistics_shape
+        channels = sum(shape[-1] for shape in inputs_shape)
+        super().build((*inputs_shape[0][:-1], channels))
+        self.input_spec = None
 
     def call(self, inputs, statistics):
-        inputs = tf.cast(inputs, self.compute_dtype)
-        kernel = tf.cast(self.kernel, self.compute_dtype)
-        return self._forward(inputs, statistics, kernel)
+        sizes = [x.shape[-1] for x in inputs]
+        parts = zip(
+            [tf.cast(x, self.compute_dtype) for x in inputs],
+            tf.split(statistics, sizes, axis=-1),
+            tf.split(tf.cast(self.kernel, self.compute_dtype), sizes, axis=-2),
+            strict=True,
+        )
+        return tf.add_n([self._forward(*part) for part in parts])
 
     def _forward(self, inputs, statistics, kernel):
         @tf.custom_gradient
@@ -119,7 +132,8 @@ class NormalizedConv2D(keras.layers.Conv2D):
         return by_x, by_statistics, by_kernel
 
     def compute_output_spec(self, inputs, statistics):
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), self.compute_dtype)
+        shape = self.compute_output_shape(inputs[0].shape)
+        return keras.KerasTensor(shape, self.compute_dtype)
 
     def get_config(self):
         return {**super().get_config(), "epsilon": self.epsilon}

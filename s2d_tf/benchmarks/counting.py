@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+import keras
+
 BYTES = 4  # float32
 
 
@@ -36,8 +38,7 @@ class Work:
 
 def layer_work(layer):
     """`Work` of a layer of a functional network."""
-    inputs = layer.input if isinstance(layer.input, (list, tuple)) else [layer.input]
-    read = sum(math.prod(tensor.shape[1:]) for tensor in inputs)
+    read = sum(math.prod(tensor.shape[1:]) for tensor in keras.tree.flatten(layer.input))
     shape = layer.output.shape[1:]
     written = math.prod(shape)
     kind = type(layer).__name__

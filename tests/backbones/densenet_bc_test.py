@@ -135,7 +135,7 @@ def test_dropout_follows_every_convolution_but_the_stem():
     # Nothing reads a convolution past its dropout.
     readers = {name for name, sources in parents.items() if dropped & set(sources)}
     assert readers == {layer.name for layer in model.layers if "dropout" in layer.name}
-    assert parents["block1_unit1_concat"] == ["stem", "block1_unit1_dropout2"]
+    assert parents["block1_unit2_concat"] == ["block1_unit1_dropout2", "block1_unit2_dropout2"]
     assert parents["transition1_pool"] == ["transition1_dropout"]
     plain = backbones.densenet_bc((8, 8, 1), depth=16, growth_rate=2)
     assert not [layer.name for layer in plain.layers if "dropout" in layer.name]

@@ -1,5 +1,7 @@
 """Shared batch statistics change nothing but the time: against float64 and its own derivatives."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -79,7 +81,7 @@ def test_moments_and_their_gradient(shape, loc):
 
 def _convolution(statistics, x, epsilon=EPSILON):
     layer = NormalizedConv2D(5, 1, epsilon=epsilon)
-    layer(x, statistics)
+    layer([x], statistics)
     return layer
 
 
@@ -93,13 +95,29 @@ def test_normalizes_again_in_the_backward_pass_and_not_before():
     def gradient(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            outputs = layer(x, statistics)
+            outputs = layer([x], statistics)
         return tape.gradient(outputs, x)
 
     graph = gradient.get_concrete_function(x).graph
     first, second = (op for op in graph.get_operations() if op.type == "FusedBatchNormV3")
     assert not first.inputs[0].op.control_inputs
     assert second.inputs[0].op.control_inputs
+
+
+def test_parts_of_a_concatenation_give_what_the_whole_gives():
+    whole = tf.constant(_maps((2, 4, 4, 16)), tf.float32)
+    statistics = tf.constant(_statistics(16), tf.float32)
+    layer = _convolution(statistics, whole)
+    results = []
+    for sizes in ([16], [9, 1, 6]):
+        with tf.GradientTape() as tape:
+            tape.watch([whole, statistics])
+            outputs = layer(tf.split(whole, sizes, axis=-1), statistics)
+            loss = tf.reduce_sum(outputs**2)
+        sources = [whole, statistics, layer.kernel.value]
+        results.append([outputs, *tape.gradient(loss, sources)])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_config_round_trip():
@@ -164,8 +182,10 @@ def _train_step(model, images, upstream):
 
 
 @pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
-def test_a_training_step_of_the_network_is_that_of_float64(jit):
-    model = backbones.densenet_bc((8, 8, 3), depth=16, growth_rate=6, stem_stride=1, seed=0)
+def test_a_training_step_of_the_network_is_that_of_float64(jit, monkeypatch):
+    module = sys.modules[backbones.densenet_bc.__module__]
+    monkeypatch.setattr(module, "UNITS_APART", 2)  # In a block of three the maps are joined.
+    model = backbones.densenet_bc((8, 8, 3), depth=22, growth_rate=4, stem_stride=1, seed=0)
     rng = np.random.default_rng(5)
     for variable in model.variables:
         if "bn" in variable.path:
@@ -175,7 +195,7 @@ def test_a_training_step_of_the_network_is_that_of_float64(jit):
     trainable = {v.path: oracle.variables[v.path] for v in model.trainable_variables}
     with tf.GradientTape() as tape:
         tape.watch(trainable)
-        expected = oracle(tf.constant(images), units=2)
+        expected = oracle(tf.constant(images), units=3)
         loss = tf.reduce_sum(expected * upstream)
     gradients = tape.gradient(loss, trainable)
 
@@ -225,4 +245,4 @@ def test_other_precisions_keep_statistics_in_float32():
     x = tf.constant(_maps((2, 4, 4, 16)), tf.float16)
     statistics = norm(moments(x, training=True), training=True)
     assert statistics.dtype == tf.float32
-    assert conv(x, statistics).dtype == tf.float16
+    assert conv([x], statistics).dtype == tf.float16
