@@ -2,10 +2,11 @@
 
 import contextlib
 
-from s2d_tf.benchmarks import networks
+from s2d_tf.benchmarks import counting, networks
 from s2d_tf.benchmarks.child import Child
 from s2d_tf.benchmarks.records import Case, Goal, counted
 
+SIDE = 2048  # of the matrices whose product shows how fast the machine multiplies
 SPEED_GOAL = Goal(1.5, at_most=False)
 MEMORY_GOAL = Goal(0.7)
 TARGET = "s2d_tf.benchmarks.backbone_speed:functions"
@@ -33,6 +34,10 @@ NETWORKS = (
 )
 
 
+# A backward pass multiplies for the gradients by the inputs and by the weights.
+WORK = {"train": ("training step", 3), "infer": ("inference", 1)}
+
+
 def cases(plan):
     for architecture, variants, has_goal in NETWORKS[-1:] if plan.quick else NETWORKS:
         network = networks.network(architecture, plan)
@@ -54,7 +59,7 @@ def _network(network, variants, has_goal):
             rate = network.batch / t["ours"]
             return ratios | {"images/s of ours": rate, "operations of ours": shares}
 
-        for work, title in (("train", "training step"), ("infer", "inference")):
+        for work, (title, _) in WORK.items():
             yield Case(
                 f"plain Keras / ours, {title}, {network.name}",
                 lambda work=work: {n: child.function(work) for n, child in children.items()},
@@ -73,6 +78,20 @@ def _network(network, variants, has_goal):
             kind="measured",
             facts={f"GB {name}": peak / 1e9 for name, peak in peaks.items()},
         )
+        yield from _bounds(network, children["ours"])
+
+
+def _bounds(network, child):
+    """What the multiplications alone would take: no faster network with the same arithmetic."""
+    products = network.batch * counting.multiply_adds(network.build().backbone) / SIDE**3
+    for work, (title, passes) in WORK.items():
+        yield Case(
+            f"multiplications alone / {title} of ours, {network.name}",
+            lambda work=work: {n: child.function(n) for n in (work, "product")},
+            lambda t, work=work, passes=passes: passes * products * t["product"] / t[work],
+            f"the multiplications at the rate of a {SIDE} x {SIDE} matrix product / the whole",
+            facts=lambda t: {"GFLOP/s of the product": 2e-9 * SIDE**3 / t["product"]},
+        )
 
 
 def _child(network, kind, jit_compile, environment):
@@ -85,7 +104,7 @@ def _child(network, kind, jit_compile, environment):
 
 
 def functions(network, kind, jit_compile):
-    """What a child builds: a training step and a prediction of one variant."""
+    """What a child builds: a training step and a prediction of one variant, a matrix product."""
     import tensorflow as tf
 
     network = networks.Network(**network)
@@ -99,9 +118,12 @@ def functions(network, kind, jit_compile):
     predict = tf.function(
         lambda x: tf.nn.softmax(model(x, training=False), axis=-1), jit_compile=jit_compile
     )
+    matrix = tf.ones([SIDE, SIDE])
+    product = tf.function(lambda: tf.reduce_sum(tf.matmul(matrix, matrix)))
     return {
         "train": networks.step_function(model, images, labels),
         "infer": networks.waiting(predict, pixels),
+        "product": networks.waiting(product),
     }
 
 
