@@ -2,14 +2,16 @@
 
 import contextlib
 
-from s2d_tf.benchmarks import counting, networks
+from s2d_tf.benchmarks import counting, networks, pytorch_densenet
 from s2d_tf.benchmarks.child import Child
-from s2d_tf.benchmarks.records import Case, Goal, counted
+from s2d_tf.benchmarks.records import Case, Goal, counted, not_run
 
 SIDE = 2048  # of the matrices whose product shows how fast the machine multiplies
 SPEED_GOAL = Goal(1.5, at_most=False)
 MEMORY_GOAL = Goal(0.7)
+AHEAD = Goal(1.0, at_most=False)
 TARGET = "s2d_tf.benchmarks.backbone_speed:functions"
+PYTORCH = "s2d_tf.benchmarks.pytorch_densenet:functions"
 
 # The command `s2d` sets oneDNN on; `plain` leaves the choice to TensorFlow.
 ONEDNN_ON = {"TF_ENABLE_ONEDNN_OPTS": "1"}
@@ -42,6 +44,8 @@ def cases(plan):
     for architecture, variants, has_goal in NETWORKS[-1:] if plan.quick else NETWORKS:
         network = networks.network(architecture, plan)
         yield from _network(network, PAIR if plan.quick else variants, has_goal)
+    if not plan.quick:
+        yield from _beside_pytorch(networks.network("densenet_bc_100_12", plan))
 
 
 def _network(network, variants, has_goal):
@@ -79,6 +83,33 @@ def _network(network, variants, has_goal):
             facts={f"GB {name}": peak / 1e9 for name, peak in peaks.items()},
         )
         yield from _bounds(network, children["ours"])
+
+
+def _beside_pytorch(network):
+    """In a turn of its own: a third process would wait with the memory of a large network."""
+    formula = "time of PyTorch, eager and channels last / time of ours"
+    name = f"PyTorch / ours, {{}}, {network.name}"
+    if not pytorch_densenet.available():
+        for title, _ in WORK.values():
+            yield not_run(name.format(title), formula, "needs `pip install torch`")
+        return
+    recipe = network.recipe()
+    arguments = {"batch": network.batch, "weight_decay": recipe.training.weight_decay}
+    with contextlib.ExitStack() as stack:
+        children = {
+            "ours": _child(network, *VARIANTS["ours"]),
+            "PyTorch": Child(PYTORCH, arguments | recipe.arguments, {}),
+        }
+        for child in children.values():
+            stack.callback(child.close)
+        for work, (title, _) in WORK.items():
+            yield Case(
+                name.format(title),
+                lambda work=work: {n: child.function(work) for n, child in children.items()},
+                lambda t: t["PyTorch"] / t["ours"],
+                formula,
+                AHEAD,
+            )
 
 
 def _bounds(network, child):

@@ -59,7 +59,8 @@ SUITES = {
             "backbone_speed",
             "Each variant runs in a process of its own, because oneDNN is chosen when TensorFlow "
             "is imported; the processes take turns. `plain` is the same network from stock Keras "
-            "layers as TensorFlow runs it by default. Memory is the peak of the process beyond "
+            "layers as TensorFlow runs it by default; PyTorch, where it is installed, runs eagerly "
+            "and channels last. Memory is the peak of the process beyond "
             "what it held before the network was built. What the multiplications alone would take "
             "bounds every speed-up: a figure of 0.8 there leaves at most a factor of 1.25 to be "
             "won, whatever is fused or shared around the convolutions.",

@@ -94,7 +94,8 @@ def serve(requests, answers):
             if "target" in request:
                 module, _, name = request["target"].partition(":")
                 __import__(module)
-                __import__("keras")  # The frameworks themselves do not count.
+                # The frameworks themselves do not count.
+                __import__(getattr(sys.modules[module], "FRAMEWORK", "keras"))
                 held = _peak_bytes()
                 functions = getattr(sys.modules[module], name)(**request["arguments"])
                 answer = {"functions": list(functions)}

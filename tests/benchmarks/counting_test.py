@@ -1,11 +1,14 @@
 """Counted work against published and hand-computed numbers; competitors against each other."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
 
 from s2d_tf import backbones
-from s2d_tf.benchmarks import competitors, counting, plain_keras
+from s2d_tf.benchmarks import competitors, counting, plain_keras, pytorch_densenet
 
 
 def test_densenet_has_its_published_number_of_multiplications():
@@ -58,3 +61,26 @@ def test_the_dirichlet_package_solves_them_too():
     pytest.importorskip("dirichlet", reason="needs the package `dirichlet`")
     log_probs = competitors.teacher_predictions(2, 5, 4)
     assert competitors.error(competitors.dirichlet_package(log_probs), log_probs) < 1e-3
+
+
+PYTORCH = """
+from s2d_tf.benchmarks import pytorch_densenet
+network = pytorch_densenet.build(3, 100, depth=100, growth_rate=12)
+print(sum(parameter.numel() for parameter in network.parameters()))
+made = pytorch_densenet.functions(2, depth=10, growth_rate=4, weight_decay=1e-4)
+print(*(made["train"]() for _ in range(10)))
+print(*made["infer"]().sum(axis=-1))
+"""
+
+
+@pytest.mark.skipif(not pytorch_densenet.available(), reason="needs the package `torch`")
+def test_the_network_in_pytorch_is_the_same_network():
+    process = subprocess.run(
+        [sys.executable, "-c", PYTORCH], check=True, capture_output=True, text=True
+    )
+    parameters, losses, sums = (
+        [float(word) for word in line.split()] for line in process.stdout.splitlines()
+    )
+    assert parameters == [800_032]
+    assert losses[-1] < losses[0]
+    np.testing.assert_allclose(sums, 1.0, rtol=1e-5)
