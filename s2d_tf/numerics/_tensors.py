@@ -54,8 +54,7 @@ def normalised_log_probs(log_probs):
     error, so a Dirichlet likelihood at 1e6 would already be off in the first decimal. A probability
     of exactly zero counts as exp(`MIN_LOG_PROB`).
     """
-    log_probs = tf.cast(log_probs, tf.float64)
-    log_probs = log_probs - tf.reduce_logsumexp(log_probs, axis=-1, keepdims=True)
+    log_probs = tf.nn.log_softmax(tf.cast(log_probs, tf.float64))
     return tf.maximum(log_probs, MIN_LOG_PROB)
 
 

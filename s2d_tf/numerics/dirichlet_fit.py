@@ -51,7 +51,6 @@ class _State(NamedTuple):
 
 class _Statistics(NamedTuple):
     mean_log_probs: tf.Tensor  # [..., K], t
-    log_mean_probs: tf.Tensor  # [..., K], ln m
     mean_probs: tf.Tensor  # [..., K], m
 
 
@@ -134,20 +133,18 @@ def _iterate(init, step, statistics, max_iterations, tolerance):
 
 def _statistics(log_probs):
     log_probs = normalised_log_probs(log_probs)
-    num_samples = tf.cast(tf.shape(log_probs)[-2], tf.float64)
-    log_mean_probs = tf.reduce_logsumexp(log_probs, axis=-2) - tf.math.log(num_samples)
     return _Statistics(
         mean_log_probs=tf.reduce_mean(log_probs, axis=-2),
-        log_mean_probs=log_mean_probs,
-        mean_probs=tf.exp(log_mean_probs),
+        mean_probs=tf.reduce_mean(tf.exp(log_probs), axis=-2),
     )
 
 
 def _closed_form_total(statistics):
     """Total concentration from Stirling's formula: exact for large, within a factor 2 for small."""
     num_classes = tf.cast(tf.shape(statistics.mean_probs)[-1], tf.float64)
+    log_mean_probs = tf.math.log(_safe_mean(statistics))
     spread = tf.reduce_sum(
-        statistics.mean_probs * (statistics.log_mean_probs - statistics.mean_log_probs),
+        statistics.mean_probs * (log_mean_probs - statistics.mean_log_probs),
         axis=-1,
         keepdims=True,
     )
