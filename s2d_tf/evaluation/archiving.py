@@ -9,12 +9,12 @@ import pathlib
 import shutil
 
 from s2d_tf.evaluation import claims, report_tables, tables, views
-from s2d_tf.evaluation.results import METRICS, collect, for_claims, groups
+from s2d_tf.evaluation.results import METRICS, collect, for_claims, groups, public
 from s2d_tf.evaluation.table_set import tables_of
 from s2d_tf.training import Run, files, tuning
 
 RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
-KEPT = ("recipe.json", METRICS, "intervals.json", "summary.json")
+KEPT = ("recipe.json", "intervals.json", "summary.json")
 
 
 def archive(directories, out):
@@ -84,6 +84,8 @@ def _copy(run, target):
     for name in KEPT:
         if (run.directory / name).is_file():
             shutil.copyfile(run.directory / name, target / name)
+    if (run.directory / METRICS).is_file():
+        files.write_json(target / METRICS, public(files.read_json(run.directory / METRICS)))
     members = [Run.open(d) for d in views.own_member_directories(run) if d.is_dir()]
     for part in [*members, *views.held(run)]:
         _copy(part, target / part.directory.name)

@@ -74,6 +74,13 @@ def collect(directories):
     return found
 
 
+def public(metrics):
+    """The metrics without what concerns only the machine that measured them: its folders."""
+    return {
+        key: "not at hand" if key.endswith("/missing") else value for key, value in metrics.items()
+    }
+
+
 def by_variant(results):
     """`{method or method_size: [Result]}`, seeds in order, in the order of the paper's rows."""
     order = list(dict.fromkeys(paper.METHODS.values()))

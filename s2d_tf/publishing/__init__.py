@@ -5,8 +5,8 @@ import json
 import pathlib
 import shutil
 
-from s2d_tf import data, evaluation, zoo
-from s2d_tf.evaluation import cost, run_evaluation, views
+from s2d_tf import data, zoo
+from s2d_tf.evaluation import cost, results, run_evaluation, views
 from s2d_tf.publishing import card, facts
 from s2d_tf.publishing.checks import PublishError, check_run
 from s2d_tf.publishing.precision import choose
@@ -71,7 +71,7 @@ def publish(
             parameters=cost.parameters(made.predictor),
             weights=made.weights,
             golden={"file": records.GOLDEN, "sha256": files.sha256(folder / records.GOLDEN)},
-            metrics=facts.public(made.metrics),
+            metrics=results.public(made.metrics),
             spread=spread,
             provenance=facts.provenance(run, recipe, changes, data_dir),
         )
@@ -84,7 +84,7 @@ def publish(
 
 def _own_metrics(run, recipe, predictor):
     """The metrics of the run as it is, or None where it was not evaluated as this method."""
-    path = run.directory / evaluation.results.METRICS
+    path = run.directory / results.METRICS
     if run.recipe.name != recipe.name:
         return None
     if not path.is_file():

@@ -46,13 +46,6 @@ def spread(run, recipe, also=()):
     }
 
 
-def public(metrics):
-    """The metrics without what concerns only the machine that measured them: its folders."""
-    return {
-        key: "not at hand" if key.endswith("/missing") else value for key, value in metrics.items()
-    }
-
-
 def provenance(run, recipe, changes, data_dir):
     """Flat facts on the training behind an entry."""
     parts = run.members or [run]

@@ -13,11 +13,12 @@ ARCHITECTURE = "wrn_10_2_s2"
 
 @pytest.fixture
 def ensemble(make_run):
-    made = make_run(f"{ARCHITECTURE}.ensemble.cifar100", 0, {"cifar100/accuracy": 0.8})
+    metrics = {"cifar100/accuracy": 0.8, "data/x/missing": "not in /home/me/data"}
+    made = make_run(f"{ARCHITECTURE}.ensemble.cifar100", 0, metrics)
     for index, value in enumerate([0.69, 0.70, 0.71, 0.72, 0.73]):
         folder = made / f"member_{index}"
-        metrics = {"cifar100/accuracy": value, "run/weights": f"weights {index}"}
-        make_run(f"{ARCHITECTURE}.individual.cifar100", index, metrics, folder=folder)
+        own = {"cifar100/accuracy": value, "run/weights": f"weights {index}"}
+        make_run(f"{ARCHITECTURE}.individual.cifar100", index, own, folder=folder)
     (made / "member_0" / "final.weights.h5").write_bytes(b"many megabytes")
     return made
 
@@ -32,6 +33,8 @@ def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
     assert archiving.text(tmp_path / "results") == text
     names = {file.name for file in (tmp_path / "results").rglob("*") if file.is_file()}
     assert names == {"tables.md", "recipe.json", "metrics.json"}
+    kept = json.loads(next((tmp_path / "results" / "runs").glob("*/metrics.json")).read_text())
+    assert kept["data/x/missing"] == "not at hand"  # No folder of this machine.
 
 
 def test_what_was_kept_before_stays(ensemble, make_run, tmp_path):
