@@ -51,6 +51,7 @@ RULES = {
     "training.schedule": _one_of(SCHEDULES),
     "training.milestones": (lambda value: not value or _numbers(value, 0, above=True), "above 0"),
     "training.factor": _POSITIVE,
+    "training.warmup": _NOT_NEGATIVE,
     "training.momentum": _FRACTION,
     "training.weight_decay": _NOT_NEGATIVE,
     "model.dropout": _FRACTION,

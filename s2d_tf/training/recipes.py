@@ -31,13 +31,14 @@ class DataRecipe:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe:
-    """How the weights move. Milestones below 1 are fractions of the epochs."""
+    """How the weights move. Milestones below 1 are fractions of the epochs; warm-up is in epochs."""
 
     epochs: int
     learning_rate: float
     schedule: str = "steps"
     milestones: tuple = ()
     factor: float = 0.1
+    warmup: float = 0.0
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 0.0

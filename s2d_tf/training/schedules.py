@@ -10,13 +10,17 @@ def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
     """The learning-rate schedule of a recipe.
 
     "steps" multiplies by `factor` at each milestone (epochs; below 1 a fraction of all epochs),
-    "cosine" falls to zero over the run, "constant" stays.
+    "cosine" rises in a line over `warmup` epochs, then falls to zero over the rest of the run,
+    "constant" stays.
     """
     if recipe.schedule == "constant" or (recipe.schedule == "steps" and not recipe.milestones):
         return recipe.learning_rate
     if recipe.schedule == "cosine":
+        steps, rising = (round(n * steps_per_epoch) for n in (recipe.epochs, recipe.warmup))
+        if not rising:
+            return keras.optimizers.schedules.CosineDecay(recipe.learning_rate, steps)
         return keras.optimizers.schedules.CosineDecay(
-            recipe.learning_rate, recipe.epochs * steps_per_epoch
+            0.0, steps - rising, warmup_target=recipe.learning_rate, warmup_steps=rising
         )
     if recipe.schedule == "steps":
         epochs = [m * recipe.epochs if m < 1 else m for m in recipe.milestones]

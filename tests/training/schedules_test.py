@@ -58,6 +58,16 @@ def test_cosine():
         np.testing.assert_allclose(rate(recipe, step), expected, atol=1e-7)
 
 
+def test_cosine_after_a_rise():
+    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="cosine", warmup=0.5)
+    rising = round(0.5 * STEPS)
+    for step in range(rising):
+        np.testing.assert_allclose(rate(recipe, step), 0.2 * step / rising, atol=1e-7)
+    for step in (rising, 14, 27, 28):
+        expected = 0.1 * (1 + math.cos(math.pi * (step - rising) / (28 - rising)))
+        np.testing.assert_allclose(rate(recipe, step), expected, atol=1e-7)
+
+
 def test_fractions_follow_the_number_of_epochs():
     recipe = recipes.TrainingRecipe(epochs=4, learning_rate=1.0, milestones=(0.5, 0.75))
     found = [rate(recipe, epoch * STEPS) for epoch in range(4)]
