@@ -91,7 +91,7 @@ def _beside_pytorch(network):
     name = f"PyTorch / ours, {{}}, {network.name}"
     if not pytorch_densenet.available():
         for title, _ in WORK.values():
-            yield not_run(name.format(title), formula, "needs `pip install torch`")
+            yield not_run(name.format(title), formula, "PyTorch is not installed")
         return
     recipe = network.recipe()
     arguments = {"batch": network.batch, "weight_decay": recipe.training.weight_decay}

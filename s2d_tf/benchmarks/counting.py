@@ -3,8 +3,6 @@
 import dataclasses
 import math
 
-import keras
-
 BYTES = 4  # float32
 
 
@@ -38,6 +36,8 @@ class Work:
 
 def layer_work(layer):
     """`Work` of a layer of a functional network."""
+    import keras
+
     read = sum(math.prod(tensor.shape[1:]) for tensor in keras.tree.flatten(layer.input))
     shape = layer.output.shape[1:]
     written = math.prod(shape)

@@ -31,7 +31,7 @@ class DataRecipe:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe:
-    """How the weights move. Milestones below 1 are fractions of the epochs; warm-up is in epochs."""
+    """How the weights move. Milestones below 1 are fractions of the epochs; warm-up: epochs."""
 
     epochs: int
     learning_rate: float

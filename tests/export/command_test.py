@@ -74,8 +74,9 @@ def test_an_entry_is_exported_with_its_class_names_and_record(tmp_path, capsys, 
     assert (assets / "classes.txt").read_text().splitlines() == list("01234567")
     description = json.loads((assets / "model.json").read_text())
     assert description["class_names"] == list("01234567")
-    record = json.loads((entry.folder / "entry.json").read_text())
-    assert description["metadata"] == {"name": entry.name, "entry": record}
+    assert description["metadata"]["name"] == entry.name
+    record = json.dumps(description["metadata"]["entry"]).encode()
+    assert zoo.records.read(record, "model.json") == entry.record
 
 
 def test_a_model_without_class_names_gets_no_file(tiny, tmp_path):
