@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import publishing, training, zoo
-from s2d_tf.evaluation import cost
+from s2d_tf.evaluation import cost, results
 from s2d_tf.publishing import checks, facts, precision
 from s2d_tf.training import files, recipes
 from s2d_tf.zoo import records
@@ -51,6 +51,9 @@ def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
 
 
 def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
+    measured = {"data/x/missing": "not in /home/me/data", "data/x/images": 3, "x/nll": 1}
+    expected = {"data/x/missing": "not at hand", "data/x/images": 3, "x/nll": 1}
+    assert results.public(measured) == expected
     for path in small_zoo.rglob("*"):
         if path.suffix in (".json", ".md"):
             assert str(tmp_path.parent.parent) not in path.read_text(), path
