@@ -1,77 +1,69 @@
 """Digamma and its relatives in elementary operations, for positive arguments.
 
 Neither ONNX nor LiteRT has a digamma, and TensorFlow's general polygamma is far slower than a
-dedicated trigamma. These are additions, multiplications, two divisions and one logarithm, the same
-in every runtime and under XLA.
+dedicated trigamma. These are additions, multiplications, divisions and one logarithm, the same in
+every runtime and under XLA, and without a branch.
 
-An argument below the shift N is moved to x + N by the recurrence; the asymptotic series does the
-rest. The N reciprocals of the recurrence pair up symmetrically: with u = x (x + N - 1),
+The recurrence psi(x) = psi(x + N) - 1/x - ... - 1/(x + N - 1) leads away from zero. What remains is
+taken half a step back, at z = x + N - 1/2, because around there only even powers occur:
 
-    1/(x + i) + 1/(x + N - 1 - i) = (2 x + N - 1) / (u + c_i),    c_i = i (N - 1 - i),
+    psi(z + 1/2)  = ln z + s R(s),        s = 1/z^2, below 1 / (N - 1/2)^2,
+    psi'(z + 1/2) = (1 + s Q(s)) / z.
 
-so that the whole sum is a ratio of two short polynomials in u with positive coefficients: one
-division, no cancellation. It is evaluated only below N, where nothing can overflow.
+R and Q are smooth down to s = 0, where their Taylor series are the (divergent) asymptotic ones.
+Polynomials that interpolate them at Chebyshev nodes over the whole range of s need fewer terms.
 """
 
 import dataclasses
 
-import numpy as np
 import tensorflow as tf
 
 from s2d_tf.numerics._tensors import as_float
 
-# Bernoulli numbers B_2, B_4, ..., B_16.
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
-
-
-def _sum_of_products(factors, numerators):
-    """Coefficients of sum_i numerators[i] * prod_{j != i} factors[j], highest power first."""
-    total = np.zeros(1)
-    for i, numerator in enumerate(numerators):
-        product = np.asarray(numerator)
-        for j, factor in enumerate(factors):
-            if j != i:
-                product = np.polymul(product, factor)
-        total = np.polyadd(total, product)
-    return tuple(float(coefficient) for coefficient in total)
-
 
 @dataclasses.dataclass(frozen=True)
 class _Expansion:
-    """Shift and coefficients for one precision; polynomials in u, highest power first."""
+    """Shift and coefficients for one precision, highest power first."""
 
-    shift: int
-    denominator: tuple  # prod_i (u + c_i)
-    reciprocals: tuple  # sum of 1/(x + i) = (2 x + N - 1) * this / denominator
-    squares: tuple  # sum of 1/(x + i)^2 = this / denominator^2
-    digamma_series: tuple  # in 1/y^2, highest power first, constant term last
-    trigamma_series: tuple
-
-    @classmethod
-    def build(cls, shift, num_terms):
-        offsets = [i * (shift - 1 - i) for i in range(shift // 2)]
-        factors = [np.array([1.0, offset]) for offset in offsets]
-        denominator = np.ones(1)
-        for factor in factors:
-            denominator = np.polymul(denominator, factor)
-        # 1/(x+i)^2 + 1/(x+N-1-i)^2 = ((2x+N-1)^2 - 2(u+c)) / (u+c)^2 and (2x+N-1)^2 = 4u + (N-1)^2.
-        pair_squares = [np.array([2.0, (shift - 1) ** 2 - 2.0 * offset]) for offset in offsets]
-        bernoulli = _BERNOULLI[:num_terms]
-        return cls(
-            shift=shift,
-            denominator=tuple(float(coefficient) for coefficient in denominator),
-            reciprocals=_sum_of_products(factors, [np.ones(1)] * len(factors)),
-            squares=_sum_of_products([np.polymul(f, f) for f in factors], pair_squares),
-            digamma_series=tuple(b / (2 * k) for k, b in enumerate(bernoulli, start=1))[::-1],
-            trigamma_series=bernoulli[::-1],
-        )
+    shift: int  # N
+    digamma: tuple  # R, in s
+    trigamma: tuple  # Q, in s
+    artanh: tuple  # artanh(q) / q, in q^2, for q below 1 / (4 N + 1)
 
 
-# The first neglected terms of digamma are below 2e-9 (float32) and 4e-18 (float64). A short shift
-# keeps ln y and the recurrence small, and with them the rounding of their difference.
+def _artanh_terms(count):
+    return tuple(1.0 / (2 * k + 1) for k in reversed(range(count)))
+
+
+# The tests compute R and Q again. Their errors are below 2e-9 and 2e-8 (float32), 2e-17 and 3e-16
+# (float64) where s is largest, which is where 1/x outweighs them.
 _EXPANSIONS = {
-    tf.float32: _Expansion.build(shift=4, num_terms=5),
-    tf.float64: _Expansion.build(shift=10, num_terms=8),
+    tf.float32: _Expansion(
+        shift=3,
+        digamma=(
+            *(-0.002596533729004902, 0.0037117388461652186),
+            *(-0.007287667419718934, 0.04166664688955681),
+        ),
+        trigamma=(
+            *(0.018779293664477528, -0.021866375472915516),
+            *(0.029130862645725532, -0.08333315664094271),
+        ),
+        artanh=_artanh_terms(4),
+    ),
+    tf.float64: _Expansion(
+        shift=4,
+        digamma=(
+            *(-1.70857735684735, 0.9968317191069842, -0.30794505830660523, 0.0769688638390977),
+            *(-0.02088157798701345, 0.007556908185468272, -0.004134066250038124),
+            *(0.0038442457332123854, -0.007291666665940503, 0.04166666666666637),
+        ),
+        trigamma=(
+            *(27.564050059039655, -15.634477456347247, 4.5919130289820425, -1.051388377429451),
+            *(0.24939126568638287, -0.07553753202521785, 0.03307206091246131),
+            *(-0.02306547091918264, 0.029166666653862774, -0.08333333333332812),
+        ),
+        artanh=_artanh_terms(7),
+    ),
 }
 
 
@@ -88,35 +80,20 @@ class _Shifted:
     def __init__(self, x):
         self.expansion = _EXPANSIONS[x.dtype]
         shift = self.expansion.shift
-        self.is_small = x < shift
-        self.x = tf.minimum(x, float(shift))
-        self.y = tf.where(self.is_small, x + shift, x)
-        self.reciprocal = 1.0 / self.y
-        self.reciprocal_squared = self.reciprocal * self.reciprocal
-        self.u = self.x * (self.x + (shift - 1))
-        self.denominator = _polynomial(self.expansion.denominator, self.u)
-
-    def only_small(self, value):
-        return tf.where(self.is_small, value, tf.zeros_like(value))
-
-    def log_minus_digamma(self):
-        """ln y - psi(y)."""
-        series = _polynomial(self.expansion.digamma_series, self.reciprocal_squared)
-        return 0.5 * self.reciprocal + self.reciprocal_squared * series
+        # From the smallest, for the sums.
+        self.recurrence = [1.0 / (x + float(i)) for i in range(shift - 1, 0, -1)] + [1.0 / x]
+        self.z = x + (shift - 0.5)
+        self.reciprocal = 1.0 / self.z
+        self.s = self.reciprocal * self.reciprocal
 
     def digamma(self):
-        numerator = (2.0 * self.x + (self.expansion.shift - 1)) * _polynomial(
-            self.expansion.reciprocals, self.u
-        )
-        recurrence = self.only_small(numerator / self.denominator)
-        return (tf.math.log(self.y) - recurrence) - self.log_minus_digamma()
+        beyond_log = self.s * _polynomial(self.expansion.digamma, self.s)
+        return (tf.math.log(self.z) - sum(self.recurrence[1:], self.recurrence[0])) + beyond_log
 
     def trigamma(self):
-        series = _polynomial(self.expansion.trigamma_series, self.reciprocal_squared)
-        series = self.reciprocal * self.reciprocal_squared * series
-        squares = _polynomial(self.expansion.squares, self.u)
-        recurrence = self.only_small(squares / (self.denominator * self.denominator))
-        return recurrence + (self.reciprocal + (0.5 * self.reciprocal_squared + series))
+        beyond_reciprocal = self.reciprocal * self.s * _polynomial(self.expansion.trigamma, self.s)
+        squares = (reciprocal * reciprocal for reciprocal in self.recurrence)
+        return sum(squares, self.reciprocal + beyond_reciprocal)
 
 
 def digamma(x):
@@ -147,8 +124,10 @@ def digamma_minus_log(x):
     shift = float(expansion.shift)
     small = tf.minimum(x, shift)
     small = _Shifted(small + 1.0).digamma() - tf.math.log(small)
-    # psi(x + 1) = psi(x) + 1/x, so beyond the shift the logarithm cancels on paper.
-    reciprocal = 1.0 / tf.maximum(x, shift)
-    reciprocal_squared = reciprocal * reciprocal
-    series = _polynomial(expansion.digamma_series, reciprocal_squared)
-    return tf.where(x < shift, small, 0.5 * reciprocal - reciprocal_squared * series)
+    # Beyond the shift no recurrence is needed: z = x + 1/2, and ln(z/x) = 2 artanh(1 / (4 x + 1)).
+    large = tf.maximum(x, shift)
+    reciprocal = 1.0 / (large + 0.5)
+    s = reciprocal * reciprocal
+    q = 1.0 / (4.0 * large + 1.0)
+    log_ratio = 2.0 * q * _polynomial(expansion.artanh, q * q)
+    return tf.where(x < shift, small, log_ratio + s * _polynomial(expansion.digamma, s))
