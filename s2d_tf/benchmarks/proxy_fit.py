@@ -1,24 +1,25 @@
-"""The Dirichlet fit against other implementations, and the special functions under it."""
+"""The Dirichlet fit against other implementations, then the special functions under it."""
 
 import functools
-import importlib.util
 import time
 
 import numpy as np
 
-from s2d_tf.benchmarks import competitors, networks
+from s2d_tf.benchmarks import competitors, networks, special_functions
 from s2d_tf.benchmarks.records import Case, Goal, counted, not_run
 
 NUM_SAMPLES = 5
 SHAPES = ((64, 100), (128, 1000), (128, 21000))
 LOOP_GOAL = Goal(1000, at_most=False)
-SPECIAL_GOAL = Goal(3, at_most=False)
 ITERATIONS_GOAL = Goal(5)
 TOLERANCE = 1e-6
 # A competitor that takes longer is run once, not in turns.
 ONCE_SECONDS = 5.0
 # Rows that a competitor fits in a loop: enough to time it, few enough to wait for it.
 LOOP_ROWS = {100: 8, 1000: 4, 21000: 1}
+# Small batches are fitted several to a call, so that what is timed is the fit, as in the graph of a
+# training step, and not the way from Python into the graph.
+SMALL, BATCHES_PER_CALL = 100_000, 20
 
 
 def cases(plan):
@@ -30,21 +31,23 @@ def cases(plan):
         yield _against_tfp(log_probs)
         yield _xla(log_probs)
     yield _linearity(shapes)
-    for dtype in ("float32", "float64"):
-        yield _special(dtype, 64 if plan.quick else 100_000)
-        yield from _special_errors(dtype, 20 if plan.quick else 2000)
+    yield from special_functions.cases(plan)
 
 
 def _name(log_probs):
     return f"[{', '.join(map(str, log_probs.shape))}]"
 
 
-def _fitter(log_probs, jit_compile=False, tolerance=TOLERANCE):
+def _fitter(log_probs, jit_compile=False, tolerance=TOLERANCE, batches=1):
+    """Fits the batch, `batches` times one after the other in one graph."""
     import tensorflow as tf
 
     from s2d_tf import numerics
 
     fit = functools.partial(numerics.fit_dirichlet, tolerance=tolerance)
+    if batches > 1:
+        log_probs = np.repeat(log_probs[np.newaxis], batches, axis=0)
+        fit = functools.partial(tf.map_fn, fit)
     return networks.waiting(tf.function(fit, jit_compile=jit_compile), tf.constant(log_probs))
 
 
@@ -69,6 +72,8 @@ def _iterations(log_probs):
 def _against_loops(log_probs):
     batch, _, classes = log_probs.shape
     some = log_probs[: LOOP_ROWS.get(classes, 2)]
+    batches = BATCHES_PER_CALL if log_probs.size < SMALL else 1
+    fits = batches * batch
     loops = {"dirichlet (PyPI) in a loop": competitors.dirichlet_package}
     loops["scipy.optimize in a loop"] = competitors.scipy_lbfgs
     for label, function in loops.items():
@@ -82,34 +87,41 @@ def _against_loops(log_probs):
         def build(slow=slow):
             slow()  # To know how exact it is.
             alike = {"tolerance": _tolerance(some, slow.error(some))}
-            ours = {"ours": _fitter(log_probs, **alike)}
-            ours["ours, XLA"] = _fitter(log_probs, jit_compile=True, **alike)
-            return {**ours, "loop": slow}
+            return {
+                "ours": _fitter(log_probs, batches=batches, **alike),
+                "ours, XLA": _fitter(log_probs, jit_compile=True, batches=batches, **alike),
+                "one batch, XLA": _fitter(log_probs, jit_compile=True, **alike),
+                "loop": slow,
+            }
 
-        def facts(seconds, slow=slow):
+        one_call = _throughput("one batch, XLA", "loop", batch, len(some))
+
+        def facts(seconds, slow=slow, one_call=one_call):
             from s2d_tf import numerics
 
             error = slow.error(some)
             tolerance = _tolerance(some, error)
             fitted = numerics.fit_dirichlet(some, tolerance=tolerance)
             return {
-                "without XLA": _throughput("ours", "loop", batch, len(some))(seconds),
+                "without XLA": _throughput("ours", "loop", fits, len(some))(seconds),
+                "one batch a call": one_call(seconds),
                 "tolerance of ours": tolerance,
                 "error of ours": competitors.error(fitted, some),
                 "error of the loop": error,
-                "ms per fit of ours": 1000.0 * seconds["ours"] / batch,
-                "ms per fit of ours, XLA": 1000.0 * seconds["ours, XLA"] / batch,
+                "ms per fit of ours": 1000.0 * seconds["ours"] / fits,
+                "ms per fit of ours, XLA": 1000.0 * seconds["ours, XLA"] / fits,
                 "ms per fit of the loop": 1000.0 * seconds["loop"] / len(some),
             }
 
         yield Case(
             name,
             build,
-            _throughput("ours, XLA", "loop", batch, len(some)),
+            _throughput("ours, XLA", "loop", fits, len(some)),
             "fits/s of ours, under XLA, on the batch / fits/s of the loop",
             LOOP_GOAL if function is competitors.dirichlet_package else None,
             facts=facts,
-            note=f"the loop is timed on {len(some)} of the {batch} rows; ours is as exact as it",
+            note=f"the loop is timed on {len(some)} of the {batch} rows, ours on {batches} such "
+            "batches in one graph; ours is as exact as it",
         )
 
 
@@ -208,73 +220,3 @@ def _linearity(shapes):
         Goal(1.1),
         unit="",
     )
-
-
-def _arguments(count, dtype):
-    return np.exp(np.linspace(np.log(1e-3), np.log(1e6), count)).astype(dtype)
-
-
-def _special(dtype, count):
-    def build():
-        import tensorflow as tf
-
-        from s2d_tf import numerics
-
-        x = tf.constant(_arguments(count, dtype))
-        stock = tf.function(lambda x: (tf.math.digamma(x), tf.math.polygamma(tf.ones_like(x), x)))
-        return {
-            "stock": networks.waiting(stock, x),
-            "ours": networks.waiting(tf.function(numerics.digamma_and_trigamma), x),
-            "ours, XLA": networks.waiting(
-                tf.function(numerics.digamma_and_trigamma, jit_compile=True), x
-            ),
-        }
-
-    return Case(
-        f"tf.math.digamma + polygamma / ours fused, {dtype}",
-        build,
-        lambda t: t["stock"] / t["ours"],
-        f"time of the two stock functions / time of ours, {count:,} values in [1e-3, 1e6]",
-        SPECIAL_GOAL,
-        facts=lambda s: {"stock / ours with XLA": s["stock"] / s["ours, XLA"]},
-    )
-
-
-def _special_errors(dtype, count):
-    import tensorflow as tf
-
-    from s2d_tf import numerics
-
-    x = _arguments(count, dtype)
-    names = ("digamma", "trigamma")
-    rows = [f"largest error of ours / of tf.math, {name}, {dtype}" for name in names]
-    formula = "relative error, absolute where digamma is below 1; mpmath is the judge"
-    if importlib.util.find_spec("mpmath") is None:
-        yield from (not_run(row, formula, "`mpmath` is not installed") for row in rows)
-        return
-    ours = numerics.digamma_and_trigamma(tf.constant(x))
-    stock = tf.math.digamma(x), tf.math.polygamma(np.ones_like(x), x)
-    for order, row in enumerate(rows):
-        errors = [_error(values[order].numpy(), order, x) for values in (ours, stock)]
-        yield counted(
-            row,
-            formula,
-            errors[0] / errors[1],
-            unit="x",
-            goal=Goal(1.0),
-            facts={"error of ours": errors[0], "error of tf.math": errors[1], "values": count},
-        )
-
-
-def _error(values, order, x):
-    """Largest error of digamma (order 0) or trigamma (1), never below half a last place."""
-    import mpmath
-
-    with mpmath.workdps(30):
-        found = [
-            abs(mpmath.mpf(float(value)) - mpmath.psi(order, mpmath.mpf(float(argument))))
-            # Digamma has a zero at 1.46, near which no relative error means anything.
-            / max(abs(float(value)), 1.0 if order == 0 else 0.0)
-            for value, argument in zip(values, x, strict=True)
-        ]
-    return max(float(max(found)), float(np.finfo(x.dtype).eps) / 2)
