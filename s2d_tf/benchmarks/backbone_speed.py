@@ -1,6 +1,7 @@
 """Our networks against stock Keras ones, with and without XLA and oneDNN."""
 
 import contextlib
+import functools
 
 from s2d_tf.benchmarks import counting, networks, pytorch_densenet
 from s2d_tf.benchmarks.child import Child
@@ -35,7 +36,6 @@ NETWORKS = (
     ("wrn_10_2_s2", tuple(VARIANTS), False),
 )
 
-
 # A backward pass multiplies for the gradients by the inputs and by the weights.
 WORK = {"train": ("training step", 3), "infer": ("inference", 1)}
 
@@ -49,29 +49,23 @@ def cases(plan):
 
 
 def _network(network, variants, has_goal):
-    goal = SPEED_GOAL if has_goal else None
-    with contextlib.ExitStack() as stack:
-        children = {}
-        for name in variants:
-            children[name] = _child(network, *VARIANTS[name])
-            stack.callback(children[name].close)
+    with _together({name: _process(network, *VARIANTS[name]) for name in variants}) as children:
 
-        def facts(t, work):
+        def facts(work, t):
             ratios = {f"plain / {name}": t["plain"] / t[name] for name in t if name != "plain"}
             shares = children["ours"].profile(work)
             shares = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
             rate = network.batch / t["ours"]
             return ratios | {"images/s of ours": rate, "operations of ours": shares}
 
-        for work, (title, _) in WORK.items():
-            yield Case(
-                f"plain Keras / ours, {title}, {network.name}",
-                lambda work=work: {n: child.function(work) for n, child in children.items()},
-                lambda t: t["plain"] / t["ours"],
-                "time of the stock network / time of ours",
-                goal,
-                facts=lambda t, work=work: facts(t, work),
-            )
+        yield from _speed(
+            children,
+            "plain",
+            f"plain Keras / ours, {{}}, {network.name}",
+            "time of the stock network / time of ours",
+            SPEED_GOAL if has_goal else None,
+            facts,
+        )
         peaks = {name: child.peak_bytes() for name, child in children.items()}
         yield counted(
             f"peak memory: ours / plain Keras, {network.name}",
@@ -95,21 +89,41 @@ def _beside_pytorch(network):
         return
     recipe = network.recipe()
     arguments = {"batch": network.batch, "weight_decay": recipe.training.weight_decay}
+    processes = {
+        "ours": _process(network, *VARIANTS["ours"]),
+        "PyTorch": (PYTORCH, arguments | recipe.arguments, {}),
+    }
+    with _together(processes) as children:
+        yield from _speed(children, "PyTorch", name, formula, AHEAD)
+
+
+def _process(network, kind, jit_compile, environment):
+    arguments = {"network": vars(network), "kind": kind, "jit_compile": jit_compile}
+    return TARGET, arguments, environment
+
+
+@contextlib.contextmanager
+def _together(processes):
+    """The children of `{name: arguments of Child}`, started one after the other."""
     with contextlib.ExitStack() as stack:
-        children = {
-            "ours": _child(network, *VARIANTS["ours"]),
-            "PyTorch": Child(PYTORCH, arguments | recipe.arguments, {}),
-        }
-        for child in children.values():
-            stack.callback(child.close)
-        for work, (title, _) in WORK.items():
-            yield Case(
-                name.format(title),
-                lambda work=work: {n: child.function(work) for n, child in children.items()},
-                lambda t: t["PyTorch"] / t["ours"],
-                formula,
-                AHEAD,
-            )
+        children = {}
+        for name, arguments in processes.items():
+            children[name] = Child(*arguments)
+            stack.callback(children[name].close)
+        yield children
+
+
+def _speed(children, other, name, formula, goal, facts=None):
+    """One case for each kind of work: the time of `other` over ours."""
+    for work, (title, _) in WORK.items():
+        yield Case(
+            name.format(title),
+            lambda work=work: {n: child.function(work) for n, child in children.items()},
+            lambda t: t[other] / t["ours"],
+            formula,
+            goal,
+            facts=functools.partial(facts, work) if facts else None,
+        )
 
 
 def _bounds(network, child):
@@ -123,15 +137,6 @@ def _bounds(network, child):
             f"the multiplications at the rate of a {SIDE} x {SIDE} matrix product / the whole",
             facts=lambda t: {"GFLOP/s of the product": 2e-9 * SIDE**3 / t["product"]},
         )
-
-
-def _child(network, kind, jit_compile, environment):
-    arguments = {
-        "network": vars(network),
-        "kind": kind,
-        "jit_compile": jit_compile,
-    }
-    return Child(TARGET, arguments, environment)
 
 
 def functions(network, kind, jit_compile):
