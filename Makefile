@@ -9,7 +9,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# TensorFlow takes both cores of a small machine and 1 GB a process: two workers, each test file in one of them.
+# TensorFlow takes both cores of a small machine and much memory: two workers, each test file in one of them.
 PYTEST_WORKERS ?= 2
 PYTEST_FLAGS ?=
 

@@ -137,8 +137,8 @@ def _run(name, module, args):
         positional = flags.FLAGS([f"s2d {name}", *args])
     except flags.Error as error:
         raise UsageError(f"{_one_line(error)}; `s2d {name} --help` lists the flags") from error
-    # TensorFlow leaves oneDNN off on CPUs without AVX512, where it makes our networks up to 1.45
-    # times as fast. It reads this when it is imported, which no trainer has done so far.
+    # TensorFlow leaves oneDNN off on CPUs without AVX512, where it makes our networks faster, too.
+    # It reads this when it is imported, which no trainer has done so far.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     with _quiet.tensorflow():
         code = module.main(positional)

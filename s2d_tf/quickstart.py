@@ -1,4 +1,4 @@
-"""A first look in two minutes: a plain classifier and its S2D twin on embedded images."""
+"""A first look: a plain classifier and its S2D twin on embedded images."""
 
 import pathlib
 import textwrap

@@ -25,8 +25,8 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass."
 _BOOTSTRAP = flags.DEFINE_integer(
     "bootstrap",
     0,
-    "Resamples for 95% intervals of a run's metrics, written to its intervals.json (10000 takes "
-    "some minutes); 0: none.",
+    "Resamples (e.g. 10000) for 95% intervals of a run's metrics, written to its intervals.json; "
+    "0: none.",
     lower_bound=0,
 )
 _AS = flags.DEFINE_string("as", None, "Evaluate the run's weights as this method: mc or s2d_mc.")

@@ -1,4 +1,4 @@
-"""Shows S2D at work in two minutes: trains it and a plain twin, compares them, explains; offline.
+"""Shows S2D at work: trains it and a plain twin, compares them, explains; offline.
 
     s2d quickstart --out=s2d_quickstart
 

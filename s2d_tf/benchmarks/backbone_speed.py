@@ -49,7 +49,7 @@ def cases(plan):
 
 
 def _network(network, variants, has_goal):
-    with _together({name: _process(network, *VARIANTS[name]) for name in variants}) as children:
+    with _together({name: _variant(network, *VARIANTS[name]) for name in variants}) as children:
 
         def facts(work, t):
             ratios = {f"plain / {name}": t["plain"] / t[name] for name in t if name != "plain"}
@@ -90,14 +90,14 @@ def _beside_pytorch(network):
     recipe = network.recipe()
     arguments = {"batch": network.batch, "weight_decay": recipe.training.weight_decay}
     processes = {
-        "ours": _process(network, *VARIANTS["ours"]),
+        "ours": _variant(network, *VARIANTS["ours"]),
         "PyTorch": (PYTORCH, arguments | recipe.arguments, {}),
     }
     with _together(processes) as children:
         yield from _speed(children, "PyTorch", name, formula, AHEAD)
 
 
-def _process(network, kind, jit_compile, environment):
+def _variant(network, kind, jit_compile, environment):
     arguments = {"network": vars(network), "kind": kind, "jit_compile": jit_compile}
     return TARGET, arguments, environment
 

@@ -28,10 +28,10 @@ SUITES = {
             "How fast and how exact is the fit of the proxy Dirichlet?",
             "proxy_fit",
             "Throughput in fits per second. The competitors fit one Dirichlet at a time and are "
-            "timed on a few of the rows; ours fits the whole batch, and a small batch 20 times in "
-            "one graph, as a training step holds it. `error` is the largest violation of the "
-            "likelihood equations psi(a_k) - psi(a_0) = t_k by any class of those rows, computed "
-            "by scipy.",
+            "timed on a few of the rows; ours fits the whole batch, a small one several times in a "
+            "call, so that the way from Python into the graph does not count. `error` is the "
+            "largest violation of the likelihood equations psi(a_k) - psi(a_0) = t_k by any class "
+            "of those rows, computed by scipy.",
         ),
         Suite(
             "pipeline",

@@ -17,9 +17,9 @@ TOLERANCE = 1e-6
 ONCE_SECONDS = 5.0
 # Rows that a competitor fits in a loop: enough to time it, few enough to wait for it.
 LOOP_ROWS = {100: 8, 1000: 4, 21000: 1}
-# Small batches are fitted several to a call, so that what is timed is the fit, as in the graph of a
-# training step, and not the way from Python into the graph.
-SMALL, BATCHES_PER_CALL = 100_000, 20
+# A small batch is fitted several times in a call, so that what is timed is the fit, and not the way
+# from Python into the graph, which a training step goes once for all of its work.
+SMALL_SIZE, FITS_PER_CALL = 100_000, 20
 
 
 def cases(plan):
@@ -38,16 +38,20 @@ def _name(log_probs):
     return f"[{', '.join(map(str, log_probs.shape))}]"
 
 
-def _fitter(log_probs, jit_compile=False, tolerance=TOLERANCE, batches=1):
-    """Fits the batch, `batches` times one after the other in one graph."""
+def _times(log_probs):
+    return FITS_PER_CALL if log_probs.size < SMALL_SIZE else 1
+
+
+def _fitter(log_probs, times, jit_compile=False, tolerance=TOLERANCE):
+    """Fits the batch some times, one after the other in one graph."""
     import tensorflow as tf
 
     from s2d_tf import numerics
 
     fit = functools.partial(numerics.fit_dirichlet, tolerance=tolerance)
-    if batches > 1:
-        log_probs = np.repeat(log_probs[np.newaxis], batches, axis=0)
-        fit = functools.partial(tf.map_fn, fit)
+    if times > 1:
+        log_probs = np.repeat(log_probs[np.newaxis], times, axis=0)
+        fit = functools.partial(tf.map_fn, fit, parallel_iterations=1)
     return networks.waiting(tf.function(fit, jit_compile=jit_compile), tf.constant(log_probs))
 
 
@@ -72,12 +76,11 @@ def _iterations(log_probs):
 def _against_loops(log_probs):
     batch, _, classes = log_probs.shape
     some = log_probs[: LOOP_ROWS.get(classes, 2)]
-    batches = BATCHES_PER_CALL if log_probs.size < SMALL else 1
-    fits = batches * batch
+    times = _times(log_probs)
     loops = {"dirichlet (PyPI) in a loop": competitors.dirichlet_package}
     loops["scipy.optimize in a loop"] = competitors.scipy_lbfgs
     for label, function in loops.items():
-        name = f"fits/s: ours / {label}, {_name(log_probs)}"
+        name = f"fits/s: ours, XLA / {label}, {_name(log_probs)}"
         if function is competitors.dirichlet_package and not competitors.has_dirichlet_package():
             yield not_run(name, "fits/s of ours / of the loop", "`dirichlet` is not installed")
             continue
@@ -88,40 +91,41 @@ def _against_loops(log_probs):
             slow()  # To know how exact it is.
             alike = {"tolerance": _tolerance(some, slow.error(some))}
             return {
-                "ours": _fitter(log_probs, batches=batches, **alike),
-                "ours, XLA": _fitter(log_probs, jit_compile=True, batches=batches, **alike),
-                "one batch, XLA": _fitter(log_probs, jit_compile=True, **alike),
+                "ours": _fitter(log_probs, times, **alike),
+                "ours, XLA": _fitter(log_probs, times, jit_compile=True, **alike),
+                "one call, XLA": _fitter(log_probs, 1, jit_compile=True, **alike),
                 "loop": slow,
             }
 
-        one_call = _throughput("one batch, XLA", "loop", batch, len(some))
+        def ratio(ours, fits):
+            return _throughput(ours, "loop", fits, len(some))
 
-        def facts(seconds, slow=slow, one_call=one_call):
+        def facts(seconds, slow=slow):
             from s2d_tf import numerics
 
             error = slow.error(some)
             tolerance = _tolerance(some, error)
             fitted = numerics.fit_dirichlet(some, tolerance=tolerance)
             return {
-                "without XLA": _throughput("ours", "loop", fits, len(some))(seconds),
-                "one batch a call": one_call(seconds),
+                "without XLA": ratio("ours", times * batch)(seconds),
+                "XLA, one batch a call": ratio("one call, XLA", batch)(seconds),
                 "tolerance of ours": tolerance,
                 "error of ours": competitors.error(fitted, some),
                 "error of the loop": error,
-                "ms per fit of ours": 1000.0 * seconds["ours"] / fits,
-                "ms per fit of ours, XLA": 1000.0 * seconds["ours, XLA"] / fits,
+                "ms per fit of ours": 1000.0 * seconds["ours"] / (times * batch),
+                "ms per fit of ours, XLA": 1000.0 * seconds["ours, XLA"] / (times * batch),
                 "ms per fit of the loop": 1000.0 * seconds["loop"] / len(some),
             }
 
         yield Case(
             name,
             build,
-            _throughput("ours, XLA", "loop", fits, len(some)),
-            "fits/s of ours, under XLA, on the batch / fits/s of the loop",
+            ratio("ours, XLA", times * batch),
+            "fits/s of ours, under XLA / fits/s of the loop",
             LOOP_GOAL if function is competitors.dirichlet_package else None,
             facts=facts,
-            note=f"the loop is timed on {len(some)} of the {batch} rows, ours on {batches} such "
-            "batches in one graph; ours is as exact as it",
+            note=f"the loop is timed on {len(some)} of the {batch} rows, ours on all of them, "
+            f"fitted {times} time{'s' * (times > 1)} in a call; ours is as exact as it",
         )
 
 
@@ -174,10 +178,11 @@ def _against_tfp(log_probs):
     # L-BFGS holds ten copies of the batch and takes hundreds of evaluations: fewer rows do.
     some = log_probs[:2] if log_probs.shape[-1] > 10_000 else log_probs[:32]
     slow = _Slow(competitors.tfp_lbfgs(some), compiled=True)
+    times = _times(log_probs)
     return Case(
         f"fits/s: ours / tfp.optimizer.lbfgs_minimize, {_name(log_probs)}",
-        lambda: {"ours": _fitter(log_probs), "tfp": slow},
-        _throughput("ours", "tfp", len(log_probs), len(some)),
+        lambda: {"ours": _fitter(log_probs, times), "tfp": slow},
+        _throughput("ours", "tfp", times * len(log_probs), len(some)),
         "fits/s of ours / fits/s of TFP",
         facts=lambda seconds: {"error of TFP": slow.error(some)},
         note=f"both batched and compiled; TFP on {len(some)} rows",
@@ -191,25 +196,29 @@ def _throughput(ours, other, num_ours, num_other):
 def _xla(log_probs):
     return Case(
         f"fit without XLA / with, {_name(log_probs)}",
-        lambda: {"without": _fitter(log_probs), "with": _fitter(log_probs, jit_compile=True)},
+        lambda: {
+            "without": _fitter(log_probs, _times(log_probs)),
+            "with": _fitter(log_probs, _times(log_probs), jit_compile=True),
+        },
         lambda t: t["without"] / t["with"],
         "time without XLA / time with XLA",
     )
 
 
 def _linearity(shapes):
-    """Time per class and row at the second size over that at the first, and so on."""
-    names = [f"{batch} x {classes}" for batch, classes in shapes]
-    sizes = dict(zip(names, (batch * classes for batch, classes in shapes), strict=True))
+    """How the time of a fit grows with batch x classes."""
+    samples = {
+        f"{batch} x {classes}": competitors.teacher_predictions(batch, NUM_SAMPLES, classes)
+        for batch, classes in shapes
+    }
+    names = list(samples)
 
     def build():
-        return {
-            name: _fitter(competitors.teacher_predictions(batch, NUM_SAMPLES, classes))
-            for name, (batch, classes) in zip(names, shapes, strict=True)
-        }
+        return {n: _fitter(log_probs, _times(log_probs)) for n, log_probs in samples.items()}
 
     def slope(t):
-        x, y = np.log([sizes[n] for n in names]), np.log([t[n] for n in names])
+        x = np.log([log_probs.size for log_probs in samples.values()])
+        y = np.log([t[n] / _times(log_probs) for n, log_probs in samples.items()])
         return float(np.polyfit(x, y, 1)[0])
 
     return Case(

@@ -11,11 +11,12 @@ _HEAD = """# What it costs
 Every figure on this page comes from [results.json](results.json). Measure again, and make the page
 again, with
 
-    s2d bench all --report=benchmarks
+    s2d bench all --data_dir=$TFDS_DATA_DIR --report=benchmarks
 
-or one suite at a time (`s2d bench step --report=benchmarks`); `s2d bench --report=benchmarks` alone
-makes the page from the results that are there, and `s2d bench --baseline=benchmarks/results.json`
-compares another run with them.
+or one suite at a time (`s2d bench step --report=benchmarks`). Without the folder of the data sets,
+random images take the place of real ones. `s2d bench --report=benchmarks` alone makes the page from
+the results that are there, and `s2d bench --baseline=benchmarks/results.json` compares another run
+with them.
 
 Alternatives take turns in one run; a figure is the median over the rounds, with its quartiles in
 brackets. "CPU" is the same figure from processor times, which other programs on the machine disturb

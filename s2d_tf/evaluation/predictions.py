@@ -22,7 +22,7 @@ from s2d_tf.models.student import PREDICTION_SEED
 
 # Raised when networks or draws answer differently for the same weights.
 FORMAT = 1
-# Some megabytes with all temporaries, which stay in the processor's cache: twice as fast as more.
+# Some megabytes with all temporaries, which stay in the processor's cache.
 CHUNK_ELEMENTS = 2**18
 
 

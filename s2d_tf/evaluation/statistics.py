@@ -6,9 +6,7 @@ size would show, not the spread over seeds. They are percentile intervals (Efron
 so the percentiles of its error lie too high, for a calibrated model wholly above the truth. There
 the basic interval is taken (Davison and Hinkley, 1997, chapter 5), which reflects the percentiles
 around the estimate; it reaches down to 0 where resampling alone makes such an error, and up to the
-estimate at least. For simulated models with true errors of 0 to 21% and sets of 500 and 2,000
-examples the 95% interval so made held the truth in 84 to 96% of 300 sets each, the percentile
-interval in 0 to 94%.
+estimate at least.
 """
 
 import dataclasses

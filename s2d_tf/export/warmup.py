@@ -1,6 +1,6 @@
 """Warm-up requests, which TF Serving runs before a new version gets real ones.
 
-Without them the first request waits for the graph's start-up, ten times as long as the others. The
+Without them the first request waits for the graph's start-up, which the others do not. The
 file is a TFRecord of `tensorflow.serving.PredictionLog` messages. They are written here field by
 field, since the package that defines them is heavy and not otherwise needed; TensorFlow has the
 tensors inside them.

@@ -1,8 +1,8 @@
 """Digamma and its relatives in elementary operations, for positive arguments.
 
 Neither ONNX nor LiteRT has a digamma, and TensorFlow's general polygamma is far slower than a
-dedicated trigamma. These are additions, multiplications, divisions and one logarithm, the same in
-every runtime and under XLA, and without a branch.
+dedicated trigamma. These are additions, multiplications, divisions and a logarithm, the same in
+every runtime and under XLA.
 
 The recurrence psi(x) = psi(x + N) - 1/x - ... - 1/(x + N - 1) leads away from zero. What remains is
 taken half a step back, at z = x + N - 1/2, because around there only even powers occur:
@@ -10,11 +10,14 @@ taken half a step back, at z = x + N - 1/2, because around there only even power
     psi(z + 1/2)  = ln z + s R(s),        s = 1/z^2, below 1 / (N - 1/2)^2,
     psi'(z + 1/2) = (1 + s Q(s)) / z.
 
-R and Q are smooth down to s = 0, where their Taylor series are the (divergent) asymptotic ones.
-Polynomials that interpolate them at Chebyshev nodes over the whole range of s need fewer terms.
+R and Q are smooth down to s = 0, where their Taylor series are the asymptotic ones, which diverge.
+Polynomials that interpolate them at Chebyshev nodes over the whole range of s do not, and so reach
+from a short shift what no number of terms of the series would.
 """
 
 import dataclasses
+import functools
+import operator
 
 import tensorflow as tf
 
@@ -28,15 +31,15 @@ class _Expansion:
     shift: int  # N
     digamma: tuple  # R, in s
     trigamma: tuple  # Q, in s
-    artanh: tuple  # artanh(q) / q, in q^2, for q below 1 / (4 N + 1)
+    artanh: tuple  # artanh(q) / q, in q^2, for q up to 1 / (4 N + 1)
 
 
 def _artanh_terms(count):
     return tuple(1.0 / (2 * k + 1) for k in reversed(range(count)))
 
 
-# The tests compute R and Q again. Their errors are below 2e-9 and 2e-8 (float32), 2e-17 and 3e-16
-# (float64) where s is largest, which is where 1/x outweighs them.
+# The tests compute these again. The errors of s R and s Q are largest where s is, which is where
+# 1/x outweighs them: below 3e-9 and 3e-8 (float32), 2e-17 and 3e-16 (float64).
 _EXPANSIONS = {
     tf.float32: _Expansion(
         shift=3,
@@ -74,13 +77,16 @@ def _polynomial(coefficients, x):
     return value
 
 
+def _sum(terms):
+    return functools.reduce(operator.add, terms)
+
+
 class _Shifted:
     """The pieces of one argument that `digamma` and `trigamma` share."""
 
     def __init__(self, x):
         self.expansion = _EXPANSIONS[x.dtype]
         shift = self.expansion.shift
-        # From the smallest, for the sums.
         self.recurrence = [1.0 / (x + float(i)) for i in range(shift - 1, 0, -1)] + [1.0 / x]
         self.z = x + (shift - 0.5)
         self.reciprocal = 1.0 / self.z
@@ -88,12 +94,12 @@ class _Shifted:
 
     def digamma(self):
         beyond_log = self.s * _polynomial(self.expansion.digamma, self.s)
-        return (tf.math.log(self.z) - sum(self.recurrence[1:], self.recurrence[0])) + beyond_log
+        return (tf.math.log(self.z) - _sum(self.recurrence)) + beyond_log
 
     def trigamma(self):
         beyond_reciprocal = self.reciprocal * self.s * _polynomial(self.expansion.trigamma, self.s)
-        squares = (reciprocal * reciprocal for reciprocal in self.recurrence)
-        return sum(squares, self.reciprocal + beyond_reciprocal)
+        squares = [reciprocal * reciprocal for reciprocal in self.recurrence]
+        return (_sum(squares) + beyond_reciprocal) + self.reciprocal
 
 
 def digamma(x):

@@ -62,8 +62,8 @@ def team(strategy):
 def set_determinism(wanted, strategy, jit_compile=None):
     """Turns on operations that give the same bits every time; returns whether it did.
 
-    By default on one CPU device, where it was measured to cost nothing. It holds for the rest of
-    the process. Keras then leaves XLA off, so who asks for XLA does not get it by default.
+    By default on one CPU device. It holds for the rest of the process. Keras then leaves XLA off,
+    so who asks for XLA does not get it by default.
     """
     if wanted and jit_compile:
         raise ValueError("deterministic operations turn XLA off: choose one of the two.")

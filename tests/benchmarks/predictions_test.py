@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from s2d_tf.benchmarks import scaling
+from s2d_tf.benchmarks import results, scaling
 
 PLAN = types.SimpleNamespace(quick=False, data_dir=None)
 
@@ -23,3 +23,12 @@ def test_reproduce_says_what_is_predicted(architecture, project_root):
     ]
     runs = sequence.facts["runs for each data set"]
     assert f"{runs} runs for each data set" in text
+
+
+@pytest.mark.parametrize("architecture", scaling.FULL_RECIPES)
+def test_so_does_the_published_page(architecture, project_root):
+    suites = results.read(project_root / "benchmarks" / "results.json")["suites"]
+    published = {row["name"]: row["median"] for row in suites["scale"]["rows"]}
+    predicted = [scaling._sequence(architecture, PLAN), *scaling._predictions(architecture, PLAN)]
+    for row in predicted:
+        assert published[row.name] == pytest.approx(row.median), row.name

@@ -1,3 +1,5 @@
+import pathlib
+
 import numpy as np
 import pytest
 from sklearn import datasets
@@ -17,6 +19,12 @@ FINGERPRINTS = {
 @pytest.mark.parametrize(("name", "split"), FINGERPRINTS)
 def test_contents_never_change(name, split):
     assert data.fingerprint(*data.load_arrays(name, split)) == FINGERPRINTS[name, split]
+
+
+def test_the_page_shows_them():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    for (name, split), fingerprint in FINGERPRINTS.items():
+        assert f"| `{name}` | {split} | `{fingerprint[:16]}` |" in page
 
 
 @pytest.mark.parametrize("name", ["digits", "digits_heldout", "digits_photos"])

@@ -29,7 +29,7 @@ def psi_plus_one_minus_log(x):
     return mpmath.digamma(x + 1) - mpmath.log(x)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 7e-7), (np.float64, 5e-15)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 5e-7), (np.float64, 2e-15)])
 class TestAccuracy:
     def test_digamma(self, dtype, tolerance):
         x = np.concatenate([GRID, np.linspace(1.0, 12.0, 100), [ROOT]]).astype(dtype)
@@ -51,7 +51,7 @@ class TestAccuracy:
         actual, expected = result.numpy(), reference(psi_plus_one_minus_log, x)
         assert mixed_error(actual, expected) < tolerance
         # No cancellation: relative to the value itself, which falls to 1e-12.
-        is_large = x > 12.0
+        is_large = x >= 4.0
         assert relative_error(actual[is_large].astype(np.float64), expected[is_large]) < tolerance
 
     def test_fused_is_both(self, dtype, tolerance):
@@ -107,6 +107,14 @@ def beyond_reciprocal(s):
     return (mpmath.polygamma(1, z + 0.5) * z - 1) / s
 
 
+BOUNDS = {
+    (tf.float32, beyond_log): 3e-9,
+    (tf.float32, beyond_reciprocal): 3e-8,
+    (tf.float64, beyond_log): 2e-17,
+    (tf.float64, beyond_reciprocal): 3e-16,
+}
+
+
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 def test_coefficients_are_those_of_the_interpolation(dtype):
     expansion = special._EXPANSIONS[dtype]
@@ -118,15 +126,21 @@ def test_coefficients_are_those_of_the_interpolation(dtype):
         ):
             again = interpolated(function, largest, len(coefficients) - 1)
             np.testing.assert_allclose(coefficients, again, rtol=1e-12)
+            errors = [
+                s * abs(mpmath.polyval(coefficients, s) - function(s))
+                for s in mpmath.linspace(largest / 200, largest, 200)
+            ]
+            assert max(errors) < BOUNDS[dtype, function]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ends_of_the_range(dtype):
     # 1 / max itself is subnormal, and flushed to zero.
-    x = np.array([np.finfo(dtype).max / 8, np.inf], dtype)
-    np.testing.assert_allclose(digamma(x), np.log(x), rtol=1e-6)
-    np.testing.assert_allclose(trigamma(x) * x[0], [1.0, 0.0], rtol=1e-6)
-    np.testing.assert_allclose(digamma_minus_log(x), [0.0, 0.0], atol=1e-30)
+    large = np.finfo(dtype).max / 32
+    x = np.array([0.0, large, np.inf], dtype)
+    np.testing.assert_allclose(digamma(x), [-np.inf, np.log(large), np.inf], rtol=1e-6)
+    np.testing.assert_allclose(trigamma(x) * large, [np.inf, 1.0, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(digamma_minus_log(x) * large, [np.inf, 0.5, 0.0], rtol=1e-6)
 
 
 def test_gradients_are_finite_over_the_whole_range():
@@ -149,7 +163,7 @@ def test_recurrence_and_known_values():
 def test_graph_holds_elementary_operations_only():
     exportable = {
         *("Const", "Placeholder", "Identity", "NoOp", "AddV2", "Sub", "Mul", "RealDiv", "Log"),
-        *("Less", "Minimum", "Maximum", "SelectV2", "ZerosLike", "Square", "Neg"),
+        *("Less", "Minimum", "Maximum", "SelectV2"),
     }
     for function in (digamma, trigamma, digamma_minus_log):
         graph = tf.function(function).get_concrete_function(tf.TensorSpec([None, 5])).graph

@@ -10,7 +10,7 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import data, metrics, zoo
+from s2d_tf import data, metrics, publishing, zoo
 from s2d_tf.evaluation import cost
 from s2d_tf.training import files, recipes
 from s2d_tf.zoo import golden, records
@@ -49,6 +49,7 @@ def check_card(record, card):
         assert item.sha256 in card
     for command in record.provenance["commands"]:
         assert command in card
+    assert card == publishing.card.text(record)
 
 
 def check_metrics(record):
