@@ -95,24 +95,31 @@ class NormalizedConv2D(keras.layers.Conv2D):
 
     def call(self, inputs, statistics):
         sizes = [x.shape[-1] for x in inputs]
-        parts = zip(
-            [tf.cast(x, self.compute_dtype) for x in inputs],
-            tf.split(statistics, sizes, axis=-1),
-            tf.split(tf.cast(self.kernel, self.compute_dtype), sizes, axis=-2),
-            strict=True,
-        )
-        return tf.add_n([self._forward(*part) for part in parts])
 
-    def _forward(self, inputs, statistics, kernel):
+        def parts(statistics, kernel, *maps):
+            return list(
+                zip(
+                    maps,
+                    tf.split(statistics, sizes, axis=-1),
+                    tf.split(kernel, sizes, axis=-2),
+                    strict=True,
+                )
+            )
+
         @tf.custom_gradient
-        def convolve(x, statistics, kernel):
+        def convolve(*arguments):
             def backward(upstream):
-                return self._backward(x, statistics, kernel, upstream)
+                found = [self._backward(*part, upstream) for part in parts(*arguments)]
+                by_maps, by_statistics, by_kernel = zip(*found, strict=True)
+                return tf.concat(by_statistics, axis=-1), tf.concat(by_kernel, axis=-2), *by_maps
 
-            activated = normalizing.normalize(x, statistics, self.epsilon, relu=True)
-            return self._convolve(activated, kernel), backward
+            return _add([self._forward(*part) for part in parts(*arguments)]), backward
 
-        return convolve(inputs, statistics, kernel)
+        maps = [tf.cast(x, self.compute_dtype) for x in inputs]
+        return convolve(statistics, tf.cast(self.kernel, self.compute_dtype), *maps)
+
+    def _forward(self, x, statistics, kernel):
+        return self._convolve(normalizing.normalize(x, statistics, self.epsilon, relu=True), kernel)
 
     def _convolve(self, x, kernel):
         return tf.nn.conv2d(x, kernel, self.strides, self.padding.upper())
@@ -137,3 +144,19 @@ class NormalizedConv2D(keras.layers.Conv2D):
 
     def get_config(self):
         return {**super().get_config(), "epsilon": self.epsilon}
+
+
+def _add(convolutions):
+    """The sum of convolutions; on CPUs each adds to the one before as it goes.
+
+    oneDNN can do this, and TensorFlow asks for it where a bias is added as well. One of zeros that
+    are made outside the graph does: a constant would be optimised away, and the saving with it.
+    """
+    total, *others = convolutions
+    for other in others:
+        if not tf.config.list_logical_devices("GPU"):
+            with tf.init_scope():
+                zeros = tf.zeros([other.shape[-1]], other.dtype)
+            other = tf.nn.bias_add(other, zeros)
+        total = other + total
+    return total
