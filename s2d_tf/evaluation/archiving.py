@@ -5,6 +5,7 @@ that `s2d table` reads it like the runs themselves, and `tuning/` the sweeps of 
 `tables.md` is made from them and nothing else.
 """
 
+import collections
 import pathlib
 import shutil
 
@@ -51,18 +52,26 @@ def archive(directories, out):
 def text(out):
     """All tables of an archive and the verdict on each claim, as Markdown."""
     results = collect(sorted((out / RUNS).glob("*")))
-    parts = [tables.render(table, "markdown") for table in tables_of(results)]
-    for (architecture, trained_on), own in groups(results).items():
-        heading = f"{architecture} on {trained_on}"
-        made = (report_tables.twins_table(own), report_tables.cost_table(own))
-        parts += [f"## {heading}\n"]
-        parts += [tables.render(table, "markdown") for table in made if table is not None]
-        parts += [f"**The paper's claims, {heading}**\n", _claims(own)]
+    counts = collections.Counter(result.recipe.architecture for result in results)
+    parts = []
+    for architecture, _ in counts.most_common():
+        parts += [f"# {architecture}\n"]
+        parts += _network([r for r in results if r.recipe.architecture == architecture])
     sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]
     if sweeps:
-        parts += ["## Sweeps on the validation split, the best NLL first\n"]
+        parts += ["# Sweeps on the validation split, the best NLL first\n"]
         parts += [_sweep(record) for record in sweeps]
     return "\n".join(parts)
+
+
+def _network(results):
+    parts = [tables.render(table, "markdown") for table in tables_of(results)]
+    for (_, trained_on), own in groups(results).items():
+        made = (report_tables.twins_table(own), report_tables.cost_table(own))
+        parts += [f"## Trained on {trained_on}\n"]
+        parts += [tables.render(table, "markdown") for table in made if table is not None]
+        parts += ["**The paper's claims**\n", _claims(own)]
+    return parts
 
 
 def _sweep(record):

@@ -3,9 +3,9 @@
 Every check takes `{method: [metrics of each seed]}` for one architecture and one training set, with
 the flat metrics of `evaluate`, and answers with a verdict and the numbers behind it. Methods have
 their zoo names; ensembles of another size are `ensemble_10`, `mc_20`, ensemble distillation at a
-certain temperature is `end_t1`, `end_t2`, ... What is compared are means over seeds, on every data
-set at hand. The paper words some claims as rules and others as tendencies: a rule must hold in
-every comparison, a tendency in more than half of them and on average.
+certain temperature is `end_t1`, `end_t2`, ... What is compared are means over shared seeds, on
+every data set at hand. The paper words some claims as rules and others as tendencies: a rule must
+hold in every comparison, a tendency in more than half of them and on average.
 """
 
 import dataclasses

@@ -55,7 +55,11 @@ class Comparison:
 
 
 class Means:
-    """Means over seeds of `{method: [metrics of each seed]}`."""
+    """Means over seeds of `{method: [metrics of each seed]}`.
+
+    Two single networks are compared on the seeds that both have: one seed of the first against five
+    of the second would mostly say how lucky that seed is. An ensemble has no seed of its own.
+    """
 
     def __init__(self, results):
         for method, seeds in results.items():
@@ -66,10 +70,11 @@ class Means:
                 )
         self._values = {}
         for method, seeds in results.items():
-            for metrics in seeds:
+            for position, metrics in enumerate(seeds):
+                seed = metrics.get("run/seed", (method, position))
                 for key, value in metrics.items():
                     if isinstance(value, (int, float, np.number)):
-                        self._values.setdefault((method, key), []).append(float(value))
+                        self._values.setdefault((method, key), {})[seed] = float(value)
         self.methods = list(results)
 
     @property
@@ -95,21 +100,25 @@ class Means:
     def get(self, method, key):
         """The mean over seeds, or None where it was not run."""
         values = self._values.get((method, key))
-        return mean_and_two_std(values)[0] if values else None
+        return mean_and_two_std(list(values.values()))[0] if values else None
 
     def two_std(self, method, key):
         """Two standard deviations over seeds, or None."""
         values = self._values.get((method, key))
-        return mean_and_two_std(values)[1] if values else None
+        return mean_and_two_std(list(values.values()))[1] if values else None
 
     def compare(self, first, second, key, larger_is_better=None):
         """The comparison of two methods in a metric, or None where either was not run."""
-        values = self.get(first, key), self.get(second, key)
+        values = [self._values.get((method, key)) for method in (first, second)]
         if None in values:
             return None
+        shared = values[0].keys() & values[1].keys()
+        if shared and "ensemble" not in first and "ensemble" not in second:
+            values = [{seed: part[seed] for seed in shared} for part in values]
+        means = [mean_and_two_std(list(part.values()))[0] for part in values]
         if larger_is_better is None:
             larger_is_better = key.split("/")[1] not in LOWER_IS_BETTER
-        return Comparison(first, second, key, *values, larger_is_better)
+        return Comparison(first, second, key, *means, larger_is_better)
 
 
 def title(method):

@@ -7,7 +7,7 @@ WHAT = {
     "labels": "a plain classifier, trained on labels with cross-entropy",
     "self": "trained by self-distribution distillation (S2D): it learns a Dirichlet over class "
     "probabilities from its own noisy predictions",
-    "teachers": "a student that learnt from a deep ensemble's predictions",
+    "teachers": "a student that learnt from the predictions of an ensemble",
 }
 DRAWS = {
     "point": "It answers in one forward pass.",
@@ -50,14 +50,22 @@ def _what(record):
     heads = f" with {recipe.heads} heads (MIMO)" if recipe.heads > 1 else ""
     draws = DRAWS[recipe.draws].format(n=record.num_members)
     if recipe.draws == "point" and record.num_members > 1:
-        draws = f"It answers with {record.num_members} members from one forward pass."
+        draws = f"It answers with {record.num_members} members from one forward pass"
+        gaussian = recipe.heads == 1  # The other way to many members is a head for each.
+        draws += ", drawn from a Gaussian over log-concentrations." if gaussian else "."
     kind = "Dirichlets" if record.kind == "dirichlet" else "class probabilities"
     return (
-        f"{recipe.title}: {recipe.architecture}{heads} on {_trained_on(recipe)}, {WHAT[learns]}. "
+        f"{recipe.title}: {recipe.architecture} ({_network(recipe)}){heads} on "
+        f"{_trained_on(recipe)}, {WHAT[learns]}. "
         f"{draws} Members predict {kind}; the answer is class probabilities, confidence, and "
         "total, data and knowledge uncertainty in nats. "
         f"{record.parameters:,} trained parameters."
     )
+
+
+def _network(recipe):
+    arguments = ", ".join(f"{name} {value}" for name, value in recipe.arguments.items())
+    return f"{recipe.backbone}, {arguments}".replace("_", " ")
 
 
 def _trained_on(recipe):
@@ -74,11 +82,20 @@ def _use(record):
         f'model = zoo.load("{record.name}")\n'
         f"answer = model.predict_uncertainty(images)   # raw pixels [n, {height}, {width}, "
         f"{channels}], 0 to 255\n"
-        'model.class_names[answer["probs"][0].argmax()], answer["knowledge"][0]\n'
+        f'model.class_names[answer["probs"][0].argmax()], answer["{_doubt(record)}"][0]\n'
         "```\n\n"
-        f"`s2d export {record.name} DIR` makes a SavedModel for TensorFlow Serving. Pixels are "
-        "normalised inside the model: give them as they are."
+        f"`s2d export {record.name} DIR` makes a SavedModel for TensorFlow Serving; `s2d serve "
+        "DIR` answers the same requests without it. Pixels are normalised inside the model: give "
+        "them as they are."
     )
+
+
+def _doubt(record):
+    return "knowledge" if _splits_doubt(record) else "total"
+
+
+def _splits_doubt(record):
+    return record.kind == "dirichlet" or record.num_members > 1
 
 
 def _figures(record):
@@ -160,16 +177,27 @@ def _training(record):
     lines.append(
         f"{training.epochs} epochs, batch {record.recipe.data.batch_size}, learning rate "
         f"{training.learning_rate:g} ({training.schedule}), weight decay "
-        f"{training.weight_decay:g}; {facts['training_seconds'] / 60:.1f} minutes in all. The "
-        "whole recipe is in `entry.json`."
+        f"{training.weight_decay:g}; {facts['training_seconds'] / 60:.1f} minutes by the clock of "
+        f"a machine that may have had other work.{_before(record.recipe)} The whole recipe is in "
+        "`entry.json`."
     )
     if facts.get("changed_numbers"):
         changed = ", ".join(f"`{change}`" for change in facts["changed_numbers"])
         lines.append(f"\nNumbers that differ from the recipe of this name: {changed}.")
-    if facts.get("teachers_sha256"):
-        lines.append(f"\nTaught by {len(facts['teachers_sha256'])} networks.")
     lines.append(f"\nMeasured with {', '.join(versions)}.")
     return "\n".join(lines)
+
+
+def _before(recipe):
+    """What a run needs beside it: the network that it starts from, and its teachers."""
+    said = ""
+    if recipe.start is not None:
+        part = "the finished" if recipe.start.at == 1.0 else f"{recipe.start.at:.0%} of the"
+        said += f" It starts from {part} `{recipe.sibling(recipe.start.method).name}`"
+        said += ", whose training is not counted."
+    if recipe.teachers is not None:
+        said += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
+    return said
 
 
 def _limits(record):
@@ -181,7 +209,7 @@ def _limits(record):
         "Uncertainties rank images; they are no guarantee. The figures above say how well they do "
         "on the sets that were tried.",
     ]
-    if record.kind == "categorical" and record.num_members == 1:
+    if not _splits_doubt(record):
         limits.append(
             "A single categorical prediction does not split its doubt: data uncertainty is the "
             "total, knowledge uncertainty zero."

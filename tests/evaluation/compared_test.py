@@ -40,6 +40,20 @@ def test_margins_point_to_the_better():
     assert str(nll) == "cifar100/nll 1 for S2D, 1.1 for Individual"
 
 
+def test_single_networks_are_compared_on_the_seeds_they_share():
+    def runs(*values):
+        return [{"run/seed": s, "cifar100/accuracy": v} for s, v in enumerate(values)]
+
+    means = compared.Means(
+        {"individual": runs(0.6, 0.5, 0.4), "mc": runs(0.55), "ensemble": runs(0.55)}
+    )
+    assert means.get("individual", "cifar100/accuracy") == pytest.approx(0.5)
+    paired = means.compare("mc", "individual", "cifar100/accuracy")
+    assert paired.margin == pytest.approx(-0.05)
+    # An ensemble's seed is not that of one of its members.
+    assert means.compare("ensemble", "individual", "cifar100/accuracy").margin > 0
+
+
 def test_words():
     assert compared.title("ensemble_20") == "deep ensemble of 20"
     assert compared.title("h2d_gauss") == "H2D-Gauss"
