@@ -17,6 +17,12 @@ def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
         return recipe.learning_rate
     if recipe.schedule == "cosine":
         steps, rising = (round(n * steps_per_epoch) for n in (recipe.epochs, recipe.warmup))
+        if rising >= steps:
+            raise ValueError(
+                "training.warmup must be shorter than the run: expected less than "
+                f"{recipe.epochs} epochs, received {recipe.warmup:g}; --set training.warmup=0 "
+                "leaves it out."
+            )
         if not rising:
             return keras.optimizers.schedules.CosineDecay(recipe.learning_rate, steps)
         return keras.optimizers.schedules.CosineDecay(

@@ -86,3 +86,9 @@ def test_unknown_schedule_is_refused():
     with pytest.raises(ValueError, match=r"schedule must be one of .*cosine.*'linear'") as error:
         schedules.learning_rate(recipe, STEPS)
     assert "\n" not in str(error.value)
+
+
+def test_a_rise_as_long_as_the_run_is_refused():
+    recipe = recipes.TrainingRecipe(epochs=1, learning_rate=0.2, schedule="cosine", warmup=1)
+    with pytest.raises(ValueError, match=r"less than 1 epochs, received 1; --set training.warmup"):
+        schedules.learning_rate(recipe, STEPS)
