@@ -17,7 +17,7 @@ def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
         return recipe.learning_rate
     if recipe.schedule == "cosine":
         steps, rising = (round(n * steps_per_epoch) for n in (recipe.epochs, recipe.warmup))
-        if rising >= steps:
+        if rising and rising >= steps:
             raise ValueError(
                 "training.warmup must be shorter than the run: expected less than "
                 f"{recipe.epochs} epochs, received {recipe.warmup:g}; --set training.warmup=0 "
