@@ -1,6 +1,7 @@
 """Backbones: functional Keras models from a normalised image to features, no head."""
 
 from s2d_tf.backbones.densenet_bc import densenet_bc
+from s2d_tf.backbones.fast_resnet import fast_resnet
 from s2d_tf.backbones.wide_resnet import wide_resnet
 
-__all__ = ["densenet_bc", "wide_resnet"]
+__all__ = ["densenet_bc", "fast_resnet", "wide_resnet"]

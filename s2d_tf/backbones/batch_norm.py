@@ -27,14 +27,15 @@ class BatchNormalization(keras.layers.BatchNormalization):
         if not self._kernel_applies(inputs):
             return super().call(inputs, training=training, mask=mask)
         if not (training and self.trainable):
-            parts = self.gamma, self.beta, self.moving_mean, self.moving_variance
-            statistics = tf.stack([tf.convert_to_tensor(part) for part in parts])
+            parts = self.beta, self.moving_mean, self.moving_variance
+            parts = [self._gamma(), *(tf.convert_to_tensor(part) for part in parts)]
+            statistics = tf.stack(parts)
             return normalizing.normalize(inputs, statistics, self.epsilon)
         if mask is not None or self.synchronized or _compiled_by_xla():
             return super().call(inputs, training=training, mask=mask)
         outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(
             inputs,
-            scale=tf.convert_to_tensor(self.gamma),
+            scale=self._gamma(),
             offset=tf.convert_to_tensor(self.beta),
             epsilon=self.epsilon,
             is_training=True,
@@ -47,13 +48,15 @@ class BatchNormalization(keras.layers.BatchNormalization):
             average.assign(average * self.momentum + batch * (1.0 - self.momentum))
         return outputs
 
+    def _gamma(self):
+        return tf.convert_to_tensor(self.gamma) if self.scale else tf.ones_like(self.moving_mean)
+
     def _kernel_applies(self, inputs):
         return (
             len(inputs.shape) == 4
             and self.axis in (-1, 3)
             and keras.backend.standardize_dtype(inputs.dtype) == "float32"
             and self.compute_dtype == "float32"
-            and self.scale
             and self.center
             and not self.renorm
         )

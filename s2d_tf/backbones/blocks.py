@@ -147,6 +147,25 @@ def check_input_shape(input_shape):
     return shape
 
 
+def check_image_shape(input_shape):
+    """Returns (height, width, channels) with positive ints; height and width may be None."""
+    try:
+        height, width, channels = input_shape
+    except (TypeError, ValueError):
+        return check_input_shape(input_shape)
+    filled = (1 if size is None else size for size in (height, width))
+    check_input_shape((*filled, channels))
+    return height, width, channels
+
+
+def check_positive_number(name, value):
+    """Returns `value` as a float; raises a ValueError unless it is above 0 and finite."""
+    number = _as_float(value)
+    if not 0.0 < number < math.inf:
+        raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
+    return number
+
+
 def check_dropout(dropout):
     """Returns `dropout` as a float; raises a ValueError unless 0 <= dropout < 1."""
     rate = _as_float(dropout)

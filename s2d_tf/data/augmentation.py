@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-AUGMENTATIONS = ("mirror_shift",)
+AUGMENTATIONS = ("mirror_shift", "alternating_mirror_shift")
 PADDINGS = ("mean", "reflect")
 
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 # Each kind of draw has a stream of its own, so that adding one never changes another.
-_ORDER, _SHIFT, _MIRROR, _PAIRING = range(4)
+_ORDER, _SHIFT, _MIRROR, _PAIRING, _FIRST_MIRROR = range(5)
 
 
 class Draws:
@@ -13,12 +13,16 @@ class Draws:
         seed: any integer.
         num_examples: images in the dataset.
         max_shift: largest shift in pixels.
+        alternating: mirror each image in every second epoch instead of at random.
     """
 
-    def __init__(self, seed: int, num_examples: int, max_shift: int):
+    def __init__(
+        self, seed: int, num_examples: int, max_shift: int, alternating: bool = False
+    ):
         self._seed = seed
         self._num_examples = num_examples
         self._max_shift = max_shift
+        self._alternating = alternating
 
     def order(self, epoch: tf.Tensor) -> tf.Tensor:
         """int64 [N], the order in which an epoch visits the images."""
@@ -31,6 +35,9 @@ class Draws:
         """
         reach, count = self._max_shift, self._num_examples
         shift = _integers([count, 2], self._fold(_SHIFT, epoch), -reach, reach + 1)
+        if self._alternating:
+            first = _integers([count], self._fold(_FIRST_MIRROR), 0, 2)
+            return shift, (first + tf.cast(epoch, tf.int32)) % 2 == 1
         return shift, _integers([count], self._fold(_MIRROR, epoch), 0, 2) == 1
 
     def pairing(self, epoch: tf.Tensor, step: tf.Tensor, size, num_heads: int) -> tf.Tensor:

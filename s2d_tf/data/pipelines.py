@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from s2d_tf.data.augmentation import AUGMENTATIONS, PixelTable, host_constant
 from s2d_tf.data.draws import Draws
+from s2d_tf.data.resolution import progressive_resize
 
 
 def steps_per_epoch(num_examples: int, batch_size: int, drop_remainder: bool = True) -> int:
@@ -28,6 +29,8 @@ def train_pipeline(
     padding: str | None = None,
     mean: Sequence[float] | None = None,
     max_shift: int = 4,
+    resolutions: Sequence[float] = (),
+    resolution_milestones: Sequence[float] = (),
     with_index: bool = False,
     num_heads: int = 1,
     drop_remainder: bool = True,
@@ -49,11 +52,15 @@ def train_pipeline(
         seed: any integer.
         epochs: how many passes over the data the dataset holds.
         start_step: batches to leave out at the beginning, counted over all epochs.
-        augmentation: None, or "mirror_shift": mirrored half of the time, and shifted by up to
-            `max_shift` pixels in each direction.
+        augmentation: None; "mirror_shift": mirrored half of the time, and shifted by up to
+            `max_shift` pixels in each direction; or "alternating_mirror_shift": the same, but
+            mirrored in every second epoch, each image beginning with either view.
         padding: what a shift uncovers: "mean" or "reflect"; see `PixelTable`.
         mean: the mean of each channel on raw pixels, for padding "mean".
         max_shift: largest shift in pixels.
+        resolutions: image sizes of the first stages of training, as fractions of the full size;
+            after them images have their full size.
+        resolution_milestones: where each of these stages ends, as fractions of all steps.
         with_index: also deliver each image's position in `images`.
         num_heads: more than 1 makes MIMO inputs: head 0 sees the batch in order, each other head
             the same batch in an order drawn from (seed, epoch, step). No image is repeated.
@@ -62,7 +69,8 @@ def train_pipeline(
     Returns:
         A dataset of `steps_per_epoch * epochs - start_step` elements (images, labels), or with
         `with_index` (images, {"labels": labels, "index": index}). Images are uint8 [B, H, W, C],
-        labels and index int64 [B]; with heads [B, heads, H, W, C] and [B, heads].
+        labels and index int64 [B]; with heads [B, heads, H, W, C] and [B, heads]. With
+        `resolutions` the sizes H and W differ between batches.
     """
     images, labels = _checked_arrays(images, labels)
     num_examples = len(images)
@@ -79,7 +87,8 @@ def train_pipeline(
     if not 0 <= start_step <= total_steps:
         raise ValueError(f"start_step: expected 0 to {total_steps}; received {start_step}.")
     fetch = _image_fetcher(images, augmentation, padding, mean, max_shift)
-    draws = Draws(seed, num_examples, max_shift)
+    draws = Draws(seed, num_examples, max_shift, augmentation == "alternating_mirror_shift")
+    resize = progressive_resize(images.shape[1:3], resolutions, resolution_milestones, total_steps)
     label_table = host_constant(labels)
 
     @tf.autograph.experimental.do_not_convert
@@ -98,13 +107,13 @@ def train_pipeline(
                 index = tf.ensure_shape(index, [batch_size])
             view = tuple(tf.gather(part, index) for part in views)
             heads = draws.pairing(epoch, step, tf.size(index), num_heads) if num_heads > 1 else ()
-            return index, view, heads
+            return epoch * steps + step, index, view, heads
 
         return tf.data.Dataset.range(first_step, steps).map(batch_of)
 
     @tf.autograph.experimental.do_not_convert
-    def make_batch(index, view, heads):
-        batch_images = fetch(index, *view)
+    def make_batch(step, index, view, heads):
+        batch_images = resize(fetch(index, *view), step)
         if num_heads > 1:
             heads = tf.ensure_shape(heads, [index.shape[0], num_heads])
             batch_images, index = tf.gather(batch_images, heads), tf.gather(index, heads)

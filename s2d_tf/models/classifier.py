@@ -67,14 +67,35 @@ class Classifier(Predictor):
     def num_members(self):
         return self.num_heads
 
-    def features(self, images, training=False):
-        """Feature vectors `[batch, 1, d]`, ready for the heads."""
+    def adapt(self, images, num_images=5000):
+        """Fits what the backbone takes from images alone: a whitening stem, if it is not fitted.
+
+        Args:
+            images: raw training images `[n, height, width, channels]`.
+            num_images: how many of the first ones to use.
+        """
+        stems = [layer for layer in self.backbone.layers if not getattr(layer, "fitted", True)]
+        if not stems:
+            return
+        images = self.normalize(tf.convert_to_tensor(images[:num_images]))
+        # A MIMO network sees different images together.
+        images = tf.concat([tf.roll(images, i, axis=0) for i in range(self.num_heads)], axis=-1)
+        for stem in stems:
+            stem.adapt(images)
+
+    def normalize(self, images):
+        """Raw pixels as the backbone takes them."""
         images = tf.cast(images, tf.float32)
         if self.mean is not None:
             images = images - tf.constant(self.mean, tf.float32)
         if self.stddev is not None:
             images = images / tf.constant(self.stddev, tf.float32)
-        return self.backbone(stack_inputs(images, self.num_heads), training=training)[:, None, :]
+        return images
+
+    def features(self, images, training=False):
+        """Feature vectors `[batch, 1, d]`, ready for the heads."""
+        images = stack_inputs(self.normalize(images), self.num_heads)
+        return self.backbone(images, training=training)[:, None, :]
 
     def call(self, images, training=False):
         logits = self.head(self.features(images, training)[:, :, None, :])

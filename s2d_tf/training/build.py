@@ -14,9 +14,18 @@ OBJECTIVES = {
 }
 
 
-def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False):
-    """The network that a recipe trains, with fresh weights."""
+def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_size=False):
+    """The network that a recipe trains, with fresh weights.
+
+    Args:
+        recipe: a `Recipe`.
+        seed: fixes initial weights and noise.
+        synchronized_batch_norm: batch statistics over all replicas.
+        free_size: take images of any size, as training with changing resolutions needs.
+    """
     *size, channels = data.info(recipe.source_dataset).image_shape
+    if free_size:
+        size = (None, None)
     backbone = getattr(backbones, recipe.backbone)(
         input_shape=(*size, channels * recipe.heads),
         dropout=recipe.model.dropout,

@@ -112,7 +112,12 @@ def _train_network(run, settings, strategy, team, stop):
     steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
     keras.utils.set_random_seed(run.seed)
     with strategy.scope():
-        network = build.build_network(recipe, run.seed, settings.synchronized_batch_norm)
+        network = build.build_network(
+            recipe,
+            run.seed,
+            settings.synchronized_batch_norm,
+            free_size=bool(recipe.data.resolutions),
+        )
         network.compile(
             schedules.optimizer(recipe.training, steps),
             jit_compile=strategies.choose_jit(settings.jit_compile, strategy),
@@ -129,6 +134,7 @@ def _train_network(run, settings, strategy, team, stop):
     held = _restore(run, state, steps, conditions)
     team.check_same(held["step"])
     if not held["step"]:
+        network.adapt(images)
         teachers.start(network, run, settings.start or settings.teachers)
     history = held["history"]
     targets = _targets(network, run, settings, images, team) if recipe.teachers else None
@@ -279,6 +285,9 @@ def _dataset(recipe, seed, images, labels, targets, start_step):
         augmentation=None if augmentation == "none" else augmentation,
         padding=None if augmentation == "none" else recipe.data.padding,
         mean=recipe.data.mean,
+        max_shift=recipe.data.max_shift,
+        resolutions=recipe.data.resolutions,
+        resolution_milestones=recipe.data.resolution_milestones,
         num_heads=recipe.heads,
         with_index=targets is not None,
     )

@@ -2,8 +2,9 @@
 
 import numbers
 
-SCHEDULES = ("steps", "cosine", "constant")
-AUGMENTATIONS = ("none", "mirror_shift")
+SCHEDULES = ("steps", "cosine", "linear", "constant")
+OPTIMIZERS = ("sgd", "muon")
+AUGMENTATIONS = ("none", "mirror_shift", "alternating_mirror_shift")
 PADDINGS = ("mean", "reflect")
 FIT_METHODS = ("newton", "mean_precision")
 STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
@@ -32,6 +33,7 @@ def _one_of(names):
 _COUNT = (lambda value: value >= 1, "at least 1")
 _POSITIVE = (lambda value: _numbers(value, 0, above=True), "above 0")
 _NOT_NEGATIVE = (lambda value: _numbers(value, 0), "not below 0")
+_FRACTIONS = (lambda value: all(0 < part < 1 for part in value), "in (0, 1)")
 _FRACTION = (lambda value: 0 <= value < 1, "in [0, 1)")
 
 RULES = {
@@ -46,6 +48,9 @@ RULES = {
     "data.batch_size": _COUNT,
     "data.augmentation": _one_of(AUGMENTATIONS),
     "data.padding": _one_of(PADDINGS),
+    "data.max_shift": _NOT_NEGATIVE,
+    "data.resolutions": _FRACTIONS,
+    "data.resolution_milestones": _FRACTIONS,
     "training.epochs": _COUNT,
     "training.learning_rate": _POSITIVE,
     "training.schedule": _one_of(SCHEDULES),
@@ -53,6 +58,9 @@ RULES = {
     "training.factor": _POSITIVE,
     "training.warmup": _NOT_NEGATIVE,
     "training.momentum": _FRACTION,
+    "training.optimizer": _one_of(OPTIMIZERS),
+    "training.sgd_ratio": _POSITIVE,
+    "training.muon_momentum": _FRACTION,
     "training.weight_decay": _NOT_NEGATIVE,
     "model.dropout": _FRACTION,
     "model.num_samples": _COUNT,

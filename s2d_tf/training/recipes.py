@@ -27,11 +27,18 @@ class DataRecipe:
     batch_size: int
     augmentation: str = "none"
     padding: str = "mean"
+    max_shift: int = 4
+    resolutions: tuple = ()
+    resolution_milestones: tuple = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe:
-    """How the weights move. Milestones below 1 are fractions of the epochs; warm-up: epochs."""
+    """How the weights move. Warm-up and milestones: epochs, or below 1 fractions of them all.
+
+    With the optimizer "muon", `learning_rate` is that of convolution kernels, and `sgd_ratio` times
+    that the rate of all else; `momentum` is of all else.
+    """
 
     epochs: int
     learning_rate: float
@@ -42,6 +49,9 @@ class TrainingRecipe:
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 0.0
+    optimizer: str = "sgd"
+    sgd_ratio: float = 6.0
+    muon_momentum: float = 0.6
 
 
 @dataclasses.dataclass(frozen=True)

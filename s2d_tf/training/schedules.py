@@ -1,7 +1,9 @@
 """Learning rates as functions of the training step alone, so that a resumed run keeps its own."""
 
 import keras
+import tensorflow as tf
 
+from s2d_tf.optimizers import Muon
 from s2d_tf.training.recipe_rules import SCHEDULES
 from s2d_tf.training.recipes import TrainingRecipe
 
@@ -9,36 +11,72 @@ from s2d_tf.training.recipes import TrainingRecipe
 def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
     """The learning-rate schedule of a recipe.
 
-    "steps" multiplies by `factor` at each milestone (epochs; below 1 a fraction of all epochs),
-    "cosine" rises in a line over `warmup` epochs, then falls to zero over the rest of the run,
-    "constant" stays.
+    "steps" multiplies by `factor` at each milestone, "cosine" and "linear" fall to zero over the
+    run, "constant" stays. Each first rises in a line over `warmup`. Milestones and warm-up are
+    epochs, or fractions of all epochs where they are below 1.
     """
-    if recipe.schedule == "constant" or (recipe.schedule == "steps" and not recipe.milestones):
-        return recipe.learning_rate
-    if recipe.schedule == "cosine":
-        steps, rising = (round(n * steps_per_epoch) for n in (recipe.epochs, recipe.warmup))
-        if rising and rising >= steps:
-            raise ValueError(
-                "training.warmup must be shorter than the run: expected less than "
-                f"{recipe.epochs} epochs, received {recipe.warmup:g}; --set training.warmup=0 "
-                "leaves it out."
-            )
-        if not rising:
-            return keras.optimizers.schedules.CosineDecay(recipe.learning_rate, steps)
-        return keras.optimizers.schedules.CosineDecay(
-            0.0, steps - rising, warmup_target=recipe.learning_rate, warmup_steps=rising
+    steps = round(recipe.epochs * steps_per_epoch)
+    rising = round(_epochs(recipe.warmup, recipe) * steps_per_epoch)
+    if rising and rising >= steps:
+        raise ValueError(
+            f"training.warmup: expected less than the run's {recipe.epochs} epochs, received "
+            f"{recipe.warmup:g}. Use --set training.warmup=0 to train without a warm-up."
         )
-    if recipe.schedule == "steps":
-        epochs = [m * recipe.epochs if m < 1 else m for m in recipe.milestones]
-        rates = [recipe.learning_rate * recipe.factor**i for i in range(len(epochs) + 1)]
+    peak = recipe.learning_rate
+    if recipe.schedule == "cosine":
+        if not rising:
+            return keras.optimizers.schedules.CosineDecay(peak, steps)
+        return keras.optimizers.schedules.CosineDecay(
+            0.0, steps - rising, warmup_target=peak, warmup_steps=rising
+        )
+    if recipe.schedule == "linear":
+        schedule = keras.optimizers.schedules.PolynomialDecay(peak, steps - rising, 0.0)
+    elif recipe.schedule == "steps" and recipe.milestones:
+        epochs = [_epochs(milestone, recipe) for milestone in recipe.milestones]
+        rates = [peak * recipe.factor**i for i in range(len(epochs) + 1)]
         # Keras changes after its boundary, the recipes at the first step of the epoch.
-        boundaries = [round(epoch * steps_per_epoch) - 1 for epoch in epochs]
-        return keras.optimizers.schedules.PiecewiseConstantDecay(boundaries, rates)
-    raise ValueError(f"schedule must be one of {SCHEDULES}, received {recipe.schedule!r}.")
+        boundaries = [round(epoch * steps_per_epoch) - 1 - rising for epoch in epochs]
+        schedule = keras.optimizers.schedules.PiecewiseConstantDecay(boundaries, rates)
+    elif recipe.schedule in ("steps", "constant"):
+        schedule = peak
+    else:
+        raise ValueError(
+            f"training.schedule: expected one of {SCHEDULES}, received {recipe.schedule!r}."
+        )
+    return WarmUp(schedule, peak, rising) if rising else schedule
+
+
+def _epochs(value, recipe):
+    return value * recipe.epochs if value < 1 else value
+
+
+class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
+    """A linear rise from 0 to `peak`, then a schedule, or `peak` itself, from its beginning."""
+
+    def __init__(self, schedule, peak, steps):
+        self.schedule = schedule
+        self.peak = peak
+        self.steps = steps
+
+    def __call__(self, step):
+        step = tf.cast(step, tf.float32)
+        after = self.schedule
+        if callable(after):
+            after = after(tf.maximum(step - self.steps, 0.0))
+        return tf.where(step < self.steps, self.peak * step / self.steps, after)
+
+    def get_config(self):
+        return {"schedule": self.schedule, "peak": self.peak, "steps": self.steps}
 
 
 def optimizer(recipe: TrainingRecipe, steps_per_epoch):
-    """The recipe's SGD; weight decay is the model's, coupled."""
-    return keras.optimizers.SGD(
-        learning_rate(recipe, steps_per_epoch), momentum=recipe.momentum, nesterov=recipe.nesterov
-    )
+    """The recipe's optimizer; weight decay is the model's, coupled."""
+    rate = learning_rate(recipe, steps_per_epoch)
+    if recipe.optimizer == "muon":
+        return Muon(
+            rate,
+            momentum=recipe.muon_momentum,
+            sgd_ratio=recipe.sgd_ratio,
+            sgd_momentum=recipe.momentum,
+        )
+    return keras.optimizers.SGD(rate, momentum=recipe.momentum, nesterov=recipe.nesterov)

@@ -1,0 +1,127 @@
+"""A small residual network that trains in minutes on a CPU.
+
+The network of the public CIFAR-100 speedruns (`AIDDA-Institute/CIFAR-100-speedrun`, after
+`KellerJordan/cifar10-airbench`): few, wide layers that keep a processor busy, and an identity-like
+start that needs few epochs.
+"""
+
+import keras
+
+from s2d_tf.backbones.batch_norm import BatchNormalization
+from s2d_tf.backbones.blocks import (
+    check_dropout,
+    check_image_shape,
+    check_positive_number,
+    check_seed,
+    layer_seed,
+)
+from s2d_tf.backbones.whitening import PatchWhitening
+from s2d_tf.layers import Dropout
+
+GROUP_FILTERS = (64, 256, 768)
+# Each group: the kernel size of its first convolution; kernel sizes and inner filters of its pair.
+GROUPS = ((3, (1, 1), 64), (3, (3, 1), 192), (2, (3, 3), 512))
+
+# Short training: the moving averages follow quickly.
+BATCH_NORM_MOMENTUM = 0.6
+BATCH_NORM_EPSILON = 1e-5
+
+# Keeps the first logits small.
+FEATURE_SCALE = 1.25 / 9
+
+# Below this, three halvings would leave no pixel: borders are padded instead of cut.
+SMALLEST_CROPPED = 14
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class IdentityInitializer(keras.initializers.HeUniform):
+    """He's uniform initializer with an identity: filter `i` starts by copying input channel `i`."""
+
+    def __call__(self, shape, dtype=None):
+        height, width, channels, filters = shape
+        kernel = super().__call__(shape, dtype)
+        copied = min(channels, filters)
+        eye = keras.ops.eye(channels, filters, dtype=kernel.dtype)
+        rows = keras.ops.one_hot(height // 2, height, dtype=kernel.dtype)[:, None, None, None]
+        columns = keras.ops.one_hot(width // 2, width, dtype=kernel.dtype)[:, None, None]
+        is_copy = keras.ops.arange(filters) < copied
+        return keras.ops.where(is_copy, rows * columns * eye, kernel)
+
+
+def fast_resnet(
+    input_shape=(32, 32, 3),
+    width=1.0,
+    dropout=0.0,
+    synchronized_batch_norm=False,
+    seed=None,
+    name="fast_resnet",
+):
+    """Builds the fast residual network without its head.
+
+    A whitening stem (see `PatchWhitening`: fitted by training or `adapt`, then frozen) and three
+    groups of a convolution, 2x2 max pooling and a residual pair; batch norm and SiLU after each
+    convolution; global maximum plus mean.
+
+    Args:
+        input_shape: (height, width, channels) of a normalized float image; height and width may be
+            None for free sizes of at least 14 pixels.
+        width: what the channels 64, 256, 768 of the three groups are multiplied by.
+        dropout: rate between the two convolutions of each residual pair.
+        synchronized_batch_norm: whether batch statistics are those of all replicas.
+        seed: an integer that fixes initial weights and dropout masks, whatever was built before.
+        name: the name of the model.
+
+    Returns:
+        A functional `keras.Model`: images `[batch, *input_shape]` -> features
+        `[batch, 768 * width]`.
+
+    Example:
+
+    >>> backbone = fast_resnet(width=0.25)
+    >>> backbone.output_shape
+    (None, 192)
+    """
+    input_shape = check_image_shape(input_shape)
+    width = check_positive_number("width", width)
+    dropout, seed = check_dropout(dropout), check_seed(seed)
+    small = any(size is not None and size < SMALLEST_CROPPED for size in input_shape[:2])
+    border = "same" if small else "valid"
+
+    def conv_norm_silu(x, filters, kernel_size, scope, pool=False):
+        x = keras.layers.Conv2D(
+            round(filters * width),
+            kernel_size,
+            padding=border if kernel_size == 2 else "same",
+            use_bias=False,
+            kernel_initializer=IdentityInitializer(seed=layer_seed(seed, f"{scope}_conv")),
+            name=f"{scope}_conv",
+        )(x)
+        if pool:
+            x = keras.layers.MaxPooling2D(2, padding=border, name=f"{scope}_pool")(x)
+        x = BatchNormalization(
+            momentum=BATCH_NORM_MOMENTUM,
+            epsilon=BATCH_NORM_EPSILON,
+            scale=False,
+            synchronized=synchronized_batch_norm,
+            name=f"{scope}_bn",
+        )(x)
+        return keras.layers.Activation("silu", name=f"{scope}_silu")(x)
+
+    images = keras.Input(input_shape, name="images")
+    x = PatchWhitening(padding=border, name="stem")(images)
+    x = keras.layers.Activation("silu", name="stem_silu")(x)
+    for number, filters in enumerate(GROUP_FILTERS, start=1):
+        first_kernel, pair, inner = GROUPS[number - 1]
+        scope = f"group{number}"
+        x = conv_norm_silu(x, filters, first_kernel, scope, pool=True)
+        residual = conv_norm_silu(x, inner, pair[0], f"{scope}_pair1")
+        if dropout:
+            drop_name = f"{scope}_dropout"
+            residual = Dropout(dropout, seed=layer_seed(seed, drop_name), name=drop_name)(residual)
+        residual = conv_norm_silu(residual, filters, pair[1], f"{scope}_pair2")
+        x = keras.layers.Add(name=f"{scope}_add")([x, residual])
+    largest = keras.layers.GlobalMaxPooling2D(name="largest")(x)
+    mean = keras.layers.GlobalAveragePooling2D(name="mean")(x)
+    pooled = keras.layers.Add(name="pooled")([largest, mean])
+    features = keras.layers.Rescaling(FEATURE_SCALE, name="features")(pooled)
+    return keras.Model(images, features, name=name)

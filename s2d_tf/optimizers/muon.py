@@ -1,0 +1,108 @@
+"""Muon for convolution kernels (Jordan et al., 2024), Nesterov SGD for everything else."""
+
+import keras
+import tensorflow as tf
+
+# Coefficients of the quintic Newton-Schulz iteration, by Jordan et al.: its singular values come
+# near 1 (0.7 to 1.2) quickly rather than exactly.
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+
+_EPSILON = 1e-7
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Muon(keras.optimizers.SGD):
+    """Updates convolution kernels by their orthogonalized momentum.
+
+    A kernel is seen as a matrix with one column for each filter. Each step moves it by the
+    momentum with all singular values near 1, and keeps its norm at the square root of its filters.
+    All other variables follow SGD with Nesterov momentum. (`keras.optimizers.Muon` takes 2-D
+    variables only and leaves convolutions to AdamW.)
+
+    Args:
+        learning_rate: rate of the convolution kernels; a float or a schedule.
+        momentum: momentum of the convolution kernels.
+        num_iterations: Newton-Schulz steps.
+        sgd_ratio: rate of all other variables over `learning_rate`.
+        sgd_momentum: momentum of all other variables.
+        **kwargs: other arguments of `keras.optimizers.SGD`.
+
+    Example:
+
+    >>> optimizer = Muon(learning_rate=0.12)
+    """
+
+    def __init__(
+        self,
+        learning_rate=0.12,
+        momentum=0.6,
+        num_iterations=3,
+        sgd_ratio=6.0,
+        sgd_momentum=0.85,
+        name="muon",
+        **kwargs,
+    ):
+        kwargs = {key: kwargs[key] for key in kwargs if key != "nesterov"}
+        super().__init__(learning_rate, momentum=sgd_momentum, nesterov=True, name=name, **kwargs)
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum: expected a number in [0, 1), received {momentum!r}.")
+        if num_iterations < 1:
+            raise ValueError(f"num_iterations: expected at least 1, received {num_iterations!r}.")
+        if not sgd_ratio > 0:
+            raise ValueError(f"sgd_ratio: expected a number above 0, received {sgd_ratio!r}.")
+        self.kernel_momentum = momentum
+        self.num_iterations = num_iterations
+        self.sgd_ratio = sgd_ratio
+
+    def update_step(self, gradient, variable, learning_rate):
+        if len(variable.shape) != 4:
+            super().update_step(gradient, variable, self.sgd_ratio * learning_rate)
+            return
+        rate = tf.cast(learning_rate, variable.dtype)
+        velocity = self.momentums[self._get_variable_index(variable)]
+        self.assign(velocity, self.kernel_momentum * velocity + gradient)
+        update = gradient + self.kernel_momentum * velocity
+        filters = variable.shape[-1]
+        direction = orthogonalize(tf.reshape(update, [-1, filters]), self.num_iterations)
+        kernel = tf.convert_to_tensor(variable)
+        kernel *= filters**0.5 / (tf.norm(kernel) + _EPSILON)
+        self.assign(variable, kernel - rate * tf.reshape(direction, variable.shape))
+
+    def get_config(self):
+        config = super().get_config()
+        del config["nesterov"]
+        return {
+            **config,
+            "momentum": self.kernel_momentum,
+            "num_iterations": self.num_iterations,
+            "sgd_ratio": self.sgd_ratio,
+            "sgd_momentum": self.momentum,
+        }
+
+
+def orthogonalize(matrix, num_iterations=3):
+    """The matrix with its singular values moved near 1, by Newton-Schulz iterations.
+
+    An iteration is X <- (a I + b A + c A^2) X with A = X X^T. All factors are polynomials of the
+    first A and commute, so the iterations run on the small square A alone, and X is multiplied
+    once at the end.
+
+    Args:
+        matrix: `[rows, columns]`.
+        num_iterations: Newton-Schulz steps.
+
+    Returns:
+        `[rows, columns]`.
+    """
+    a, b, c = NEWTON_SCHULZ
+    tall = matrix.shape[0] > matrix.shape[1]
+    matrix = matrix / (tf.norm(matrix) + _EPSILON)
+    gram = tf.matmul(matrix, matrix, transpose_a=tall, transpose_b=not tall)
+    identity = tf.eye(gram.shape[0], dtype=gram.dtype)
+    product = None
+    for iteration in range(num_iterations):
+        factor = a * identity + b * gram + c * gram @ gram
+        product = factor if product is None else factor @ product
+        if iteration + 1 < num_iterations:
+            gram = factor @ gram @ factor
+    return matrix @ product if tall else product @ matrix
