@@ -66,7 +66,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed
-	$(BIN)/s2d bench
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf $(VENV) .pybuild dist s2d_tf.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -18,11 +18,11 @@ from s2d_tf import _paths
 NEEDS_KERAS = frozenset(
     {
         "backbones",
-        "benchmarks.plain_keras",
         "layers",
         "losses",
         "metrics.keras_metrics",
         "models",
+        "optimizers",
         "training.callbacks",
         "training.loop",
         "training.schedules",

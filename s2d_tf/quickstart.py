@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from s2d_tf import training
+from s2d_tf import files, recipes, training
 from s2d_tf.evaluation import (
     evaluator,
     figures,
@@ -18,7 +18,6 @@ from s2d_tf.evaluation import (
     table_picture,
     tables,
 )
-from s2d_tf.training import files
 
 ARCHITECTURE = "wrn_10_2_s2"
 DATASET = "digits"
@@ -38,7 +37,7 @@ def run(out, seeds=1, verbose=None):
         The text for the person who asked.
     """
     began, out = time.monotonic(), pathlib.Path(out)
-    recipes = {m: training.recipes.resolve(f"{ARCHITECTURE}.{m}.{DATASET}") for m in METHODS}
+    recipes = {m: recipes.resolve(f"{ARCHITECTURE}.{m}.{DATASET}") for m in METHODS}
     results = {method: [] for method in METHODS}
     scored = {}
     for seed in range(seeds):

@@ -1,5 +1,6 @@
 """Fixtures and settings that all tests share."""
 
+import json
 import os
 import pathlib
 import random
@@ -143,3 +144,21 @@ def mutate():
         return bytes(data)
 
     return mutate
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Writes an evaluated run of a method without training it; returns its directory."""
+    from s2d_tf import recipes, storage
+
+    def make(name, seed=0, metrics=None, folder=None, members=None):
+        recipe = recipes.resolve(name)
+        if members:
+            recipe = recipe.replace(num_members=members)
+        directory = folder or tmp_path / f"{name}_{seed}_{members}"
+        storage.Run.create(directory, recipe, seed)
+        values = {"run/weights": str(directory), **(metrics or {})}
+        (directory / "metrics.json").write_text(json.dumps(values))
+        return directory
+
+    return make

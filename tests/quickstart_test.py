@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from s2d_tf import quickstart, training
+from s2d_tf import files, quickstart, recipes
 
 
 def png_size(path):
@@ -18,14 +18,14 @@ def png_size(path):
 def short_recipes():
     """The quickstart's recipes, cut to an epoch."""
     with pytest.MonkeyPatch.context() as patch:
-        full = training.recipes.resolve
+        full = recipes.resolve
 
         def resolve(name):
             return full(name).replace(
                 training={"epochs": 2}, arguments={"depth": 10, "width": 1, "stem_stride": 2}
             )
 
-        patch.setattr(training.recipes, "resolve", resolve)
+        patch.setattr(recipes, "resolve", resolve)
         yield
 
 
@@ -54,8 +54,8 @@ def test_has_the_columns_of_the_paper(outcome):
 
 def test_explains_in_sentences_that_hold_the_measured_numbers(outcome):
     out, text = outcome
-    found = training.files.read_json(out / "s2d_0" / "metrics.json")
-    again = training.files.read_json(out / "s2d_1" / "metrics.json")
+    found = files.read_json(out / "s2d_0" / "metrics.json")
+    again = files.read_json(out / "s2d_1" / "metrics.json")
     key = "digits_photos/auroc/knowledge"
     assert f"{50 * (found[key] + again[key]):.1f}%" in text.replace("\n", " ")
     assert "one forward pass" in text.replace("\n", " ")
@@ -74,8 +74,7 @@ def test_s2d_beats_its_twin_over_ten_seeds(tmp_path):
     quickstart.run(tmp_path, seeds=10, verbose=0)
     runs = {
         method: [
-            training.files.read_json(tmp_path / f"{method}_{seed}" / "metrics.json")
-            for seed in range(10)
+            files.read_json(tmp_path / f"{method}_{seed}" / "metrics.json") for seed in range(10)
         ]
         for method in quickstart.METHODS
     }

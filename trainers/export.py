@@ -12,7 +12,7 @@ import pathlib
 
 from absl import flags
 
-from s2d_tf import training, zoo
+from s2d_tf import storage, zoo
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
@@ -44,7 +44,7 @@ def main(argv):
 def _open_run(directory):
     from s2d_tf import data
 
-    run = training.Run.open(directory)
+    run = storage.Run.open(directory)
     facts = {
         "name": run.recipe.name,
         "recipe": run.recipe.to_dict(),

@@ -25,15 +25,15 @@ _KEEP = flags.DEFINE_string(
 
 
 def main(argv):
-    from s2d_tf import evaluation
+    from s2d_tf import evaluation, paper
 
     if len(argv) < 2:
         raise ValueError("Expected run directories, e.g. `s2d table runs/*`.")
     if _KEEP.value:
-        print(f"Wrote {evaluation.archive(argv[1:], _KEEP.value)}")
+        print(f"Wrote {paper.archive(argv[1:], _KEEP.value)}")
         return
     results = evaluation.collect(argv[1:])
-    made = evaluation.tables_of(results, _TABLE.value)
+    made = paper.tables_of(results, _TABLE.value)
     texts = [evaluation.tables.render(table, _FORMAT.value) for table in made]
     if (
         _FORMAT.value == "csv" and len(made) > 1

@@ -14,7 +14,7 @@ import sys
 
 from absl import flags, logging
 
-from s2d_tf import training
+from s2d_tf import recipes, storage, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Run directory; made if it does not exist.", required=True)
@@ -40,8 +40,8 @@ def main(argv):
         raise ValueError(
             "Expected one name, e.g. `s2d train wrn_10_2_s2.s2d.digits --workdir=DIR`."
         )
-    recipe = training.recipes.resolve(argv[1])
-    recipe = training.recipes.override(recipe, FLAGS.set, FLAGS.epochs, FLAGS.members)
+    recipe = recipes.resolve(argv[1])
+    recipe = recipes.override(recipe, FLAGS.set, FLAGS.epochs, FLAGS.members)
     logging.set_verbosity(logging.INFO)
     settings = training.Settings(
         data_dir=FLAGS.data_dir,
@@ -60,5 +60,5 @@ def main(argv):
     except (training.Preempted, training.WorkerLostError) as stopped:
         print(f"s2d train: {stopped}", file=sys.stderr)
         return training.preemption.EXIT_CODE
-    print(training.summary(run))
+    print(storage.summary(run))
     return 0

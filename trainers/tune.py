@@ -9,7 +9,7 @@ seen the validation images either: train them with --split=train_without_validat
 
 from absl import flags
 
-from s2d_tf import training
+from s2d_tf import recipes, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
@@ -25,7 +25,7 @@ def main(argv):
     if len(argv) < 4:
         raise ValueError("Expected NAME KEY VALUE..., see `s2d tune --help`.")
     _, name, key, *values = argv
-    recipe = training.recipes.override(training.recipes.resolve(name), FLAGS.set, FLAGS.epochs)
+    recipe = recipes.override(recipes.resolve(name), FLAGS.set, FLAGS.epochs)
     settings = training.Settings(
         data_dir=FLAGS.data_dir, teachers=FLAGS.teachers, start=FLAGS.start
     )

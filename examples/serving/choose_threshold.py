@@ -50,9 +50,9 @@ def main():
     parser.add_argument("--uncertainty", choices=["total", "data", "knowledge"], default="total")
     parser.add_argument("--data_dir", help="TFDS folder")
     arguments = parser.parse_args()
-    from s2d_tf import data, training
+    from s2d_tf import data, storage
 
-    run = training.Run.open(arguments.run)
+    run = storage.Run.open(arguments.run)
     if run.split != "train_without_validation":
         sys.exit(
             "choose_threshold: error: expected a run that was trained with "

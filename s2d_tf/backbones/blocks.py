@@ -11,11 +11,7 @@ import operator
 import keras
 
 from s2d_tf.backbones.batch_norm import BatchNormalization
-from s2d_tf.backbones.shared_statistics import (
-    Moments,
-    NormalizedConv2D,
-    SharedBatchNormalization,
-)
+from s2d_tf.backbones.shared_statistics import Moments, NormalizedConv2D, SharedBatchNormalization
 from s2d_tf.layers import Dropout
 
 # The original authors' batch norm; torch's momentum 0.1 is 0.9 in the sense of Keras.

@@ -16,9 +16,7 @@ class Draws:
         alternating: mirror each image in every second epoch instead of at random.
     """
 
-    def __init__(
-        self, seed: int, num_examples: int, max_shift: int, alternating: bool = False
-    ):
+    def __init__(self, seed: int, num_examples: int, max_shift: int, alternating: bool = False):
         self._seed = seed
         self._num_examples = num_examples
         self._max_shift = max_shift

@@ -1,5 +1,7 @@
 """Training on small images first: most of what is learned early needs no detail."""
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
@@ -26,9 +28,7 @@ def progressive_resize(full_size, resolutions, milestones, total_steps):
     def resize(images, step):
         stage = tf.reduce_sum(tf.cast(step >= tf.constant(ends, tf.int64), tf.int32))
         size = tf.gather(tf.constant(sizes), stage)
-        small = tf.cond(
-            stage < len(ends), lambda: _resized(images, size), lambda: images
-        )
+        small = tf.cond(stage < len(ends), lambda: _resized(images, size), lambda: images)
         return tf.ensure_shape(small, [images.shape[0], None, None, images.shape[-1]])
 
     return resize
@@ -41,7 +41,7 @@ def _resized(images, size):
 
 def _check(resolutions, milestones):
     fractions = (*resolutions, *milestones)
-    increasing = all(low < high for low, high in zip(milestones, milestones[1:], strict=False))
+    increasing = all(low < high for low, high in itertools.pairwise(milestones))
     if len(resolutions) != len(milestones) or not increasing or not _inside(fractions):
         raise ValueError(
             "resolutions, resolution_milestones: expected as many of one as of the other, in "

@@ -8,7 +8,6 @@ from s2d_tf import _lazy
 _HOMES = {
     "Predictions": "predictions",
     "Result": "results",
-    "archive": "archiving",
     "collect": "results",
     "compare_runs": "run_comparison",
     "evaluate": "evaluator",
@@ -16,17 +15,13 @@ _HOMES = {
     "evaluate_run": "run_evaluation",
     "is_run": "results",
     "overview_table": "overview",
-    "paper_table": "paper_layout",
     "predict": "predictions",
     "scores": "scoring",
-    "tables_of": "table_set",
     "write_report": "report",
 }
 _MODULES = (
-    "claims",
     "figures",
     "names",
-    "paper",
     "predictions",
     "results",
     "scoring",

@@ -2,8 +2,8 @@
 
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import LOWER_IS_BETTER, SHORT_NAMES, UNCERTAINTIES, dataset_title
-from s2d_tf.evaluation.paper_layout import format_value
 from s2d_tf.evaluation.statistics import mean_and_two_std
+from s2d_tf.paper.layout import format_value
 
 NAMES = {
     "accuracy": "Acc",

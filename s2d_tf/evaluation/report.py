@@ -10,11 +10,11 @@ import html
 import pathlib
 from importlib import resources
 
-from s2d_tf import __version__
-from s2d_tf.evaluation import claims, drawing, report_tables, tables
+from s2d_tf import __version__, files
+from s2d_tf.evaluation import drawing, report_tables, tables
 from s2d_tf.evaluation.results import collect, for_claims, groups
-from s2d_tf.evaluation.table_set import tables_of
-from s2d_tf.training import files
+from s2d_tf.paper import claims
+from s2d_tf.paper.table_set import tables_of
 
 FILE_NAME = "report.html"
 PIXELS_PER_INCH = 108

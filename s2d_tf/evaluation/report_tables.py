@@ -1,10 +1,11 @@
 """The report's own tables: what was run, and what goes beyond the paper."""
 
-from s2d_tf.evaluation import claims, statistics, tables
+from s2d_tf.evaluation import statistics, tables
 from s2d_tf.evaluation.names import UNCERTAINTIES, dataset_title
 from s2d_tf.evaluation.overview import NAMES, metric_table, uncertainty_keys
-from s2d_tf.evaluation.paper_layout import format_value
 from s2d_tf.evaluation.results import by_variant
+from s2d_tf.paper import claims
+from s2d_tf.paper.layout import format_value
 
 _MAX_SEEDS_SHOWN = 8
 

@@ -3,9 +3,9 @@
 import dataclasses
 import pathlib
 
-from s2d_tf import training
-from s2d_tf.evaluation import paper, views
-from s2d_tf.training import files
+from s2d_tf import files, recipes, storage
+from s2d_tf.evaluation import views
+from s2d_tf.paper import published
 
 METRICS = "metrics.json"
 
@@ -15,7 +15,7 @@ class Result:
     """One evaluated run."""
 
     directory: pathlib.Path
-    recipe: training.Recipe
+    recipe: recipes.Recipe
     seed: int
     split: str
     metrics: dict
@@ -25,7 +25,7 @@ class Result:
     def variant(self):
         """The method, with the number of members where it is not the usual 5: `ensemble_10`."""
         members = None if self.recipe.draws == "point" else self.recipe.num_members
-        return paper.variant(self.recipe.method, members)
+        return published.variant(self.recipe.method, members)
 
     @property
     def title(self):
@@ -58,7 +58,7 @@ def collect(directories):
     found, seen = [], set()
     paths = [pathlib.Path(directory) for directory in directories]
     for directory in [p for p in paths if not p.is_file()] or paths:
-        run = training.Run.open(directory)
+        run = storage.Run.open(directory)
         if not (run.directory / METRICS).is_file():
             raise FileNotFoundError(
                 f"{run.directory} has no {METRICS}: run `s2d evaluate {run.directory}` first."
@@ -83,7 +83,7 @@ def public(metrics):
 
 def by_variant(results):
     """`{method or method_size: [Result]}`, seeds in order, in the order of the paper's rows."""
-    order = list(dict.fromkeys(paper.METHODS.values()))
+    order = list(dict.fromkeys(published.METHODS.values()))
 
     def place(result):
         method = result.recipe.method
@@ -118,7 +118,7 @@ def for_claims(results):
 
 def _evaluated_members(run):
     held = [d for d in views.own_member_directories(run) if (d / METRICS).is_file()]
-    return [training.Run.open(directory) for directory in held]
+    return [storage.Run.open(directory) for directory in held]
 
 
 def _read(run):

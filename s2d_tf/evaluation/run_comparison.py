@@ -1,6 +1,6 @@
 """Two runs on the same test images, compared in pairs."""
 
-from s2d_tf import training
+from s2d_tf import storage
 from s2d_tf.evaluation import intervals, tables
 from s2d_tf.evaluation.evaluator import gather
 from s2d_tf.evaluation.names import LOWER_IS_BETTER, dataset_title
@@ -10,7 +10,7 @@ from s2d_tf.evaluation.run_evaluation import cache_directory
 
 def gather_run(directory, data_dir=None):
     """`Gathered` of a finished run, from its cached predictions where they are there."""
-    run = training.Run.open(directory)
+    run = storage.Run.open(directory)
     return gather(
         run.predictor(),
         run.recipe.source_dataset,

@@ -6,13 +6,13 @@ import os
 import platform
 import time
 
-from s2d_tf import __version__, training, zoo
+from s2d_tf import __version__, files, storage, zoo
 from s2d_tf.data import location
 from s2d_tf.evaluation import cost, intervals, scaling, views
 from s2d_tf.evaluation.evaluator import gather
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
-from s2d_tf.training import build, files
+from s2d_tf.recipes import build
 
 METRICS, INTERVALS, PREDICTIONS = "metrics.json", "intervals.json", "predictions"
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
@@ -38,7 +38,7 @@ def evaluate_run(
     Returns:
         The flat dict.
     """
-    run = training.Run.open(directory)
+    run = storage.Run.open(directory)
     viewed = views.view(run, method, members)
     if viewed == run:
         for member in run.members:
@@ -51,7 +51,7 @@ def evaluate_run(
         viewed.predictor(), viewed.recipe, data_dir, cache_directory(run), batch_size, held_out, log
     )
     found = metrics | facts
-    training.Run.create(out, viewed.recipe, run.seed, run.split)
+    storage.Run.create(out, viewed.recipe, run.seed, run.split)
     files.write_json(out / METRICS, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")

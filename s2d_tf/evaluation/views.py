@@ -7,16 +7,16 @@ one of 5 and one of 10. Such a view has a folder of its own within the run, `as_
 
 import dataclasses
 
-from s2d_tf.evaluation import paper
-from s2d_tf.training import Run
-from s2d_tf.training.runs import VIEW
+from s2d_tf.paper import published
+from s2d_tf.storage import Run
+from s2d_tf.storage.runs import VIEW
 
 
 def view(run, method=None, members=None):
     """The run with another recipe for the same weights; its predictor answers so.
 
     Args:
-        run: a `training.Run`.
+        run: a `storage.Run`.
         method: a Monte Carlo method whose network is trained as this run's was; None: its own.
         members: how many to draw, or to take of an ensemble, the first ones; None: the recipe's.
     """
@@ -45,7 +45,7 @@ def directory(run, viewed):
     if viewed.recipe == run.recipe:
         return run.directory
     recipe = viewed.recipe
-    return run.directory / f"{VIEW}{paper.variant(recipe.method, recipe.num_members)}"
+    return run.directory / f"{VIEW}{published.variant(recipe.method, recipe.num_members)}"
 
 
 def held(run):

@@ -19,12 +19,7 @@ from s2d_tf.numerics.normal import (
     normal_kl_divergence,
     normal_negative_log_likelihood,
 )
-from s2d_tf.numerics.special import (
-    digamma,
-    digamma_and_trigamma,
-    digamma_minus_log,
-    trigamma,
-)
+from s2d_tf.numerics.special import digamma, digamma_and_trigamma, digamma_minus_log, trigamma
 
 __all__ = [
     "FIT_METHODS",

@@ -5,13 +5,13 @@ import json
 import pathlib
 import shutil
 
-from s2d_tf import data, zoo
+from s2d_tf import data, files, recipes, zoo
 from s2d_tf.evaluation import cost, results, run_evaluation, views
 from s2d_tf.publishing import card, facts
 from s2d_tf.publishing.checks import PublishError, check_run
 from s2d_tf.publishing.precision import choose
-from s2d_tf.training import Run, build, files, recipes
-from s2d_tf.zoo import golden, records
+from s2d_tf.recipes import build
+from s2d_tf.storage import Run, entries, golden
 
 __all__ = ["PublishError", "publish"]
 
@@ -60,23 +60,23 @@ def publish(
     with _beside(zoo_dir, name) as folder:
         made = choose(run, recipe, predictor, metrics, folder, zoo_dir, data_dir, precision, log)
         answers = json.dumps(golden.answers(made.predictor))
-        files.write_text(folder / records.GOLDEN, answers + "\n")
-        record = records.Record(
+        files.write_text(folder / entries.GOLDEN, answers + "\n")
+        record = entries.Record(
             name=name,
             recipe=recipe,
-            preprocessing=records.preprocessing(recipe),
+            preprocessing=entries.preprocessing(recipe),
             class_names=data.info(recipe.source_dataset).class_names,
             kind=made.predictor.kind,
             num_members=made.predictor.num_members,
             parameters=cost.parameters(made.predictor),
             weights=made.weights,
-            golden={"file": records.GOLDEN, "sha256": files.sha256(folder / records.GOLDEN)},
+            golden={"file": entries.GOLDEN, "sha256": files.sha256(folder / entries.GOLDEN)},
             metrics=results.public(made.metrics),
             spread=spread,
             provenance=facts.provenance(run, recipe, changes, data_dir),
         )
-        files.write_text(folder / records.ENTRY, record.to_json())
-        files.write_text(folder / records.CARD, card.text(record))
+        files.write_text(folder / entries.ENTRY, record.to_json())
+        files.write_text(folder / entries.CARD, card.text(record))
         _verify(folder)
     log(f"published {zoo_dir / name}")
     return zoo_dir / name
@@ -123,10 +123,10 @@ def _beside(zoo_dir, name):
 
 def _check_references(zoo_dir, name, folder):
     """Refuses to take away weights that other entries refer to."""
-    for path in sorted(zoo_dir.glob(f"[!.]*/{records.ENTRY}")):
+    for path in sorted(zoo_dir.glob(f"[!.]*/{entries.ENTRY}")):
         if path.parent.name == name:
             continue
-        for item in records.read(path.read_bytes(), path).weights:
+        for item in entries.read(path.read_bytes(), path).weights:
             if item.entry != name:
                 continue
             held = folder / item.file
@@ -139,7 +139,7 @@ def _check_references(zoo_dir, name, folder):
 
 def _verify(folder):
     """Loads what was written as a user would, and compares its answers."""
-    stored = records.read_json((folder / records.GOLDEN).read_bytes(), folder / records.GOLDEN)
+    stored = entries.read_json((folder / entries.GOLDEN).read_bytes(), folder / entries.GOLDEN)
     difference = golden.difference(zoo.load(folder), stored)
     if difference > golden.TOLERANCE:
         raise PublishError(f"{folder} answers otherwise than when it was made ({difference:.2g}).")

@@ -224,5 +224,5 @@ def _files(record):
         place = f"`{item.file}`" + (f" of `{item.entry}`" if item.entry else "")
         lines.append(f"| {place} | {item.precision} | {item.seed} | `{item.sha256}` |")
     lines.append(f"\n`{record.golden['file']}`: the answers for fixed images "
-                 "(`s2d_tf.zoo.golden`), which every machine must repeat.")  # fmt: skip
+                 "(`s2d_tf.storage.golden`), which every machine must repeat.")  # fmt: skip
     return "\n".join(lines)

@@ -5,10 +5,10 @@ import json
 import statistics
 
 import s2d_tf
-from s2d_tf import data
+from s2d_tf import data, files
 from s2d_tf.publishing.checks import PublishError
 from s2d_tf.publishing.precision import figures
-from s2d_tf.training import Run, files
+from s2d_tf.storage import Run
 
 METRICS = "metrics.json"
 

@@ -2,12 +2,11 @@
 
 import dataclasses
 
-from s2d_tf import models, zoo
+from s2d_tf import files, models, zoo
 from s2d_tf.data import MissingDataError
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.publishing.checks import PublishError
-from s2d_tf.training import files, weights
-from s2d_tf.zoo import records
+from s2d_tf.storage import entries, weights
 
 # Half of the last digit that the paper's tables print (0.1 per cent; NLL a thousandth).
 TOLERANCE = 5e-4
@@ -103,7 +102,7 @@ def _write(run, predictor, folder, zoo_dir, half):
             name = f"member_{index}.weights.h5" if run.members else "model.weights.h5"
             weights.save(network, folder / name, half=half)
             digest = files.sha256(folder / name)
-            item = records.WeightsFile(name, digest, precision, part.seed, source)
+            item = entries.WeightsFile(name, digest, precision, part.seed, source)
         path = (zoo_dir / item.entry if item.entry else folder) / item.file
         weights.load(network, path, item.sha256)
         listed.append(item)
@@ -112,10 +111,10 @@ def _write(run, predictor, folder, zoo_dir, half):
 
 def _stored_already(zoo_dir, folder, source, precision):
     """The weights of the same run in another entry, so that they are not stored twice."""
-    for path in sorted(zoo_dir.glob(f"[!.]*/{records.ENTRY}")):
+    for path in sorted(zoo_dir.glob(f"[!.]*/{entries.ENTRY}")):
         if folder.name.endswith(f"-{path.parent.name}"):
             continue
-        for item in records.read(path.read_bytes(), path).weights:
+        for item in entries.read(path.read_bytes(), path).weights:
             if item.entry is None and (item.source, item.precision) == (source, precision):
                 return dataclasses.replace(item, entry=path.parent.name)
     return None

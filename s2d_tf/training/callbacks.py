@@ -9,7 +9,9 @@ import time
 import keras
 import numpy as np
 
-from s2d_tf.training import checkpoints, files, multi_worker, weights
+from s2d_tf import files
+from s2d_tf.storage import checkpoints, weights
+from s2d_tf.training import multi_worker
 
 
 class NonFiniteLossError(RuntimeError):

@@ -5,8 +5,10 @@ import re
 
 import tensorflow as tf
 
-from s2d_tf.training import checkpoints, files, multi_worker
-from s2d_tf.training.runs import RunError
+from s2d_tf import files
+from s2d_tf.storage import checkpoints
+from s2d_tf.storage.runs import RunError
+from s2d_tf.training import multi_worker
 
 
 class DiskFullError(RunError):

@@ -11,21 +11,19 @@ import keras
 import numpy as np
 from absl import logging
 
-from s2d_tf import data
+from s2d_tf import data, files, recipes
+from s2d_tf.recipes import build
+from s2d_tf.storage import checkpoints
+from s2d_tf.storage.runs import Run, snapshot_epoch
 from s2d_tf.training import (
-    build,
     callbacks,
-    checkpoints,
     failures,
-    files,
     multi_worker,
     preemption,
-    recipes,
     schedules,
     strategies,
     teachers,
 )
-from s2d_tf.training.runs import Run, snapshot_epoch
 
 
 @dataclasses.dataclass(frozen=True)

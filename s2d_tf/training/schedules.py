@@ -4,8 +4,8 @@ import keras
 import tensorflow as tf
 
 from s2d_tf.optimizers import Muon
-from s2d_tf.training.recipe_rules import SCHEDULES
-from s2d_tf.training.recipes import TrainingRecipe
+from s2d_tf.recipes import TrainingRecipe
+from s2d_tf.recipes.rules import SCHEDULES
 
 
 def learning_rate(recipe: TrainingRecipe, steps_per_epoch):

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from s2d_tf.training import files
-from s2d_tf.training.runs import Run, RunError
+from s2d_tf import files
+from s2d_tf.storage.runs import Run, RunError
 
 
 def start(network, run, directory=None):
@@ -26,7 +26,8 @@ def start(network, run, directory=None):
             f"{wanted.at:.0%} of its epochs, received none: restore it, or train another run and "
             "pass its directory as --start."
         )
-    from s2d_tf.training import build, weights
+    from s2d_tf.recipes import build
+    from s2d_tf.storage import weights
 
     model = build.build_network(source.recipe, source.seed)
     weights.load(model, path)

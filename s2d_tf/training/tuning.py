@@ -3,8 +3,8 @@
 import dataclasses
 import pathlib
 
-from s2d_tf import data, metrics
-from s2d_tf.training import files, loop, recipes
+from s2d_tf import data, files, metrics, recipes
+from s2d_tf.training import loop
 
 RECORD = "tuning.json"
 MEASURES = ("accuracy", "nll", "ece")

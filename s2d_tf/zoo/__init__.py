@@ -10,10 +10,9 @@ import json
 import os
 import pathlib
 
-from s2d_tf import _paths
-from s2d_tf.training import recipes
-from s2d_tf.zoo import records, sources
-from s2d_tf.zoo.records import ZooError
+from s2d_tf import _paths, recipes
+from s2d_tf.storage import entries, sources
+from s2d_tf.storage.entries import ZooError
 
 __all__ = ["Entry", "ZooError", "build", "entry", "listing", "load", "names"]
 
@@ -26,13 +25,13 @@ class Entry:
         name: `architecture.method.dataset`.
         recipe: all that defines its training.
         folder: where its weights and card lie, or `None` where it has not been trained.
-        record: what `entry.json` in that folder says, a `records.Record`, or `None`.
+        record: what `entry.json` in that folder says, a `entries.Record`, or `None`.
     """
 
     name: str
     recipe: recipes.Recipe
     folder: pathlib.Path | None = None
-    record: records.Record | None = None
+    record: entries.Record | None = None
 
     @property
     def pretrained(self):
@@ -123,19 +122,19 @@ def directory():
 
 
 def _pretrained_names():
-    return {path.parent.name for path in directory().glob(f"*/{records.ENTRY}")}
+    return {path.parent.name for path in directory().glob(f"*/{entries.ENTRY}")}
 
 
 def _read_record(source, sha256=None):
-    text = source.read(records.ENTRY, records.MAX_TEXT_BYTES)
+    text = source.read(entries.ENTRY, entries.MAX_TEXT_BYTES)
     if sha256 is not None and hashlib.sha256(text).hexdigest() != sha256:
-        raise ZooError(f"{source}/{records.ENTRY} does not match the sha256 that was asked for.")
-    record = records.read(text, f"{source}/{records.ENTRY}")
+        raise ZooError(f"{source}/{entries.ENTRY} does not match the sha256 that was asked for.")
+    record = entries.read(text, f"{source}/{entries.ENTRY}")
     return record
 
 
 def _build(recipe, seeds):
-    from s2d_tf.training import build as builder
+    from s2d_tf.recipes import build as builder
 
     if recipe.draws != "ensemble":
         (seed,) = seeds
@@ -155,7 +154,7 @@ def networks_of(predictor):
 
 def _load_weights(predictor, record, source, isolated):
     """All files are read and checked before the first weight is set."""
-    from s2d_tf.training import weights
+    from s2d_tf.storage import weights
 
     held = []
     with weights.Checker() if isolated else contextlib.nullcontext() as checker:

@@ -9,11 +9,7 @@ import tensorflow as tf
 
 from s2d_tf import backbones
 from s2d_tf.backbones import normalizing
-from s2d_tf.backbones.shared_statistics import (
-    Moments,
-    NormalizedConv2D,
-    SharedBatchNormalization,
-)
+from s2d_tf.backbones.shared_statistics import Moments, NormalizedConv2D, SharedBatchNormalization
 
 EPSILON = 1e-5
 # Channels that fill whole vectors, that do so with 2 and 4 pixels; pixels that cannot be paired.

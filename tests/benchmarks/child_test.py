@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from s2d_tf.benchmarks import child
+from benchmarks import child
 
 TARGET = "benchmark_target:functions"
 MODULE = """

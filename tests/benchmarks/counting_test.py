@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
+from benchmarks import competitors, counting, plain_keras, pytorch_densenet
 from s2d_tf import backbones
-from s2d_tf.benchmarks import competitors, counting, plain_keras, pytorch_densenet
 
 
 def test_densenet_has_its_published_number_of_multiplications():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from s2d_tf.benchmarks import measuring
+from benchmarks import measuring
 
 
 class Scripted:

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from s2d_tf.benchmarks import results, scaling
+from benchmarks import results, scaling
 
 PLAN = types.SimpleNamespace(quick=False, data_dir=None)
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from s2d_tf.benchmarks import profile
+from benchmarks import profile
 
 
 def test_the_expensive_operation_leads():

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from s2d_tf import benchmarks
-from s2d_tf.benchmarks import report, results, tables
-from s2d_tf.benchmarks.records import FORMAT, Goal, Row, counted, not_run
+import benchmarks
+from benchmarks import report, results, tables
+from benchmarks.records import FORMAT, Goal, Row, counted, not_run
 
 MACHINE = {
     "date": "2026-01-02T03:04:05+00:00",

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from s2d_tf import benchmarks
+import benchmarks
 
 PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 

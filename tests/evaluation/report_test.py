@@ -9,8 +9,9 @@ import subprocess
 import matplotlib.image
 import pytest
 
-from s2d_tf import evaluation, training
-from s2d_tf.training import build, weights
+from s2d_tf import evaluation, recipes, storage
+from s2d_tf.recipes import build
+from s2d_tf.storage import weights
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -61,8 +62,8 @@ def page(chromium, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     runs = []
     for method in ("individual", "s2d"):
-        recipe = training.recipes.resolve(f"wrn_10_2_s2.{method}.digits")
-        run = training.Run.create(folder / method, recipe, 0)
+        recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+        run = storage.Run.create(folder / method, recipe, 0)
         weights.save(build.build_network(recipe, 0), run.weights())
         evaluation.evaluate_run(run.directory, bootstrap=20, log=lambda _: None)
         runs.append(run.directory)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from s2d_tf import cli, evaluation, models, training, zoo
+from s2d_tf import cli, evaluation, models, recipes, storage, zoo
 from s2d_tf.evaluation import (
     cost,
     drawing,
@@ -16,16 +16,17 @@ from s2d_tf.evaluation import (
     run_comparison,
     run_evaluation,
 )
-from s2d_tf.training import build, weights
+from s2d_tf.recipes import build
+from s2d_tf.storage import weights
 
 ARCHITECTURE = "wrn_10_2_s2"
 
 
 def make_run(directory, method, seed=0, split="train", members=None):
     """A finished run whose weights are the initial ones: what is tested here is not training."""
-    recipe = training.recipes.resolve(f"{ARCHITECTURE}.{method}.digits")
+    recipe = recipes.resolve(f"{ARCHITECTURE}.{method}.digits")
     recipe = recipe.replace(num_members=members) if members else recipe
-    run = training.Run.create(directory, recipe, seed, split)
+    run = storage.Run.create(directory, recipe, seed, split)
     if recipe.draws == "ensemble":
         for index in range(recipe.num_members):
             make_run(run.member_directory(index), recipe.member, seed + index)
@@ -178,15 +179,15 @@ def test_neither_run_nor_entry(name):
 
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):
-    recipe = training.recipes.resolve(f"{ARCHITECTURE}.s2d.digits")
-    training.Run.create(tmp_path / "run", recipe, 0)
+    recipe = recipes.resolve(f"{ARCHITECTURE}.s2d.digits")
+    storage.Run.create(tmp_path / "run", recipe, 0)
     with pytest.raises(ValueError, match="is not finished"):
         evaluation.evaluate_run(tmp_path / "run", log=lambda _: None)
 
 
 def test_parameters_of_the_paper():
     """SWAG keeps mean and deviation, MC dropout nothing more."""
-    recipe = training.recipes.resolve(f"{ARCHITECTURE}.individual.digits")
+    recipe = recipes.resolve(f"{ARCHITECTURE}.individual.digits")
     model = build.build_network(recipe.replace(model={"dropout": 0.2}))
     one = cost.parameters(model)
     assert one == sum(int(np.prod(w.shape)) for w in model.trainable_variables)

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from s2d_tf import evaluation, training
+from s2d_tf import evaluation, paper, recipes, storage, training
 from s2d_tf.evaluation import run_comparison, views
-from s2d_tf.training import recipes
 
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
@@ -25,7 +24,7 @@ def test_an_individual_run_as_monte_carlo_ensemble(trained):
     assert found["run/name"] == "wrn_10_2_s2.mc.digits"
     assert found["run/num_members"] == 3
     assert "digits_photos/auroc/knowledge" in found
-    view = training.Run.open(folder / "as_mc_3")
+    view = storage.Run.open(folder / "as_mc_3")
     assert view.recipe.draws == "dropout"
     assert view.recipe.arguments == TINY, "the numbers of the run, not of the named recipe"
 
@@ -54,7 +53,7 @@ def test_tables_find_views(trained):
 
 def test_a_view_opens_as_a_run_and_draws_from_the_same_predictions(trained):
     evaluation.evaluate_run(trained.directory, log=lambda _: None, members=2)
-    opened = training.Run.open(trained.directory / "as_ensemble_2")
+    opened = storage.Run.open(trained.directory / "as_ensemble_2")
     assert opened.finished
     assert opened.predictor().num_members == 2
     gathered = run_comparison.gather_run(opened.directory)
@@ -64,7 +63,7 @@ def test_a_view_opens_as_a_run_and_draws_from_the_same_predictions(trained):
 def test_views_are_kept_with_the_numbers_of_a_run(trained, tmp_path):
     evaluation.evaluate_run(trained.directory, log=lambda _: None)
     evaluation.evaluate_run(trained.directory, log=lambda _: None, members=2)
-    evaluation.archive([trained.directory], tmp_path)
+    paper.archive([trained.directory], tmp_path)
     kept = tmp_path / "runs" / trained.directory.name / "as_ensemble_2"
     assert sorted(path.name for path in kept.iterdir()) == ["metrics.json", "recipe.json"]
 

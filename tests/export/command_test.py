@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from s2d_tf import cli, export, models, training, zoo
-from s2d_tf.training import weights
+from s2d_tf import cli, export, models, recipes, storage, zoo
+from s2d_tf.recipes import build
+from s2d_tf.storage import weights
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +32,10 @@ def tiny():
 def finished_run(tmp_path_factory):
     """A run directory as training leaves it, with random weights."""
     directory = tmp_path_factory.mktemp("runs") / "s2d"
-    recipe = training.recipes.resolve("wrn_10_2_s2.s2d.digits")
+    recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
     recipe = recipe.replace(arguments={"depth": 10, "width": 1, "stem_stride": 2})
-    run = training.Run.create(directory, recipe, seed=3)
-    weights.save(training.build_network(recipe, 3), run.weights())
+    run = storage.Run.create(directory, recipe, seed=3)
+    weights.save(build.build_network(recipe, 3), run.weights())
     return run
 
 

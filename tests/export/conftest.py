@@ -9,25 +9,26 @@ import pytest
 @pytest.fixture(scope="session")
 def build_model():
     """Builds the predictor of a method on the digits, with random weights and statistics."""
-    from s2d_tf import training
+    from s2d_tf import recipes
+    from s2d_tf.recipes import build
 
-    def build(method):
-        recipe = training.recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+    def make(method):
+        recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
         small = {"depth": 10, "width": 1, "stem_stride": 2}
         draws = recipe.num_members if recipe.draws == "point" else 2
         recipe = recipe.replace(arguments=small, num_members=draws, model={"num_draws": 7})
         names = [recipe.member] * 2 if recipe.draws == "ensemble" else [method]
         networks = [
-            training.build_network(recipe.sibling(name).replace(arguments=small), seed)
+            build.build_network(recipe.sibling(name).replace(arguments=small), seed)
             if recipe.draws == "ensemble"
-            else training.build_network(recipe, seed)
+            else build.build_network(recipe, seed)
             for seed, name in enumerate(names)
         ]
-        predictor = training.build_predictor(recipe, networks)
+        predictor = build.build_predictor(recipe, networks)
         _shake(predictor)
         return predictor
 
-    return build
+    return make
 
 
 def _shake(model):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from scipy import special
 from tensorflow.core.protobuf import saved_model_pb2
 
-from s2d_tf import uncertainty
+from s2d_tf import recipes, uncertainty
 from s2d_tf.export import operations
 
 # Each way to draw members, each kind of prediction; the other products are in the slow tier.
@@ -53,9 +53,8 @@ def run(signature, **inputs):
 
 
 def test_all_methods_of_the_zoo_are_here():
-    from s2d_tf import training
 
-    found = {name.split(".")[1] for name in training.recipes.names()}
+    found = {name.split(".")[1] for name in recipes.names()}
     assert found == {*DEFAULT, *SLOW}
 
 

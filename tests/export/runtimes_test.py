@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import training
+from s2d_tf import recipes
 
-METHODS = sorted({name.split(".")[1] for name in training.recipes.names()})
+METHODS = sorted({name.split(".")[1] for name in recipes.names()})
 # Each method is a process of its own, so all but one are in the slow tier.
 EVERY = ["s2d", *(pytest.param(m, marks=pytest.mark.slow) for m in METHODS if m != "s2d")]
 

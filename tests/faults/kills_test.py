@@ -142,7 +142,8 @@ def steps_done(directory):
 
 def final_state(directory):
     """All that the last checkpoint holds, and the files that a finished run leaves."""
-    from s2d_tf.training import checkpoints, files
+    from s2d_tf import files
+    from s2d_tf.storage import checkpoints
 
     folder = checkpoints.found(directory / "checkpoints")[-1]
     with np.load(folder / "arrays.npz") as arrays:
@@ -157,7 +158,7 @@ def final_state(directory):
 
 def damage(directory, dice):
     """Damages the newest of several checkpoints in one of four ways; says which."""
-    from s2d_tf.training import checkpoints
+    from s2d_tf.storage import checkpoints
 
     folders = checkpoints.found(directory / "checkpoints")
     if len(folders) < 2:
@@ -180,7 +181,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
     Every attempt is killed at a random moment: before it trains, or after a random number of its
     steps and a random part of the next. The last one may end.
     """
-    from s2d_tf.training import checkpoints
+    from s2d_tf.storage import checkpoints
 
     dice, counts = random.Random(seed), collections.Counter()
     folder = directory / "checkpoints"
@@ -288,7 +289,7 @@ def test_a_full_disk_stops_the_run_and_it_continues(trainer, tmp_path, undisturb
         ballast.write_bytes(b"\0" * (10 << 20))  # room for two checkpoints, not for three
         assert trainer.run(directory) == 1
         assert_one_clear_line(directory)
-        from s2d_tf.training import checkpoints
+        from s2d_tf.storage import checkpoints
 
         assert checkpoints.newest(directory / "checkpoints")
         ballast.unlink()

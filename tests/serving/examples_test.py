@@ -71,15 +71,15 @@ def test_nothing_is_refused_where_all_is_well(choose):
 
 
 def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys):
-    from s2d_tf import data, training, zoo
-    from s2d_tf.training import weights
+    from s2d_tf import data, storage, zoo
+    from s2d_tf.storage import weights
 
     # Runs as training leaves them. These weights have seen the validation images, which does not
     # matter here.
     name = "wrn_10_2_s2.s2d.digits"
     model = zoo.load(name)
     for split in ("train", "train_without_validation"):
-        run = training.Run.create(tmp_path / split, zoo.entry(name).recipe, seed=0, split=split)
+        run = storage.Run.create(tmp_path / split, zoo.entry(name).recipe, seed=0, split=split)
         weights.save(model, run.weights())
     program = load_example("choose_threshold")
     with pytest.raises(SystemExit, match=r"received one with --split=train$"):

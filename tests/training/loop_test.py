@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from s2d_tf.training import recipes, runs
+from s2d_tf import recipes
+from s2d_tf.storage import runs
 
 NETWORK = "wrn_10_2_s2"
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import training
-from s2d_tf.training import checkpoints, files, multi_worker, recipes, strategies
+from s2d_tf import files, recipes, storage, training
+from s2d_tf.storage import checkpoints
+from s2d_tf.training import multi_worker, strategies
 
 NAME = "wrn_10_2_s2.s2d.digits"
 EPOCHS = 3
@@ -208,7 +209,7 @@ class TestTwoWorkers:
     """Real processes on loopback."""
 
     def assert_equal(self, directory, one_replica):
-        run = training.Run.open(directory)
+        run = storage.Run.open(directory)
         histories = [
             files.read_json(checkpoints.found(r.directory / "checkpoints")[-1] / "manifest.json")[
                 "facts"

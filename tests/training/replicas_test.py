@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import backbones, models, training
-from s2d_tf.training import build, callbacks, checkpoints, loop, schedules, strategies
+from s2d_tf import backbones, files, models, recipes, training
+from s2d_tf.recipes import build
+from s2d_tf.storage import checkpoints
+from s2d_tf.training import callbacks, loop, schedules, strategies
 
 FAMILIES = ("individual", "s2d", "s2d_mimo", "end", "h2d_dir", "h2d_gauss", "h2d_gauss, teachers")
 EPOCHS, STEPS = 2, 5
@@ -30,7 +32,7 @@ def tiny(input_shape, dropout, seed, synchronized_batch_norm):
 
 
 def recipe_of(method, backbone):
-    recipe = training.recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+    recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
     recipe = recipe.replace(model={"dropout": 0.0}, training={"epochs": EPOCHS})
     return recipe.replace(backbone="tiny", arguments={}) if backbone == "tiny" else recipe
 
@@ -112,7 +114,7 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", original)
     assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 3
     run = training.train(recipe, tmp_path / "run", 5, mirrored)
-    logs = [training.files.read_json(r.directory / "summary.json") for r in (run, whole)]
+    logs = [files.read_json(r.directory / "summary.json") for r in (run, whole)]
     for name, value in logs[1]["last_epoch"].items():
         np.testing.assert_allclose(logs[0]["last_epoch"][name], value, rtol=2e-4, atol=1e-5)
     for weight, other in zip(

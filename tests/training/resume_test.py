@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import pytest
 
-from s2d_tf import backbones, layers, training
+from s2d_tf import backbones, files, layers, recipes, storage, training
 from s2d_tf.backbones import batch_norm
-from s2d_tf.training import callbacks, checkpoints, files, loop
+from s2d_tf.storage import checkpoints
+from s2d_tf.training import callbacks, loop
 
 STEPS = 10
 
@@ -44,7 +45,7 @@ def small_world():
 
 
 def tiny_recipe(method):
-    recipe = training.recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+    recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
     return recipe.replace(backbone="tiny", arguments={}, training={"epochs": 3})
 
 
@@ -171,7 +172,7 @@ def test_a_learning_rate_that_explodes_is_reported(recipe, tmp_path):
 
 
 def test_checkpoints_of_other_runs_are_refused(recipe, undisturbed, tmp_path):
-    other = training.Run.create(tmp_path / "other", recipe, seed=4)
+    other = storage.Run.create(tmp_path / "other", recipe, seed=4)
     shutil.copytree(undisturbed.directory / "checkpoints", other.directory / "checkpoints")
     with pytest.raises(checkpoints.CheckpointError, match="another run"):
         training.train(recipe, other.directory, 4, settings())

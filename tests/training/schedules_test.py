@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from s2d_tf.training import recipes, schedules
+from s2d_tf import recipes
+from s2d_tf.training import schedules
 
 STEPS = 7
 

@@ -8,8 +8,10 @@ import keras
 import numpy as np
 import pytest
 
-from s2d_tf import backbones, layers, training
-from s2d_tf.training import callbacks, checkpoints, files, loop, runs, teachers, weights
+from s2d_tf import backbones, files, layers, recipes, training
+from s2d_tf.recipes import build
+from s2d_tf.storage import checkpoints, runs, weights
+from s2d_tf.training import callbacks, loop, teachers
 
 STEPS = 3
 NETWORK = "wrn_10_2_s2"
@@ -42,7 +44,7 @@ def small_world():
 
 
 def recipe(method, dataset="digits", network=NETWORK):
-    found = training.recipes.resolve(f"{network}.{method}.{dataset}")
+    found = recipes.resolve(f"{network}.{method}.{dataset}")
     found = found.replace(backbone="tiny", arguments={}, training={"epochs": 2})
     return found.replace(num_members=2) if found.draws == "ensemble" else found
 
@@ -55,7 +57,7 @@ def made(directory, recipe, seed=0, split="train", finished=True, loadable=False
         for index, folder in enumerate(run.member_directories):
             made(folder, member, seed + index, split, finished, loadable)
     elif loadable:
-        weights.save(training.build_network(recipe, seed + 7), run.weights())
+        weights.save(build.build_network(recipe, seed + 7), run.weights())
     elif finished:
         run.weights().touch()
     return run

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from absl import flags
 
-from s2d_tf import backbones, cli, data, training
-from s2d_tf.training import files, loop, runs, tuning, weights
+from s2d_tf import backbones, cli, data, files, recipes, training
+from s2d_tf.recipes import build
+from s2d_tf.storage import runs, weights
+from s2d_tf.training import loop, tuning
 
 NAME = "wrn_10_2_s2.individual.digits"
 KEY = "training.learning_rate"
@@ -35,7 +37,7 @@ def small_world():
 
 
 def recipe(name=NAME):
-    found = training.recipes.resolve(name)
+    found = recipes.resolve(name)
     return found.replace(backbone="tiny", arguments={}, training={"epochs": 2})
 
 
@@ -136,7 +138,7 @@ def test_the_second_call_does_not_train_again(tuned):
     ],
 )
 def test_a_wrong_key_or_value_is_refused_before_the_first_run(tmp_path, key, values, message):
-    with pytest.raises(training.recipes.RecipeError, match=message):
+    with pytest.raises(recipes.RecipeError, match=message):
         tuning.tune(recipe(), tmp_path, key, values, 3, settings())
     assert not list(tmp_path.iterdir())
 
@@ -147,7 +149,7 @@ def teachers(directory, split):
     run = runs.Run.create(directory, ensemble, 0, split)
     for seed, folder in enumerate(run.member_directories):
         member = runs.Run.create(folder, recipe(), seed, split)
-        weights.save(training.build_network(member.recipe, seed), member.weights())
+        weights.save(build.build_network(member.recipe, seed), member.weights())
     return run
 
 

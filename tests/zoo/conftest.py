@@ -2,9 +2,10 @@
 
 import pytest
 
-from s2d_tf import publishing, training
+from s2d_tf import files, publishing, recipes, storage
 from s2d_tf.evaluation import cost, run_evaluation
-from s2d_tf.training import build, files, weights
+from s2d_tf.recipes import build
+from s2d_tf.storage import weights
 
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
 SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
@@ -12,7 +13,7 @@ SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
 
 def make_run(directory, recipe, seed=0, split="train"):
     """A run directory as training leaves it, with fresh weights."""
-    run = training.Run.create(directory, recipe, seed, split)
+    run = storage.Run.create(directory, recipe, seed, split)
     network = build.build_network(recipe, seed)
     predictor = build.build_predictor(recipe, [network])
     weights.save(predictor if recipe.draws == "swag" else network, run.weights())
@@ -30,8 +31,8 @@ def make_runs():
 def runs(tmp_path_factory):
     """An evaluated ensemble of two."""
     folder = tmp_path_factory.mktemp("runs") / "ensemble"
-    recipe = training.recipes.override(training.recipes.resolve(ENSEMBLE), members=2)
-    training.Run.create(folder, recipe, 0)
+    recipe = recipes.override(recipes.resolve(ENSEMBLE), members=2)
+    storage.Run.create(folder, recipe, 0)
     for seed in range(2):
         make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
     with pytest.MonkeyPatch.context() as patch:

@@ -14,9 +14,8 @@ import threading
 import numpy as np
 import pytest
 
-from s2d_tf import zoo
-from s2d_tf.training import files, weights
-from s2d_tf.zoo import golden, records, sources
+from s2d_tf import files, zoo
+from s2d_tf.storage import entries, golden, sources, weights
 
 SINGLE = "wrn_10_2_s2.s2d.digits"
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
@@ -30,7 +29,7 @@ def entry(small_zoo, tmp_path):
 
 
 def change(folder, **changes):
-    path = folder / records.ENTRY
+    path = folder / entries.ENTRY
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
@@ -40,7 +39,7 @@ def as_our_zoo(small_zoo, monkeypatch):
 
 
 def answers_as_stored(predictor, folder):
-    stored = json.loads((folder / records.GOLDEN).read_text())
+    stored = json.loads((folder / entries.GOLDEN).read_text())
     return golden.difference(predictor, stored) < golden.TOLERANCE
 
 
@@ -86,7 +85,7 @@ def test_an_ensemble_finds_the_weights_it_refers_to_beside_it_or_in_our_zoo(
 
 
 def test_the_entry_itself_can_be_pinned(entry):
-    assert zoo.load(entry, sha256=files.sha256(entry / records.ENTRY))
+    assert zoo.load(entry, sha256=files.sha256(entry / entries.ENTRY))
     with pytest.raises(zoo.ZooError, match="does not match the sha256 that was asked for"):
         zoo.load(entry, sha256="0" * 64)
 
@@ -99,7 +98,7 @@ def test_somebody_elses_hash_is_no_reason_to_trust_a_file(entry, monkeypatch):
 def rewritten(folder, data):
     """Other weights with the hash that fits them."""
     (folder / "model.weights.h5").write_bytes(data)
-    listed = json.loads((folder / records.ENTRY).read_text())["weights"]
+    listed = json.loads((folder / entries.ENTRY).read_text())["weights"]
     listed[0]["sha256"] = files.sha256(folder / "model.weights.h5")
     change(folder, weights=listed)
 
@@ -128,8 +127,8 @@ def test_links_and_pipes_in_a_folder_are_not_followed(entry, tmp_path):
     os.mkfifo(path)
     with pytest.raises(zoo.ZooError, match="is not a regular file"):
         zoo.load(entry)
-    (entry / records.ENTRY).rename(tmp_path / "entry.json")
-    (entry / records.ENTRY).symlink_to(tmp_path / "entry.json")
+    (entry / entries.ENTRY).rename(tmp_path / "entry.json")
+    (entry / entries.ENTRY).symlink_to(tmp_path / "entry.json")
     with pytest.raises(zoo.ZooError, match="is a symbolic link"):
         zoo.load(entry)
 
@@ -139,7 +138,7 @@ NAMES = ["../x.weights.h5", "/etc/passwd", "..", ".hidden", "a/b", "a\\b", "", "
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_cannot_leave_the_folder(entry, name):
-    listed = json.loads((entry / records.ENTRY).read_text())["weights"]
+    listed = json.loads((entry / entries.ENTRY).read_text())["weights"]
     for changed in ({"file": name}, {"entry": name}):
         change(entry, weights=[listed[0] | changed])
         with pytest.raises(zoo.ZooError, match="is not an entry of a zoo"):
@@ -219,8 +218,8 @@ BAD_ENTRIES = {
 
 @pytest.mark.parametrize("name", BAD_ENTRIES)
 def test_a_bad_entry_is_refused_in_one_line(entry, name):
-    values = BAD_ENTRIES[name](json.loads((entry / records.ENTRY).read_text()))
-    (entry / records.ENTRY).write_text(json.dumps(values))
+    values = BAD_ENTRIES[name](json.loads((entry / entries.ENTRY).read_text()))
+    (entry / entries.ENTRY).write_text(json.dumps(values))
     with pytest.raises(zoo.ZooError) as caught:
         zoo.load(entry)
     assert "\n" not in str(caught.value)
@@ -241,7 +240,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_that_is_no_entry_is_refused(entry, name):
-    (entry / records.ENTRY).write_bytes(TEXTS[name])
+    (entry / entries.ENTRY).write_bytes(TEXTS[name])
     with pytest.raises(zoo.ZooError):
         zoo.load(entry)
 
@@ -275,19 +274,19 @@ def mutated_json(text, rng):
 
 
 def check_entry_mutations(small_zoo, count, seed):
-    text = (small_zoo / ENSEMBLE / records.ENTRY).read_bytes()
-    good = records.read(text, "entry")
+    text = (small_zoo / ENSEMBLE / entries.ENTRY).read_bytes()
+    good = entries.read(text, "entry")
     rng, refused = random.Random(seed), 0
     for _ in range(count):
         try:
-            record = records.read(mutated_json(text, rng), "copy")
+            record = entries.read(mutated_json(text, rng), "copy")
         except zoo.ZooError:
             refused += 1
             continue
         # What decides names, sizes and files is as it was, or within its bounds.
         for field in ("backbone", "arguments", "num_classes", "heads", "learns", "draws"):
             assert getattr(record.recipe, field) == getattr(good.recipe, field)
-        assert len(record.weights) == record.recipe.num_members <= records.MAX_MEMBERS
+        assert len(record.weights) == record.recipe.num_members <= entries.MAX_MEMBERS
         for item in record.weights:
             assert os.path.basename(item.file) == item.file
             assert len(item.sha256) == 64
@@ -398,6 +397,6 @@ def test_listing_needs_no_tensorflow(project_root):
 
 def test_records_come_back_as_they_were(small_zoo):
     for folder in small_zoo.iterdir():
-        text = (folder / records.ENTRY).read_text()
-        assert records.read(text, "entry").to_json() == text
+        text = (folder / entries.ENTRY).read_text()
+        assert entries.read(text, "entry").to_json() == text
         assert io.StringIO(text).readline() == "{\n"

@@ -7,11 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import publishing, training, zoo
+from s2d_tf import files, publishing, recipes, storage, zoo
 from s2d_tf.evaluation import cost, results
 from s2d_tf.publishing import checks, facts, precision
-from s2d_tf.training import files, recipes
-from s2d_tf.zoo import records
+from s2d_tf.storage import entries
 
 SINGLE = "wrn_10_2_s2.s2d.digits"
 
@@ -29,20 +28,20 @@ def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monke
     said = []
     monkeypatch.setattr(precision, "TOLERANCE", -1.0)
     folder = publishing.publish(runs / "member_0", SINGLE, tmp_path, log=said.append)
-    record = records.read((folder / records.ENTRY).read_bytes(), folder)
+    record = entries.read((folder / entries.ENTRY).read_bytes(), folder)
     assert [item.precision for item in record.weights] == ["float32"]
     assert any("float32 is kept" in line for line in said)
     # The very numbers of the run, since the very weights are published.
     assert record.metrics == files.read_json(runs / "member_0" / "metrics.json")
     assert record.weights[0].source == files.sha256(runs / "member_0" / "final.weights.h5")
     predictor = zoo.load(folder)
-    own = training.Run.open(runs / "member_0").predictor()
+    own = storage.Run.open(runs / "member_0").predictor()
     for ours, theirs in zip(predictor.weights, own.weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
 def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
-    record = zoo.records.read((small_zoo / SINGLE / records.ENTRY).read_bytes(), "entry")
+    record = zoo.records.read((small_zoo / SINGLE / entries.ENTRY).read_bytes(), "entry")
     own = files.read_json(runs / "member_0" / "metrics.json")
     assert record.weights[0].precision == "float16"
     assert record.metrics["run/weights"] != own["run/weights"]
@@ -66,21 +65,21 @@ def test_the_rule_looks_at_the_figures_of_the_tables():
 
 
 def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
-    record = zoo.records.read((small_zoo / SINGLE / records.ENTRY).read_bytes(), "entry")
+    record = zoo.records.read((small_zoo / SINGLE / entries.ENTRY).read_bytes(), "entry")
     values = [
         files.read_json(runs / f"member_{i}" / "metrics.json")["digits/nll"] for i in range(2)
     ]
     assert record.spread["digits/nll"]["mean"] == pytest.approx(np.mean(values))
     assert record.spread["digits/nll"]["stddev"] == pytest.approx(np.std(values, ddof=1))
     assert record.spread["digits/nll"]["seeds"] == [0, 1]
-    card = (small_zoo / SINGLE / records.CARD).read_text()
+    card = (small_zoo / SINGLE / entries.CARD).read_text()
     assert "mean ± std over seeds" in card
     assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in card
 
 
 def test_provenance_names_data_seeds_and_commands(small_zoo):
     folder = small_zoo / "wrn_10_2_s2.s2d_ensemble.digits"
-    found = zoo.records.read((folder / records.ENTRY).read_bytes(), "entry").provenance
+    found = zoo.records.read((folder / entries.ENTRY).read_bytes(), "entry").provenance
     assert found["seeds"] == [0, 1]
     assert found["commands"][0].endswith("s2d_ensemble.digits --workdir=RUN --members=2")
     assert re.fullmatch("[0-9a-f]{64}", found["training_data_fingerprint"])
@@ -92,7 +91,7 @@ def test_the_command_of_changed_numbers_makes_them_again():
     changed = recipes.override(
         recipe, ["model.noise_stddev=[0.0, 0.3]", "model.proxy=mean_precision"], epochs=2
     )
-    run = training.Run("somewhere", changed, 0)
+    run = storage.Run("somewhere", changed, 0)
     changes = checks._differences(changed, recipe)
     command = facts.commands(run, recipe, changes)[0]
     assert "--epochs=2" in command
@@ -170,7 +169,7 @@ def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_pa
     shutil.rmtree(folder / "wrn_10_2_s2.s2d_ensemble.digits")
     shutil.rmtree(folder / "wrn_10_2_s2.s2d_mc.digits")
     publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
-    record = json.loads((folder / SINGLE / records.ENTRY).read_text())
+    record = json.loads((folder / SINGLE / entries.ENTRY).read_text())
     assert record["weights"][0]["precision"] == "float32"
     assert sorted(path.name for path in folder.iterdir()) == [SINGLE]
 

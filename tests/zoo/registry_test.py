@@ -10,10 +10,9 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import data, metrics, publishing, zoo
+from s2d_tf import data, files, metrics, publishing, recipes, zoo
 from s2d_tf.evaluation import cost
-from s2d_tf.training import files, recipes
-from s2d_tf.zoo import golden, records
+from s2d_tf.storage import entries, golden
 
 PRETRAINED = zoo.names(pretrained=True)
 LIGHT = [name for name in PRETRAINED if zoo.entry(name).recipe.draws != "ensemble"]
@@ -22,7 +21,7 @@ MEASURED_BY_DEFAULT = "wrn_10_2_s2.s2d.cifar100"
 
 def check_files(folder):
     """All that can be said without building the network."""
-    record = records.read((folder / records.ENTRY).read_bytes(), folder)
+    record = entries.read((folder / entries.ENTRY).read_bytes(), folder)
     assert record.name == folder.name
     assert record.recipe.name == record.name
     for item in record.weights:
@@ -30,10 +29,10 @@ def check_files(folder):
         assert path.is_file(), f"{path}, of {record.name}"
         assert files.sha256(path) == item.sha256, path
     listed = {item.file for item in record.weights if item.entry is None}
-    listed |= {records.ENTRY, records.CARD, record.golden["file"]}
+    listed |= {entries.ENTRY, entries.CARD, record.golden["file"]}
     assert {path.name for path in folder.iterdir()} == listed
     assert files.sha256(folder / record.golden["file"]) == record.golden["sha256"]
-    check_card(record, (folder / records.CARD).read_text(encoding="utf-8"))
+    check_card(record, (folder / entries.CARD).read_text(encoding="utf-8"))
     check_metrics(record)
     return record
 
@@ -152,12 +151,12 @@ def changed_weights(folder):
 
 
 def changed_card(folder):
-    path = folder / records.CARD
+    path = folder / entries.CARD
     path.write_text(path.read_text().replace("trained parameters", "parameters"))
 
 
 def changed_golden(folder):
-    path = folder / records.GOLDEN
+    path = folder / entries.GOLDEN
     path.write_text(path.read_text().replace("0.1", "0.2"))
 
 
@@ -166,8 +165,8 @@ def further_file(folder):
 
 
 def changed_accuracy(folder):
-    path = folder / records.ENTRY
-    record = records.read(path.read_bytes(), path)
+    path = folder / entries.ENTRY
+    record = entries.read(path.read_bytes(), path)
     found = record.metrics | {"digits/accuracy": record.metrics["digits/accuracy"] + 0.01}
     path.write_text(dataclasses.replace(record, metrics=found).to_json())
 
@@ -185,7 +184,7 @@ def test_the_checks_fail_on_a_wrong_entry(small_zoo, damage, tmp_path):
 
 def test_answers_and_accuracy_of_other_weights_are_noticed(small_zoo):
     folder = small_zoo / "wrn_10_2_s2.s2d.digits"
-    record = records.read((folder / records.ENTRY).read_bytes(), folder)
+    record = entries.read((folder / entries.ENTRY).read_bytes(), folder)
     predictor = zoo.load(folder)
     predictor.head.bias.assign([[3.0, 0, 0, 0, 0, 0, 0, 0]])
     with pytest.raises(AssertionError):

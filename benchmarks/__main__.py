@@ -1,0 +1,47 @@
+"""Measures what things cost, as ratios of alternatives in one run, and writes the report.
+
+    python -m benchmarks [SUITE...] [--out=FILE.json] [--baseline=FILE.json] [--quick]
+    python -m benchmarks all --report=benchmarks
+
+Suites: step, predict, fit, pipeline, checkpoints, metrics, backbones, ensemble, serving, startup,
+scale; none or "all" means every one. Alternatives take turns, figures are medians over the rounds
+with their quartiles, and the machine and its load are kept with them. --report=DIR keeps the
+results in DIR/results.json and writes DIR/README.md from that file; without a suite it only writes
+the page.
+"""
+
+from absl import app, flags
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("out", None, "JSON file for the results; suites it holds already are replaced.")
+flags.DEFINE_string("baseline", None, "JSON file of an earlier run to compare with.")
+flags.DEFINE_boolean("quick", False, "Tiny sizes: shows that it runs; the figures mean nothing.")
+flags.DEFINE_string("report", None, "Folder of results.json and of the page made from it.")
+flags.DEFINE_integer("repetitions", 9, "Rounds of each comparison at most.", lower_bound=1)
+flags.DEFINE_float("seconds", 40.0, "Begin no further round of a comparison after this time.")
+flags.DEFINE_string("data_dir", None, "TFDS folder; without it, random images of CIFAR's size.")
+
+
+def main(argv):
+    import benchmarks
+
+    names = [] if argv[1:] == ["all"] else argv[1:]
+    suites = benchmarks.find(names)
+    baseline = benchmarks.read(FLAGS.baseline) if FLAGS.baseline else None
+    if FLAGS.report and len(argv) == 1:
+        print(f"wrote {benchmarks.write_report(FLAGS.report)}")
+        return
+    out = FLAGS.out or (f"{FLAGS.report}/results.json" if FLAGS.report else None)
+    plan = benchmarks.Plan(
+        FLAGS.quick, 1 if FLAGS.quick else FLAGS.repetitions, FLAGS.seconds, FLAGS.data_dir
+    )
+    found = benchmarks.run(suites, plan, benchmarks.show_progress, out)
+    print(benchmarks.text_table(found))
+    if baseline:
+        print(benchmarks.text_changes(benchmarks.compare(found, baseline)))
+    if FLAGS.report:
+        print(f"wrote {benchmarks.write_report(FLAGS.report)}")
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,130 @@
+"""The page of figures, made from the results alone."""
+
+import pathlib
+
+from benchmarks import results
+from benchmarks.catalogue import SUITES
+from benchmarks.tables import gave_up, goal, number, verdict_on
+
+_HEAD = """# What it costs
+
+Every figure on this page comes from [results.json](results.json). Measure again, and make the page
+again, with
+
+    python -m benchmarks all --data_dir=$TFDS_DATA_DIR --report=benchmarks
+
+or one suite at a time (`python -m benchmarks step --report=benchmarks`). Without the folder of the data sets,
+random images take the place of real ones. `python -m benchmarks --report=benchmarks` alone makes the page from
+the results that are there, and `python -m benchmarks --baseline=benchmarks/results.json` compares another run
+with them.
+
+Alternatives take turns in one run; a figure is the median over the rounds, with its quartiles in
+brackets. "CPU" is the same figure from processor times, which other programs on the machine disturb
+less; it differs where the alternatives use the cores differently. "Load" is the machine's load
+average before and after: far above the number of cores, the machine was busy with other things and
+the spread shows it.
+"""
+
+
+def write_report(folder):
+    """Writes `README.md` and its pictures from `results.json` in a folder; returns the page."""
+    from benchmarks import figures
+
+    folder = pathlib.Path(folder)
+    found = results.read(folder / "results.json")
+    suites = {name: found["suites"][name] for name in SUITES if name in found["suites"]}
+    drawn = figures.draw_growth(suites.get("scale"), folder / "scale.png")
+    sections = [_HEAD, _summary(suites), *(_section(name, suites[name]) for name in suites)]
+    if drawn:
+        sections.append(f"![Time over size, both logarithmic]({drawn.name})\n")
+    missing = [f"`{name}`" for name in SUITES if name not in suites]
+    if missing:
+        sections.append(f"Not run: {', '.join(missing)}.\n")
+    page = folder / "README.md"
+    page.write_text("\n".join(sections), encoding="utf-8")
+    return page
+
+
+def _summary(suites):
+    judged = [
+        (name, row)
+        for name in suites
+        for row in suites[name]["rows"]
+        if row["met"] is not None and not gave_up(row)
+    ]
+    missed = [(name, row) for name, row in judged if not row["met"]]
+    lines = [f"Goals met: {len(judged) - len(missed)} of {len(judged)}."]
+    if missed:
+        lines += ["", "| missed | figure | CPU | goal |", "| --- " * 4 + "|"]
+        lines += [
+            f"| {row['name']} (`{name}`) | {_figure(row)} | {number(row['cpu'])} | {goal(row)} |"
+            for name, row in missed
+        ]
+    if any(record["quick"] for record in suites.values()):
+        lines.append("\nSome suites were run with `--quick`: their figures mean nothing.")
+    return "\n".join(lines) + "\n"
+
+
+def _section(name, record):
+    here = record["machine"]
+    lines = [f"## {name}: {record['question']}", "", SUITES[name].reading, ""]
+    lines += ["| | figure | CPU | goal | | rounds | load |", "| --- " * 7 + "|"]
+    lines += [_row(row) for row in record["rows"]]
+    lines += ["", "<details><summary>How each was obtained</summary>", ""]
+    lines += [_details(row) for row in record["rows"]]
+    lines += ["", "</details>", ""]
+    versions = ", ".join(f"{key} {value}" for key, value in here["versions"].items() if value)
+    gpus = ", ".join(here["gpus"]) or "no GPU"
+    lines.append(
+        f"{here['date'][:10]}, {here['cpu']}, {here['cores']} cores, {here['memory_gb']} GB, "
+        f"{gpus}; Python {here['python']}, {versions}; oneDNN {here['onednn']}.\n"
+    )
+    return "\n".join(lines)
+
+
+def _row(row):
+    load = " - ".join(f"{value:.1f}" for value in row["load"] if value is not None)
+    cpu = number(row["cpu"]) if row["cpu"] is not None else ""
+    cells = (
+        row["name"],
+        _figure(row),
+        cpu,
+        goal(row),
+        verdict_on(row, missed="**missed**"),
+        row["rounds"] or "",
+        load,
+    )
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _figure(row):
+    if row["median"] is None:
+        return "not run"
+    text = number(row["median"], row["unit"])
+    if row["low"] is not None:
+        text += f" [{number(row['low'])}, {number(row['high'])}]"
+    return text + (" (predicted)" if row["kind"] == "predicted" else "")
+
+
+def _details(row):
+    parts = [row["formula"], row["note"]]
+    parts.append(", ".join(f"{key} {_time(value)}" for key, value in row["seconds"].items()))
+    parts.append(", ".join(f"{key}: {_fact(value)}" for key, value in row["facts"].items()))
+    return f"- **{row['name']}**: " + "; ".join(part for part in parts if part)
+
+
+def _time(seconds):
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def _fact(value):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(float(value))
+    if isinstance(value, list):
+        return ", ".join(map(_fact, value))
+    return str(value)

@@ -1,0 +1,81 @@
+"""Runs suites, one comparison after another."""
+
+import gc
+import logging
+import statistics
+
+from benchmarks import machine, measuring, results
+from benchmarks.records import FORMAT, Row
+
+
+def run(suites, plan, progress=lambda text: None, out=None):
+    """Measures suites.
+
+    Args:
+        suites: `Suite`s.
+        plan: a `Plan`.
+        progress: called with a line of text when a suite begins and with every finished `Row`.
+        out: JSON file that is brought up to date after each suite, so that a run which is
+            interrupted keeps what it has.
+
+    Returns:
+        The results as a dict, ready for JSON: `{"format", "suites": {name: {"machine", "rows"}}}`.
+    """
+    # Many small functions are what a benchmark is made of; TensorFlow takes them for an accident.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    found = {"format": FORMAT, "suites": {}}
+    for suite in suites:
+        progress(f"{suite.name}: {suite.question}")
+        here = machine.facts()
+        rows = []
+        for item in suite.cases(plan):
+            row = item if isinstance(item, Row) else run_case(item, plan)
+            rows.append(row)
+            progress(row)
+        found["suites"][suite.name] = {
+            "question": suite.question,
+            "quick": plan.quick,
+            "machine": here,
+            "rows": [vars(row) for row in rows],
+        }
+        if out:
+            results.write(out, found)
+    return found
+
+
+def run_case(case, plan):
+    """One comparison: its `Row`."""
+    before = machine.load()
+    alternatives = case.build()
+    try:
+        timings = measuring.measure(alternatives, plan.repetitions, plan.seconds)
+        seconds = {name: statistics.median(values) for name, values in timings.wall.items()}
+        facts = case.facts(seconds) if case.facts else {}
+    finally:
+        for alternative in alternatives.values():
+            if hasattr(alternative, "close"):
+                alternative.close()
+        del alternatives
+        gc.collect()  # Networks hold themselves in cycles; the next case needs their memory.
+    median, low, high = measuring.spread(timings.each(case.value))
+    return Row(
+        case.name,
+        case.formula,
+        case.unit,
+        median,
+        low,
+        high,
+        cpu=_cpu(case, timings),
+        rounds=timings.rounds,
+        seconds=seconds,
+        facts=facts,
+        note=case.note,
+        load=[before, machine.load()],
+    ).judged(case.goal)
+
+
+def _cpu(case, timings):
+    """The figure from processor times; None where the clock was too coarse for them."""
+    if not all(min(values) > 0 for values in timings.cpu.values()):
+        return None
+    return measuring.spread(timings.each(case.value, "cpu"))[0]

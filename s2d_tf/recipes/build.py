@@ -1,0 +1,82 @@
+"""From a recipe to Keras objects: the three choices of which every method is a product."""
+
+from s2d_tf import backbones, data, losses, models
+from s2d_tf.recipes import Recipe
+
+OBJECTIVES = {
+    "soft_cross_entropy": lambda m: losses.SoftCrossEntropy(m.temperature),
+    "dirichlet_negative_log_likelihood": lambda m: losses.DirichletNegativeLogLikelihood(
+        m.temperature
+    ),
+    "dirichlet_kl_divergence": lambda m: losses.DirichletKLDivergence(m.reverse),
+    "normal_kl_divergence": lambda m: losses.NormalKLDivergence(),
+    "normal_negative_log_likelihood": lambda m: losses.NormalNegativeLogLikelihood(),
+}
+
+
+def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_size=False):
+    """The network that a recipe trains, with fresh weights.
+
+    Args:
+        recipe: a `Recipe`.
+        seed: fixes initial weights and noise.
+        synchronized_batch_norm: batch statistics over all replicas.
+        free_size: take images of any size, as training with changing resolutions needs.
+    """
+    *size, channels = data.info(recipe.source_dataset).image_shape
+    if free_size:
+        size = (None, None)
+    backbone = getattr(backbones, recipe.backbone)(
+        input_shape=(*size, channels * recipe.heads),
+        dropout=recipe.model.dropout,
+        seed=seed,
+        synchronized_batch_norm=synchronized_batch_norm,
+        **recipe.arguments,
+    )
+    common = {
+        "mean": recipe.data.mean,
+        "stddev": recipe.data.stddev,
+        "weight_decay": recipe.training.weight_decay,
+        "num_heads": recipe.heads,
+        "seed": seed,
+    }
+    model = recipe.model
+    if recipe.learns == "labels":
+        return models.Classifier(backbone, recipe.num_classes, **common)
+    if recipe.learns == "self":
+        return models.S2DClassifier(
+            backbone,
+            recipe.num_classes,
+            num_samples=model.num_samples,
+            noise_stddev=model.noise_stddev,
+            temperature=model.temperature,
+            student_weight=model.student_weight,
+            proxy=model.proxy,
+            student_loss=model.student_loss,
+            **common,
+        )
+    return models.Student(
+        backbone,
+        recipe.num_classes,
+        OBJECTIVES[recipe.objective](model),
+        num_draws=model.num_draws,
+        initial_scale=model.initial_scale,
+        **common,
+    )
+
+
+def build_predictor(recipe: Recipe, networks):
+    """The predictor that draws a recipe's members from its trained networks.
+
+    Args:
+        recipe: a `Recipe`.
+        networks: what `build_network` made; one, or for a deep ensemble all members.
+    """
+    if recipe.draws == "ensemble":
+        return models.Ensemble(networks)
+    (network,) = networks
+    if recipe.draws == "dropout":
+        return models.MonteCarloDropout(network, recipe.num_members)
+    if recipe.draws == "swag":
+        return models.SWAG(network, recipe.num_members)
+    return network

@@ -1,0 +1,273 @@
+"""Checkpoints of a run: a folder each, written beside, checked by sha256, moved into place."""
+
+import concurrent.futures
+import contextlib
+import hashlib
+import json
+import math
+import pathlib
+import re
+import shutil
+import zipfile
+
+import numpy as np
+from absl import logging
+
+from s2d_tf import files
+
+FORMAT = 2
+
+_NAME = re.compile(r"step_(\d{9})")
+_METRICS = "metrics/"
+# What reading a manifest raises where it is damaged; CheckpointError is a ValueError.
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, RecursionError)
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is damaged or belongs to another model."""
+
+
+def save(directory, step, variables, facts, keep=3, metrics=()):
+    """Writes a checkpoint and removes all but the newest `keep`.
+
+    Args:
+        directory: folder of the run's checkpoints.
+        step: number of training steps done.
+        variables: Keras variables, in an order that the same program reproduces.
+        facts: JSON values to keep with them (epoch, history, ...).
+        metrics: variables of metrics in the middle of an epoch.
+    """
+    write(directory, step, collect(variables, metrics), facts, keep)
+
+
+def collect(variables, metrics=()):
+    """The values of variables by the names that a checkpoint gives them, as copies."""
+    arrays = {_key(i, v): np.asarray(v.numpy()) for i, v in enumerate(variables)}
+    return arrays | {f"{_METRICS}{i:05d}": np.asarray(v.numpy()) for i, v in enumerate(metrics)}
+
+
+def write(directory, step, arrays, facts, keep=3):
+    """Writes what `collect` returned; see `save`."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    folder = directory / f"step_{step:09d}"
+    if folder.exists():
+        try:
+            _manifest(folder)
+            return  # the same step of the same run: the same bits
+        except _DAMAGED:
+            folder.rename(directory / f"{files.PARTIAL}damaged_{folder.name}")
+    beside = directory / f"{files.PARTIAL}{folder.name}"
+    try:
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        path = beside / "arrays.npz"
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)
+        files.flush(path)
+        manifest = {
+            "format": FORMAT,
+            "step": step,
+            "sha256": {path.name: files.sha256(path)},
+            "facts": facts,
+        }
+        files.write_json(beside / "manifest.json", manifest | {"checksum": _checksum(manifest)})
+        beside.rename(folder)
+        files.flush(directory)
+    except OSError:
+        shutil.rmtree(beside, ignore_errors=True)  # a full disk needs the room
+        raise
+    for old in [*found(directory)[:-keep], *directory.glob(f"{files.PARTIAL}*")]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+class Writer:
+    """Writes checkpoints in a thread of its own, one at a time, while training goes on."""
+
+    def __init__(self, directory, keep=3):
+        self.directory = directory
+        self.keep = keep
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
+        self._running = None
+
+    def write(self, step, arrays, facts):
+        """Starts to write; waits for the one before, and raises what went wrong with it."""
+        self.wait()
+        self._running = self._pool.submit(write, self.directory, step, arrays, facts, self.keep)
+
+    def check(self):
+        """Raises what went wrong, without waiting."""
+        if self._running is not None and self._running.done():
+            self.wait()
+
+    def wait(self):
+        """Returns when all is on disk; raises what went wrong."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+    def newest(self):
+        """Step of the newest checkpoint that is whole, or `None`."""
+        with contextlib.suppress(OSError):
+            self.wait()
+        return newest(self.directory)
+
+    def close(self):
+        """Lets a write that is under way end, whatever else has happened."""
+        self._pool.shutdown(wait=True)
+
+
+@contextlib.contextmanager
+def writer(directory, keep=3):
+    """A `Writer`; on leaving, all is on disk."""
+    writer = Writer(directory, keep)
+    try:
+        yield writer
+        writer.wait()
+    finally:
+        writer.close()
+
+
+def found(directory):
+    """Checkpoint folders, oldest first."""
+    folders = pathlib.Path(directory).glob("step_*")
+    return sorted(folder for folder in folders if _NAME.fullmatch(folder.name))
+
+
+def newest(directory):
+    """Step of the newest checkpoint that is whole, or `None`."""
+    for folder in reversed(found(directory)):
+        try:
+            return _manifest(folder)["step"]
+        except _DAMAGED:
+            continue
+    return None
+
+
+def restore(directory, variables):
+    """Sets the variables from the newest checkpoint that is whole.
+
+    Returns:
+        The facts that were saved with it, `step`, and `metrics`, a list of arrays; or `None` where
+        there is no checkpoint. A damaged one is named in the log, and the one before it is used.
+
+    Raises:
+        CheckpointError: where a checkpoint is another model's, or where all are damaged. To start
+            over then would in time remove them, so a person has to decide it.
+    """
+    folders = found(directory)
+    for folder in reversed(folders):
+        try:
+            manifest = _manifest(folder)
+        except _DAMAGED as error:
+            logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
+            continue
+        arrays, metrics = _read_arrays(folder / "arrays.npz", variables)
+        for variable, array in zip(variables, arrays, strict=True):
+            variable.assign(array)
+        return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
+    if folders:
+        raise CheckpointError(
+            f"Every checkpoint in {directory} is damaged ({', '.join(f.name for f in folders)}): "
+            "remove the folder to start over."
+        )
+    return None
+
+
+def _manifest(folder):
+    """The manifest of a checkpoint that is what was written."""
+    path = folder / "manifest.json"
+    manifest = files.read_json(path)
+    if not isinstance(manifest, dict):
+        raise CheckpointError(f"{path} is not a manifest")
+    if manifest.pop("checksum") != _checksum(manifest):
+        raise CheckpointError(f"{path} does not match its checksum")
+    if manifest["format"] != FORMAT:
+        raise CheckpointError(f"{path} is of another release, format {manifest['format']}")
+    arrays = folder / "arrays.npz"
+    if files.sha256(arrays) != manifest["sha256"][arrays.name]:
+        raise CheckpointError(f"{arrays} does not match its sha256")
+    facts, step = manifest["facts"], manifest["step"]
+    if not isinstance(facts, dict):
+        raise CheckpointError(f"{path}: expected facts by name, received {facts!r:.80}")
+    if type(step) is not int or step < 0:
+        raise CheckpointError(f"{path}: expected a number of steps, received {step!r:.80}")
+    return {"facts": facts, "step": step}
+
+
+def _checksum(manifest):
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read_arrays(path, variables):
+    """The arrays of the variables and of the metrics; nothing is read before it is known to fit."""
+    try:
+        return _unpack(path, variables)
+    except CheckpointError:
+        raise
+    # Somebody else wrote it, and its checksums: what we write is read or refused by those. What
+    # zipfile and NumPy raise for such a file has many types.
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(
+            f"{path} is not a checkpoint's archive ({reason:.200}): remove its folder to continue "
+            "from the one before."
+        ) from error
+
+
+def _unpack(path, variables):
+    with zipfile.ZipFile(path) as archive:
+        stored = {_plain(entry.filename.removesuffix(".npy")): entry for entry in archive.filelist}
+        keys = [_key(i, v) for i, v in enumerate(variables)]
+        metrics = sorted(key for key in stored if key.startswith(_METRICS))
+        if sorted(stored) != sorted(keys + metrics) or len(stored) < len(archive.filelist):
+            raise CheckpointError(f"{path} holds the variables of another model.")
+        arrays = [
+            _read_array(archive, stored[key], key, variable)
+            for key, variable in zip(keys, variables, strict=True)
+        ]
+        return arrays, [_read_array(archive, stored[key], key) for key in metrics]
+
+
+def _read_array(archive, entry, key, variable=None):
+    """One array; its header is checked before room is made for it."""
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise CheckpointError(f"{archive.filename}, {key}: unknown array format {version}.")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        if variable is not None:
+            _check_fits(variable, shape, dtype, f"{archive.filename} is of another model: {key}")
+        size = math.prod(shape) * dtype.itemsize
+        plain = dtype.kind in "biuf" and entry.compress_type == zipfile.ZIP_STORED
+        if not plain or entry.file_size - file.tell() != size:
+            raise CheckpointError(
+                f"{archive.filename}, {key}: not a plain array of numbers, received {dtype} with "
+                f"shape {shape}."
+            )
+        array = np.frombuffer(file.read(size), dtype)
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+def _check_fits(variable, shape, dtype, what):
+    expected = tuple(variable.shape)
+    if shape != expected:
+        raise CheckpointError(f"{what}: expected the shape {expected}, received {shape}.")
+    # Not the type of its value: among several workers, to read that can need all of them.
+    expected = np.dtype(getattr(variable, "dtype", dtype))
+    if dtype != expected:
+        raise CheckpointError(f"{what}: expected the type {expected}, received {dtype}.")
+
+
+def _key(index, variable):
+    return _plain(f"{index:05d}/{variable.path}")
+
+
+def _plain(path):
+    """A variable's name without Keras' counters.
+
+    Keras counts objects of a kind over the whole process (`seed_generator_7`), so the same model
+    has other names when it was built after others, as the members of an ensemble are.
+    """
+    return re.sub(r"_\d+(?=[_/]|$)", "", path)

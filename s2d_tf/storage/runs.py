@@ -1,0 +1,178 @@
+"""A run directory: what was trained, how far it is, and the predictor that came out."""
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import socket
+
+from s2d_tf import files
+from s2d_tf.recipes import Recipe
+
+FINAL = "final.weights.h5"
+VIEW = "as_"
+"""What the folders begin with in which a run's weights are evaluated as another method."""
+
+
+class RunError(ValueError):
+    """A run directory is missing, unfinished, in use, or another recipe's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run directory and what its `recipe.json` says."""
+
+    directory: pathlib.Path
+    recipe: Recipe
+    seed: int
+    split: str = "train"
+
+    @classmethod
+    def create(cls, directory, recipe, seed, split="train"):
+        """Makes the directory, or opens it if it holds the very same run."""
+        run = cls(pathlib.Path(directory), recipe, seed, split)
+        path = run.directory / "recipe.json"
+        if path.exists():
+            held = cls.open(directory)
+            if held != run and not held.grows_to(run):
+                raise RunError(
+                    f"{directory} holds another run ({held.recipe.name}, seed {held.seed}, "
+                    f"split {held.split}"
+                    + (", other numbers" if held.recipe.name == recipe.name else "")
+                    + "); nothing was changed: choose another --workdir."
+                )
+            if held == run:
+                return held
+        facts = {"name": recipe.name, "seed": seed, "split": split, "recipe": recipe.to_dict()}
+        files.write_json(path, facts)
+        return run
+
+    def grows_to(self, other):
+        """Whether another run is this ensemble with more members."""
+        members = other.recipe.num_members
+        grown = dataclasses.replace(self, recipe=self.recipe.replace(num_members=members))
+        larger = members > self.recipe.num_members
+        return self.recipe.draws == "ensemble" and larger and grown == other
+
+    @classmethod
+    def open(cls, directory):
+        """Opens an existing run directory."""
+        directory = pathlib.Path(directory)
+        path = directory / "recipe.json"
+        if not path.is_file():
+            raise RunError(f"Expected a run directory with a recipe.json, received {directory}.")
+        try:
+            facts = files.read_json(path)
+            recipe, seed, split = (facts[key] for key in ("recipe", "seed", "split"))
+            if not (isinstance(recipe, dict) and isinstance(seed, int) and isinstance(split, str)):
+                raise ValueError("a value of another type")
+            return cls(directory, Recipe.from_dict(recipe), seed, split)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(
+                f"{path} is damaged ({error}): restore it, or train in another --workdir."
+            ) from None
+
+    @property
+    def members(self):
+        """The runs of an ensemble's members."""
+        return [Run.open(directory) for directory in self.member_directories]
+
+    @property
+    def member_directories(self):
+        """Where an ensemble's members are, or will be."""
+        count = self.recipe.num_members if self.recipe.draws == "ensemble" else 0
+        return [self.member_directory(i) for i in range(count)]
+
+    @property
+    def home(self):
+        """Where the weights lie: those of a view are the weights of the run that it lies in."""
+        parent = self.directory.resolve().parent
+        is_view = self.directory.name.startswith(VIEW) and (parent / "recipe.json").is_file()
+        return parent if is_view else self.directory
+
+    def member_directory(self, index):
+        return self.home / f"member_{index}"
+
+    @property
+    def finished(self):
+        """Whether the final weights are there (of an ensemble: all members')."""
+        if self.recipe.draws != "ensemble":
+            return (self.home / FINAL).is_file()
+        return all((directory / FINAL).is_file() for directory in self.member_directories)
+
+    def weights(self, at=1.0):
+        """Path of the final weights, or of the snapshot after a fraction of the epochs."""
+        if at == 1.0:
+            return self.home / FINAL
+        epoch = snapshot_epoch(self.recipe, at)
+        return self.directory / "snapshots" / f"epoch_{epoch:03d}.weights.h5"
+
+    def predictor(self):
+        """The trained predictor, ready to answer."""
+        from s2d_tf.recipes import build
+        from s2d_tf.storage import weights
+
+        if not self.finished:
+            raise RunError(
+                f"{self.directory} is not finished: `s2d train {self.recipe.name} "
+                f"--workdir={self.directory} --seed={self.seed}` continues it."
+            )
+        if self.recipe.draws == "ensemble":
+            networks = [member.predictor() for member in self.members]
+        else:
+            networks = [build.build_network(self.recipe, self.seed)]
+        predictor = build.build_predictor(self.recipe, networks)
+        if self.recipe.draws != "ensemble":
+            held = predictor if self.recipe.draws == "swag" else networks[0]
+            weights.load(held, self.weights())
+        return predictor
+
+    @property
+    def fingerprint(self):
+        """What tells this run from all others, so that no other's checkpoint is taken for its."""
+        facts = {"seed": self.seed, "split": self.split, "recipe": self.recipe.to_dict()}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    @contextlib.contextmanager
+    def lock(self):
+        """Holds the directory for this process; a second one is refused."""
+        with open(self.directory / ".lock", "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise RunError(
+                    f"{self.directory} is in use by {holder}: wait for it, or choose another "
+                    "--workdir."
+                ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+
+
+def snapshot_epoch(recipe, at):
+    """The epoch after which the snapshot at a fraction of the run is taken."""
+    return max(1, round(at * recipe.training.epochs))
+
+
+def summary(run):
+    """What was trained, how long it took and where it is, for a person."""
+    lines = []
+    trained = [d for d in run.member_directories if (d / FINAL).is_file()]
+    for part in [Run.open(directory) for directory in trained] or [run]:
+        facts = files.read_json(part.directory / "summary.json")
+        minutes = facts["training_seconds"] / 60
+        logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
+        lines.append(
+            f"{facts['name']}, seed {facts['seed']}: {facts['parameters']:,} parameters, "
+            f"{minutes:.1f} minutes; {logs}\n  {part.directory / FINAL}"
+        )
+    if run.member_directories and not run.finished:
+        count = run.recipe.num_members
+        lines.append(f"{len(trained)} of {count} members are trained; --member=I trains another.")
+    return "\n".join(lines)

@@ -1,0 +1,294 @@
+"""Every name resolves to a recipe with the numbers of the paper and of the original authors."""
+
+import json
+import operator
+
+import pytest
+
+from s2d_tf import recipes
+from s2d_tf.storage.runs import snapshot_epoch
+
+METHODS = {
+    "individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc", "ensemble",
+    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss",
+}  # fmt: skip
+
+DENSENET = {
+    "training.epochs": 300,
+    "data.batch_size": 64,
+    "training.learning_rate": 0.1,
+    "training.schedule": "steps",
+    "training.milestones": (0.5, 0.75),
+    "training.factor": 0.1,
+    "training.momentum": 0.9,
+    "training.nesterov": True,
+    "training.weight_decay": 1e-4,
+    "data.mean": (129.3, 124.1, 112.4),
+    "data.stddev": (68.2, 65.4, 70.4),
+    "data.padding": "mean",
+    "backbone": "densenet_bc",
+    "arguments": {"depth": 100, "growth_rate": 12},
+    "parameters": 800_032,
+    "num_classes": 100,
+}
+WRN = {
+    "training.epochs": 200,
+    "data.batch_size": 128,
+    "training.learning_rate": 0.1,
+    "training.schedule": "steps",
+    "training.milestones": (60, 120, 160),
+    "training.factor": 0.2,
+    "training.momentum": 0.9,
+    "training.nesterov": True,
+    "training.weight_decay": 5e-4,
+    "data.mean": (125.3, 123.0, 113.9),
+    "data.stddev": (63.0, 62.1, 66.7),
+    "data.padding": "reflect",
+    "backbone": "wide_resnet",
+    "arguments": {"depth": 28, "width": 10},
+    "parameters": 36_536_884,
+    "model.dropout": 0.3,
+    "num_classes": 100,
+}
+S2D = {
+    "learns": "self",
+    "model.num_samples": 5,
+    "model.temperature": 1.5,
+    "model.student_weight": 1.28e-4,
+    "model.student_loss": "kl",
+}
+SWAG = {
+    "training.epochs": 20,
+    "training.learning_rate": 1e-4,
+    "training.schedule": "constant",
+    "num_members": 5,
+    "draws": "swag",
+}
+H2D = {"learns": "teachers", "teachers": "s2d_ensemble", "start.method": "s2d"}
+PLAIN, AUGMENTED = {"data.augmentation": "none"}, {"data.augmentation": "mirror_shift"}
+
+NUMBERS = {
+    "densenet_bc_100_12.individual.cifar100": DENSENET | PLAIN | {"model.dropout": 0.2},
+    "densenet_bc_100_12.individual.cifar100_plus": DENSENET | AUGMENTED | {"model.dropout": 0.0},
+    "densenet_bc_100_12.s2d.cifar100": DENSENET | S2D | PLAIN,
+    "densenet_bc_100_12.s2d.cifar100_plus": DENSENET | S2D | AUGMENTED | {"model.dropout": 0.0},
+    "densenet_bc_100_12.mimo.cifar100": DENSENET | {"heads": 2, "learns": "labels"},
+    "densenet_bc_100_12.s2d_mimo.cifar100": DENSENET | S2D | {"heads": 2},
+    "densenet_bc_100_12.swag.cifar100": SWAG | {"start.method": "individual", "start.at": 1.0},
+    "densenet_bc_100_12.s2d_swag.cifar100_plus": S2D | SWAG | {"start.method": "s2d"},
+    "densenet_bc_100_12.mc.cifar100": DENSENET | {"draws": "dropout", "num_members": 5},
+    "densenet_bc_100_12.s2d_mc.cifar100": DENSENET | S2D | {"draws": "dropout"},
+    "densenet_bc_100_12.ensemble.cifar100": {"num_members": 5, "member": "individual"},
+    "densenet_bc_100_12.s2d_ensemble.cifar100": {"num_members": 5, "member": "s2d"},
+    "densenet_bc_100_12.end.cifar100": DENSENET
+    | {"teachers": "ensemble", "objective": "soft_cross_entropy"},
+    "densenet_bc_100_12.en2d.cifar100": {"objective": "dirichlet_negative_log_likelihood"},
+    "densenet_bc_100_12.h2d_dir.cifar100": H2D
+    | {
+        "training.epochs": 150,
+        "training.learning_rate": 5e-5,
+        "training.schedule": "constant",
+        "training.weight_decay": 1e-4,
+        "objective": "dirichlet_kl_divergence",
+        "model.reverse": False,
+    },
+    "densenet_bc_100_12.h2d_gauss.cifar100": H2D
+    | {
+        "training.epochs": 170,
+        "training.learning_rate": 5e-3,
+        "training.schedule": "steps",
+        "training.milestones": (75, 150),
+        "training.factor": 0.5,
+        "objective": "normal_kl_divergence",
+        "model.num_draws": 50,
+    },
+    "wrn_28_10.individual.cifar100": WRN | PLAIN,
+    "wrn_28_10.mc.cifar100_plus": WRN | AUGMENTED | {"draws": "dropout"},
+    "wrn_28_10.s2d.cifar100": WRN | S2D | {"model.noise_stddev": 0.1},
+    "wrn_28_10.h2d_gauss.cifar100_plus": H2D
+    | {
+        "training.epochs": 80,
+        "training.learning_rate": 2e-3,
+        "training.schedule": "steps",
+        "training.milestones": (60,),
+        "training.factor": 0.25,
+        "model.num_draws": 50,
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+def test_numbers_of_the_paper_and_the_original_authors(name):
+    recipe = recipes.resolve(name)
+    found = {key: operator.attrgetter(key)(recipe) for key in NUMBERS[name]}
+    assert found == NUMBERS[name]
+
+
+@pytest.mark.parametrize("network", ["densenet_bc_100_12", "wrn_28_10"])
+@pytest.mark.parametrize("method", ["h2d_dir", "h2d_gauss"])
+def test_hierarchical_students_start_from_s2d_at_epoch_150(network, method):
+    recipe = recipes.resolve(f"{network}.{method}.cifar100")
+    assert snapshot_epoch(recipe.sibling("s2d"), recipe.start.at) == 150
+
+
+def test_every_name_resolves_and_survives_json():
+    names = recipes.names()
+    assert len(names) == len(set(names))
+    assert {name.split(".")[1] for name in names} == METHODS
+    for name in names:
+        recipe = recipes.resolve(name)
+        assert recipe.name == name
+        assert recipes.Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
+
+
+def test_the_product_is_complete_but_for_dropout_that_is_not_there():
+    names = set(recipes.names())
+    for method in METHODS:
+        for network in ("wrn_28_10", "wrn_10_2_s2", "densenet_bc_100_12"):
+            for dataset in ("cifar100", "cifar100_plus", "digits"):
+                exists = not (
+                    method in ("mc", "s2d_mc")
+                    and network.startswith("densenet")
+                    and dataset != "cifar100"
+                )
+                assert (f"{network}.{method}.{dataset}" in names) == exists
+
+
+def check(error):
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["mc", "s2d_mc"])
+def test_monte_carlo_without_dropout_says_why_it_does_not_exist(method):
+    with pytest.raises(recipes.RecipeError, match="trained on cifar100_plus without") as error:
+        recipes.resolve(f"densenet_bc_100_12.{method}.cifar100_plus")
+    check(error)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("wrn_10_2_s2.s2d.digit", "wrn_10_2_s2.s2d.digits"),
+        ("wrn_28_10.h2dgauss.cifar100", "wrn_28_10.h2d_gauss.cifar100"),
+        ("densenet_bc_100.s2d.cifar100", "densenet_bc_100_12.s2d.cifar100"),
+    ],
+)
+def test_unknown_names_list_near_ones(wrong, near):
+    with pytest.raises(recipes.RecipeError, match=near.replace(".", r"\.")) as error:
+        recipes.resolve(wrong)
+    check(error)
+
+
+def test_names_that_are_near_to_nothing():
+    with pytest.raises(recipes.RecipeError, match=r"architecture.method.dataset") as error:
+        recipes.resolve("xyz")
+    check(error)
+
+
+def test_override():
+    recipe = recipes.resolve("wrn_10_2_s2.s2d_ensemble.digits")
+    changed = recipes.override(
+        recipe,
+        ["model.noise_stddev=[0.1, 0.3]", "training.weight_decay=0", "model.proxy=mean_precision"],
+        epochs=2,
+        members=3,
+    )
+    assert changed.model.noise_stddev == (0.1, 0.3)
+    assert changed.training.weight_decay == 0.0
+    assert changed.model.proxy == "mean_precision"
+    assert (changed.training.epochs, changed.num_members) == (2, 3)
+    assert recipe.training.epochs != 2, "the original is left as it was"
+    member = changed.member_recipe
+    assert (member.method, member.training.epochs) == ("s2d", 2)
+    assert member.model.noise_stddev == (0.1, 0.3)
+    assert recipes.override(recipe, ["model.noise_stddev=0"]).model.noise_stddev == 0.0
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("model.noise=0.1", "model.noise_stddev"),
+        ("noise_stddev=0.1", "model.noise_stddev"),
+        ("training.epochs=two", "epochs: expected int, received 'two'"),
+        ("training.epochs=true", "epochs: expected int, received True"),
+        ("training.learning_rate=[1]", "learning_rate: expected float"),
+    ],
+)
+def test_bad_overrides_are_refused(assignment, message):
+    recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    with pytest.raises(recipes.RecipeError, match=message) as error:
+        recipes.override(recipe, [assignment])
+    check(error)
+
+
+def test_members_only_where_there_are_some():
+    with pytest.raises(recipes.RecipeError, match="has one member, received --members=3") as error:
+        recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), members=3)
+    check(error)
+
+
+def test_damaged_records_are_refused():
+    values = recipes.resolve("wrn_10_2_s2.s2d.digits").to_dict()
+    with pytest.raises(recipes.RecipeError, match=r"unknown .*surprise"):
+        recipes.Recipe.from_dict({**values, "surprise": 1})
+    with pytest.raises(recipes.RecipeError, match=r"missing .*title"):
+        recipes.Recipe.from_dict({k: v for k, v in values.items() if k != "title"})
+    with pytest.raises(recipes.RecipeError, match=r"training: unknown .*lr"):
+        recipes.Recipe.from_dict({**values, "training": {**values["training"], "lr": 1}})
+
+
+@pytest.mark.parametrize("values", [[], "recipe", None, 3])
+def test_what_is_no_record_at_all_is_refused(values):
+    with pytest.raises(recipes.RecipeError, match="expected names and values"):
+        recipes.Recipe.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("training.epochs=-3", "training.epochs: expected at least 1, received -3"),
+        ("training.schedule=linear", "expected one of steps, cosine, constant, received 'linear'"),
+        ("training.learning_rate=0", "training.learning_rate: expected above 0"),
+        ("training.momentum=1.5", r"training.momentum: expected in \[0, 1\)"),
+        ("data.batch_size=0", "data.batch_size: expected at least 1"),
+        ("data.augmentation=flip", "expected one of none, mirror_shift"),
+        ('data.mean=["x"]', "data.mean: expected numbers"),
+        ("data.stddev=[0.0]", "data.stddev: expected above 0"),
+        ("model.dropout=7", r"model.dropout: expected in \[0, 1\)"),
+        ("model.noise_stddev=[0.0, -1.0]", "model.noise_stddev: expected not below 0"),
+        ("model.proxy=guess", "model.proxy: expected one of newton, mean_precision"),
+        ("model.temperature=-1", "model.temperature: expected above 0"),
+    ],
+)
+def test_values_out_of_range_are_refused(assignment, message):
+    with pytest.raises(recipes.RecipeError, match=message):
+        recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [assignment])
+
+
+def test_rules_know_what_the_library_knows():
+    from s2d_tf import models, numerics
+    from s2d_tf.data import augmentation
+    from s2d_tf.recipes import build, rules
+
+    assert numerics.FIT_METHODS == rules.FIT_METHODS
+    assert models.s2d.STUDENT_LOSSES == rules.STUDENT_LOSSES
+    assert ("none", *augmentation.AUGMENTATIONS) == rules.AUGMENTATIONS
+    assert augmentation.PADDINGS == rules.PADDINGS
+    assert set(build.OBJECTIVES) == set(rules.OBJECTIVES)
+
+
+def test_another_objective_for_a_student():
+    name, wanted = "wrn_10_2_s2.h2d_gauss.digits", "normal_negative_log_likelihood"
+    assert recipes.override(recipes.resolve(name), [f"objective={wanted}"]).objective == wanted
+    with pytest.raises(recipes.RecipeError, match="objective: expected one of"):
+        recipes.override(recipes.resolve(name), ["objective=mystery"])
+    with pytest.raises(recipes.RecipeError, match="Expected one of data"):
+        recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [f"objective={wanted}"])
+
+
+def test_replace_takes_sections():
+    recipe = recipes.resolve("wrn_10_2_s2.s2d.digits").replace(
+        arguments={"depth": 10, "width": 1}, training={"epochs": 3}, model={"dropout": 0.5}
+    )
+    assert (recipe.training.epochs, recipe.model.dropout) == (3, 0.5)
+    assert recipe.training.momentum == 0.9

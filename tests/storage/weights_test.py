@@ -1,0 +1,251 @@
+"""Weights files: what is in them, and that they give back what was saved or nothing at all."""
+
+import contextlib
+import errno
+import hashlib
+import io
+import resource
+import types
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import backbones, losses, models
+from s2d_tf.storage import weights
+from s2d_tf.training import callbacks, failures
+
+
+def backbone(seed=0, dropout=0.1):
+    return backbones.wide_resnet((8, 8, 1), depth=10, width=1, dropout=dropout, seed=seed)
+
+
+def classifier(seed=0):
+    return models.S2DClassifier(backbone(seed), 4, seed=seed)
+
+
+def swag(seed=0):
+    predictor = models.SWAG(models.Classifier(backbone(seed), 4, seed=seed), num_samples=2)
+    rng = np.random.default_rng(seed)
+    for weight in [*predictor.stddev, *predictor.statistics]:
+        weight.assign(rng.random(weight.shape))
+    return predictor
+
+
+def gaussian(seed=0):
+    return models.Student(backbone(seed), 4, losses.NormalKLDivergence(), seed=seed)
+
+
+def values(model):
+    return [weight.numpy().copy() for weight in model.weights]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    model = classifier()
+    path = tmp_path_factory.mktemp("weights") / "a.weights.h5"
+    weights.save(model, path)
+    return model, path
+
+
+@pytest.fixture(scope="module")
+def untouched():
+    model = classifier(1)
+    return model, values(model)
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("make", [classifier, swag, gaussian])
+def test_what_was_saved_comes_back_and_no_name_or_byte_depends_on_other_models(make, tmp_path):
+    path = tmp_path / "a.weights.h5"
+    model, other = make(0), make(1)
+    weights.save(model, path)
+    for known in (sha256(path), None):
+        for weight in other.weights:
+            weight.assign(weight + 1)
+        weights.load(other, path, known)
+        for expected, received in zip(values(model), values(other), strict=True):
+            np.testing.assert_array_equal(received, expected)
+    images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 1)).astype(np.float32)
+    np.testing.assert_array_equal(other.member_logits(images), model.member_logits(images))
+    # Keras has counted the second model and its parts; the file does not.
+    assert other.name != model.name
+    assert list(weights.by_name(other)) == list(weights.by_name(model))
+    weights.save(other, tmp_path / "b.weights.h5")
+    assert (tmp_path / "b.weights.h5").read_bytes() == path.read_bytes()
+
+
+def test_half_precision_rounds_and_halves_the_file(saved, tmp_path):
+    model, path = saved
+    half = tmp_path / "half.weights.h5"
+    weights.save(model, half, half=True)
+    other = classifier(1)
+    weights.load(other, half)
+    for expected, received in zip(values(model), values(other), strict=True):
+        assert received.dtype == np.float32
+        np.testing.assert_array_equal(received, expected.astype(np.float16).astype(np.float32))
+    arrays = 2 * sum(value.size for value in values(model))
+    assert path.stat().st_size - half.stat().st_size == pytest.approx(arrays, rel=0.05)
+
+
+def test_any_reader_of_hdf5_finds_the_arrays_by_name(saved):
+    model, path = saved
+    names = []
+    with h5py.File(path) as file:
+        file.visititems(lambda n, held: names.append(n) if isinstance(held, h5py.Dataset) else None)
+        np.testing.assert_array_equal(file["head/kernel"], model.head.kernel.numpy())
+        gamma = model.backbone.get_layer("block1_unit1_bn1").gamma.numpy()
+        np.testing.assert_array_equal(file["block1_unit1_bn1/gamma"], gamma)
+    # Seeds of dropout and noise are no weights.
+    assert len(names) == len(model.weights) < len(model.variables)
+
+
+def test_two_weights_of_one_name_are_refused(tmp_path):
+    ensemble = models.Ensemble([classifier(0), classifier(1)])
+    with pytest.raises(weights.WeightsError, match=r"Two weights .* are called stem/kernel"):
+        weights.save(ensemble, tmp_path / "a.weights.h5")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_finite_is_neither_written_nor_read(saved, tmp_path):
+    model, path = classifier(), tmp_path / "a.weights.h5"
+    model.head.bias.assign([[0.0, 1e5, 0.0, 0.0]])
+    with pytest.raises(weights.WeightsError, match=r"head/bias is not finite .* half precision"):
+        weights.save(model, path, half=True)
+    model.head.bias.assign([[0.0, np.nan, 0.0, 0.0]])
+    with pytest.raises(weights.WeightsError, match="head/bias is not finite"):
+        weights.save(model, path)
+    assert not list(tmp_path.iterdir())
+
+
+@contextlib.contextmanager
+def small_disk():
+    """A write that goes on beyond 64 KB of a file fails, as on a full disk or under a quota."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def save_as_the_final_weights(model, path):
+    callbacks.save_weights(model, path)
+
+
+def save_as_a_snapshot(model, path):
+    snapshot = callbacks.Snapshot({1: path})
+    snapshot.set_model(model)
+    snapshot.on_epoch_end(0)
+
+
+@pytest.mark.parametrize("how", [save_as_the_final_weights, save_as_a_snapshot])
+def test_a_full_disk_is_explained_and_leaves_what_was_there(saved, tmp_path, how):
+    model, path = saved[0], tmp_path / "a.weights.h5"
+    path.write_bytes(b"older")
+    run = types.SimpleNamespace(directory=tmp_path)
+    with (
+        pytest.raises(failures.DiskFullError, match="No room to write in") as stopped,
+        failures.explained(run),
+        small_disk(),
+    ):
+        how(model, path)
+    assert stopped.value.__cause__.errno == errno.EFBIG
+    assert "\n" not in str(stopped.value)
+    assert [(held.name, held.read_bytes()) for held in tmp_path.iterdir()] == [
+        (path.name, b"older")
+    ]
+
+
+def write(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def another_models(tmp_path):
+    weights.save(gaussian(), tmp_path / "b.weights.h5")
+    return tmp_path / "b.weights.h5"
+
+
+def kerases_own(tmp_path):
+    classifier().save_weights(tmp_path / "k.weights.h5")
+    return tmp_path / "k.weights.h5"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda tmp, good: tmp / "none.weights.h5", "does not exist"),
+        (lambda tmp, good: tmp, "is not a file"),
+        (lambda tmp, good: write(tmp / "e", b""), "not a readable HDF5 file"),
+        (lambda tmp, good: write(tmp / "t", good[: len(good) // 2]), "not a readable HDF5 file"),
+        (lambda tmp, good: write(tmp / "l", good + bytes(10**6)), "is larger than this model's"),
+        (lambda tmp, good: write(tmp / "f", flip(good)), "do not match its digest"),
+        (lambda tmp, good: another_models(tmp), "scale_head.*which the model does not have"),
+        (lambda tmp, good: kerases_own(tmp), "expected the attributes format and sha256"),
+    ],
+)
+def test_a_bad_file_changes_nothing_and_says_what_is_wrong(
+    saved, untouched, make, message, tmp_path
+):
+    model, before = untouched
+    path = make(tmp_path, saved[1].read_bytes())
+    with pytest.raises(weights.WeightsError, match=message) as caught:
+        weights.load(model, path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    for expected, received in zip(before, values(model), strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+
+def flip(data):
+    """The file with one bit of an array changed."""
+    with h5py.File(io.BytesIO(data)) as file:
+        place = file["head/kernel"].id.get_offset() + 10
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+def test_the_hash_is_checked_before_the_file_is_looked_into(saved, monkeypatch):
+    model, path = saved
+    monkeypatch.setattr(weights.weights_check, "layout", pytest.fail)
+    with pytest.raises(weights.WeightsError, match="does not match its sha256"):
+        weights.load(model, path, "0" * 64)
+
+
+def test_a_file_of_unknown_origin_never_meets_libhdf5_in_this_process(saved, monkeypatch):
+    model, path = saved
+    monkeypatch.setattr(weights.weights_check, "layout", pytest.fail)
+    monkeypatch.setattr(weights.h5py, "File", pytest.fail)
+    weights.load(model, path)
+
+
+def test_a_dead_checker_is_a_clear_error(saved):
+    model, path = saved
+    with weights.Checker() as checker:
+        checker.process.kill()
+        checker.process.wait()
+        with pytest.raises(weights.WeightsError, match="has died"):
+            weights.parse(path.read_bytes(), model, path, checker=checker)
+
+
+def test_a_scalar_and_whole_numbers_are_weights_too(tmp_path):
+    class Counter(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.total = self.add_weight(name="total", shape=(), initializer="ones")
+            self.count = self.add_weight(
+                name="count", shape=(2,), initializer="ones", dtype="int32", trainable=False
+            )
+
+    first, second = Counter(), Counter()
+    first.count.assign([7, -3])
+    first.total.assign(0.5)
+    for half in (False, True):
+        weights.save(first, tmp_path / "a.weights.h5", half=half)
+        weights.load(second, tmp_path / "a.weights.h5")
+        assert second.total.numpy() == 0.5
+        assert second.count.numpy().tolist() == [7, -3]
