@@ -6,30 +6,30 @@ Submodules load on first use, so `import s2d_tf` is cheap and does not import Te
     model = s2d_tf.models.S2DClassifier(backbone, num_classes=10)   # TensorFlow is imported here
 """
 
-from s2d_tf import _bootstrap, _lazy
+from s2d_tf import _lazy
 
 __version__ = "0.1.0"
 
-_SUBMODULES = (
-    "backbones",
-    "data",
-    "evaluation",
-    "export",
-    "files",
-    "layers",
-    "losses",
-    "metrics",
-    "models",
-    "numerics",
-    "optimizers",
-    "paper",
-    "recipes",
-    "storage",
-    "training",
-    "uncertainty",
-    "zoo",
+__getattr__, __dir__, __all__ = _lazy.attach(
+    __name__,
+    modules=(
+        "backbones",
+        "data",
+        "evaluation",
+        "export",
+        "files",
+        "layers",
+        "losses",
+        "metrics",
+        "models",
+        "numerics",
+        "optimizers",
+        "paper",
+        "recipes",
+        "storage",
+        "training",
+        "uncertainty",
+        "zoo",
+    ),
 )
-
-_bootstrap.install()
-__getattr__, __dir__, __all__ = _lazy.attach(__name__, modules=_SUBMODULES)
 __all__ += ["__version__"]

@@ -7,6 +7,8 @@ import sys
 def attach(package, homes=None, modules=()):
     """What a package's `__init__` needs to offer names that it has not imported.
 
+    The same as `lazy_loader.attach`, which is not worth a dependency.
+
     Args:
         package: the package's `__name__`.
         homes: `{name: module of the package that defines it}`.
@@ -16,18 +18,17 @@ def attach(package, homes=None, modules=()):
         `__getattr__`, `__dir__` and `__all__` of the package.
     """
     homes = homes or {}
-    offered = sorted([*homes, *modules])
+    names = sorted({*homes, *modules})
 
     def __getattr__(name):
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = importlib.import_module(f"{package}.{homes.get(name, name)}")
         if name in homes:
-            value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-            setattr(sys.modules[package], name, value)
-            return value
-        if name in modules:
-            return importlib.import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            value = getattr(value, name)
+        # Importing a module `x` sets the attribute `x` of its package, also where `x` is to mean
+        # a function in it.
+        setattr(sys.modules[package], name, value)
+        return value
 
-    def __dir__():
-        return sorted({*vars(sys.modules[package]), *offered})
-
-    return __getattr__, __dir__, offered
+    return __getattr__, lambda: names, names

@@ -1,31 +1,25 @@
-"""Where the parts of the project lie that are not inside this folder in a checkout.
-
-A wheel carries `zoo/` as `s2d_tf/zoo_data` and `trainers/` as `s2d_tf/trainers`; in a checkout, an
-editable install or a Bazel tree both are beside `s2d_tf`.
-"""
+"""Where the folders are that a checkout has beside this package and a wheel inside it."""
 
 import pathlib
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 
 
-def zoo_directory():
-    """Returns the pathlib.Path of the zoo's data (`architectures/`, `methods/`, ...)."""
-    candidates = (_PACKAGE / "zoo_data", _PACKAGE.parent / "zoo")
-    for folder in candidates:
-        # A folder of the name alone is not enough: site-packages may hold somebody else's `zoo`.
-        if (folder / "architectures").is_dir():
+def zoo_directory() -> pathlib.Path:
+    """The folder of the zoo's data (`architectures/`, `methods/`, ...)."""
+    return _find("zoo_data", "zoo", "architectures")
+
+
+def trainers_directory() -> pathlib.Path:
+    """The folder of the programs behind `s2d`."""
+    return _find("trainers", "trainers", "__init__.py")
+
+
+def _find(inside, beside, content):
+    # The name alone is not enough: site-packages may hold somebody else's `zoo`.
+    for folder in (_PACKAGE / inside, _PACKAGE.parent / beside):
+        if (folder / content).exists():
             return folder
     raise FileNotFoundError(
-        "the zoo's data was expected in "
-        + " or ".join(str(folder) for folder in candidates)
-        + ": install s2d_tf again"
+        f"{_PACKAGE / inside}: expected a folder with {content}, received none. Reinstall s2d_tf."
     )
-
-
-def trainers_directory():
-    """Returns the folder that holds the trainers, or None where there is none."""
-    for folder in (_PACKAGE / "trainers", _PACKAGE.parent / "trainers"):
-        if (folder / "__init__.py").is_file():
-            return folder
-    return None

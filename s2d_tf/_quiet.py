@@ -5,7 +5,6 @@ command, which owns its process, and for the tests.
 """
 
 import contextlib
-import importlib.machinery
 import importlib.util
 import os
 import re
@@ -13,7 +12,7 @@ import sys
 import tempfile
 
 # Written before TensorFlow starts its log, hence whatever TF_CPP_MIN_LOG_LEVEL says: information,
-# and the news that a machine without a GPU has no driver for one.
+# and the message that a machine without a GPU has no driver for one.
 _NOISE = re.compile(
     r"WARNING: All log messages before absl::InitializeLog\(\)"
     r"|[IW]\d{4} \d\d:\d\d:\S+ +\d+ \S+:\d+\]"
@@ -21,54 +20,45 @@ _NOISE = re.compile(
 )
 
 
-@contextlib.contextmanager
 def tensorflow():
-    """Within it, the first import of TensorFlow is quiet, if there is one."""
+    """Makes the first import of TensorFlow quiet, whoever does it and when.
+
+    An import hook, since commands import TensorFlow only after they have checked their arguments.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
-    if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] < "2":
-        yield
-        return
-    finder = _TensorFlowFinder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
+    wanted = os.environ["TF_CPP_MIN_LOG_LEVEL"] >= "2" and sys.stderr is not None
+    if wanted and "tensorflow" not in sys.modules and _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
 
 
-class _TensorFlowFinder:
-    """Lends the import of `tensorflow` a loader that filters the standard error meanwhile."""
+class _Finder:
+    """Filters the standard error while `tensorflow` is imported."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
         if fullname != "tensorflow":
             return None
-        sys.meta_path.remove(self)
+        sys.meta_path.remove(_Finder)
         spec = importlib.util.find_spec(fullname)
-        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            spec.loader = _QuietLoader(spec.loader.name, spec.loader.path)
+        if spec is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            with _filtered_stderr():
+                execute(module)
+                # The search for GPUs is where drivers complain. It does not start the runtime:
+                # devices can still be set up.
+                module.config.list_physical_devices()
+
+        spec.loader.exec_module = exec_module
         return spec
-
-
-class _QuietLoader(importlib.machinery.SourceFileLoader):
-    def exec_module(self, module):
-        with _filtered_stderr():
-            super().exec_module(module)
-            # The search for GPUs is where drivers complain. It does not start the runtime: devices
-            # can still be set up.
-            module.config.list_physical_devices()
 
 
 @contextlib.contextmanager
 def _filtered_stderr():
     """Holds back what is written to file descriptor 2, then writes it again without the noise."""
-    try:
-        sys.stderr.flush()
-        saved = os.dup(2)
-    except (AttributeError, OSError, ValueError):
-        # No standard error (a service, a notebook): nothing to filter.
-        yield
-        return
+    saved = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
@@ -79,5 +69,4 @@ def _filtered_stderr():
             os.close(saved)
             held.seek(0)
             lines = held.read().decode(errors="replace").splitlines(keepends=True)
-            sys.stderr.write("".join(line for line in lines if not _NOISE.match(line)))
-            sys.stderr.flush()
+            sys.stderr.writelines(line for line in lines if not _NOISE.match(line))

@@ -1,23 +1,32 @@
 """The command `s2d`: finds the trainers, shows their help, and runs one of them.
 
-Commands are the modules of `s2d_tf.trainers`. They are listed by looking at the folder, and their
-summaries are read from the source, so neither `s2d` nor `s2d --help` imports any of them, let alone
-TensorFlow.
+Commands are the files in `trainers/`. Their summaries are read from the source, so that neither
+`s2d` nor `s2d --help` imports any of them, let alone TensorFlow.
 
 Exit codes: 0 success, 1 the command failed, 2 wrong usage, 130 interrupted.
 """
 
 import ast
 import difflib
-import importlib
+import importlib.util
+import linecache
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 
 import s2d_tf
-from s2d_tf import _help, _paths, _quiet
+from s2d_tf import _paths, _quiet
 
-_EXPECTED = (ValueError, OSError, ImportError, RuntimeError, MemoryError)
+_OVERVIEW = """\
+usage: s2d COMMAND [arguments] [flags]
+
+Commands:
+{commands}
+
+`s2d help COMMAND` or `s2d COMMAND --help` shows a command's arguments and flags.
+`--debug` (or S2D_DEBUG=1) adds the traceback to an error; `s2d --version` prints the version."""
 
 
 class UsageError(Exception):
@@ -25,31 +34,33 @@ class UsageError(Exception):
 
 
 def commands():
-    """Returns a dict from command name to the path of its module, in alphabetical order."""
-    folder = _paths.trainers_directory()
-    if folder is None:
-        return {}
-    paths = (path for path in folder.glob("*.py") if not path.name.startswith("_"))
-    return {path.stem: path for path in sorted(paths)}
-
-
-def docstring(path):
-    """Returns a module's docstring without importing the module."""
-    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    """Returns a dict from command name to the path of its file, in alphabetical order."""
+    paths = sorted(_paths.trainers_directory().glob("[!_]*.py"))
+    return {path.stem: path for path in paths}
 
 
 def main(argv=None):
     """Runs the arguments `argv` (default: those of the process) and returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
-    args, debug = _take_debug(args)
-    name = None
+    end = args.index("--") if "--" in args else len(args)
+    ours = {"--debug", "--help", "-h", "--helpfull"}.intersection(args[:end])
+    debug = "--debug" in ours or os.environ.get("S2D_DEBUG", "0") not in ("", "0")
+    args = [arg for arg in args[:end] if arg not in ours] + args[end:]
+    wants_help = bool(ours - {"--debug"}) or args[:1] == ["help"]
+    program = "s2d"
     try:
-        name = _command_name(args)
-        code = _dispatch(name, args)
+        if args[:1] == ["help"]:
+            args = args[1:]
+        if not args or args == ["--version"]:
+            print(f"s2d {s2d_tf.__version__}" if args else overview(), flush=True)
+            return 0
+        name = _known(args[0])
+        program = f"s2d {name}"
+        code = _run(name, args[1:], wants_help)
         sys.stdout.flush()
         return code
     except UsageError as error:
-        _print_error(name, error)
+        print(f"{program}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
@@ -60,32 +71,47 @@ def main(argv=None):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
-        if not _is_expected(error):
+        if not is_for_the_user(error):
             raise
         if debug:
             traceback.print_exc()
-        _print_error(name, error)
+        text = _one_line(error) or type(error).__name__
+        print(f"{program}: error: {text}", file=sys.stderr)
         return 1
 
 
-def _take_debug(args):
-    """Takes `--debug` out of the arguments before a bare `--`."""
-    end = args.index("--") if "--" in args else len(args)
-    rest = [arg for arg in args[:end] if arg != "--debug"] + args[end:]
-    debug = len(rest) < len(args) or os.environ.get("S2D_DEBUG", "0") not in ("", "0")
-    return rest, debug
+def overview():
+    """Returns the text of `s2d --help`."""
+    found = commands()
+    column = max(map(len, found)) + 4
+    width = max(shutil.get_terminal_size((100, 24)).columns, column + 20)
+    lines = []
+    for name, path in found.items():
+        text = ast.get_docstring(ast.parse(path.read_bytes())) or "(no description)"
+        head, indent = f"  {name}".ljust(column), " " * column
+        lines += textwrap.wrap(
+            text.split("\n")[0], width, initial_indent=head, subsequent_indent=indent
+        )
+    return _OVERVIEW.format(commands="\n".join(lines))
 
 
-def _command_name(args):
-    """Returns the command that is meant, or None for the general help and the version."""
-    if not args or args[0] in ("--help", "-h", "--version"):
-        return None
-    if args[0] == "help":
-        if len(args) == 1:
-            return None
-        wanted = args[1]
-    else:
-        wanted = args[0]
+def is_for_the_user(error):
+    """Whether an error's message is enough; any other is a bug, which keeps its traceback.
+
+    It is if the operating system reports it (a missing file, a full disk), or if a `raise` of our
+    own made it. NumPy's or Keras' ValueError, or that of `int("x")`, is a bug of ours.
+    """
+    if isinstance(error, OSError):
+        return True
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    source = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).lstrip()
+    own = frame.f_globals.get("__name__", "").split(".")[0] == "s2d_tf"
+    user_errors = (ValueError, RuntimeError, ImportError)
+    return own and source.startswith("raise ") and isinstance(error, user_errors)
+
+
+def _known(wanted):
+    """Returns the name of the command that is meant."""
     if wanted.startswith("-"):
         raise UsageError(f"expected a command before {wanted}: `s2d --help` lists the commands")
     known = commands()
@@ -97,66 +123,34 @@ def _command_name(args):
     return name
 
 
-def _dispatch(name, args):
-    if name is None:
-        if args and args[0] == "--version":
-            print(f"s2d {s2d_tf.__version__}")
-        else:
-            summaries = {name: docstring(path) for name, path in commands().items()}
-            print(_help.overview(summaries))
-        return 0
-    module = _load(name)
-    before_dashes = args[1 : args.index("--")] if "--" in args else args[1:]
-    if args[0] == "help" or {"--help", "-h", "--helpfull"}.intersection(before_dashes):
-        print(_help.command(name, module))
-        return 0
-    return _run(name, module, args[1:])
-
-
-def _load(name):
-    """Imports a trainer; its flags are then the only trainer's flags that absl knows."""
+def _run(name, args, wants_help):
+    """Loads a command, then prints its help or runs it; returns the exit code."""
     from absl import flags
 
-    prefix = "s2d_tf.trainers."
-    # Commands share flag names such as --data_dir, which absl takes for an accident when a second
-    # command is loaded into the same process (notebooks, tests). So the earlier command's flags go
-    # first.
-    for other in [key for key in sys.modules if key.startswith(prefix)]:
-        for flag in list(flags.FLAGS.flags_by_module_dict().get(other, [])):
-            if flag.name in flags.FLAGS:
-                delattr(flags.FLAGS, flag.name)
-        del sys.modules[other]
-    return importlib.import_module(prefix + name)
-
-
-def _run(name, module, args):
-    from absl import flags
-
-    flags.FLAGS.unparse_flags()
+    # From the file, since `s2d_tf.trainers` is a package only where s2d_tf is installed.
+    spec = importlib.util.spec_from_file_location(f"s2d_tf.trainers.{name}", commands()[name])
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
-        positional = flags.FLAGS([f"s2d {name}", *args])
-    except flags.Error as error:
-        raise UsageError(f"{_one_line(error)}; `s2d {name} --help` lists the flags") from error
-    # TensorFlow leaves oneDNN off on CPUs without AVX512, where it makes our networks faster, too.
-    # It reads this when it is imported, which no trainer has done so far.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    with _quiet.tensorflow():
-        code = module.main(positional)
-    return 0 if code is None else int(code)
-
-
-def _is_expected(error):
-    """Whether an error speaks to the person; any other is a bug, which needs its traceback."""
-    if isinstance(error, _EXPECTED):
-        return True
-    tensorflow = sys.modules.get("tensorflow")
-    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)
-
-
-def _print_error(name, error):
-    program = f"s2d {name}" if name else "s2d"
-    text = _one_line(error) or type(error).__name__
-    print(f"{program}: error: {text}", file=sys.stderr)
+        spec.loader.exec_module(module)
+        if wants_help:
+            # absl heads the flags with the module's name.
+            own_flags = flags.FLAGS.module_help(spec.name).replace(f"{spec.name}:", "Flags:")
+            print(f"{(module.__doc__ or '').strip()}\n{own_flags}".strip())
+            return 0
+        try:
+            positional = flags.FLAGS([f"s2d {name}", *args])
+        except flags.Error as error:
+            raise UsageError(f"{_one_line(error)}; `s2d {name} --help` lists the flags") from error
+        # TensorFlow leaves oneDNN off on CPUs without AVX512, where it makes our networks faster,
+        # too. It reads this when it is imported, which no trainer has done so far.
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+        _quiet.tensorflow()
+        return int(module.main(positional) or 0)
+    finally:
+        # Commands share flag names such as --data_dir, which absl takes for an accident when a
+        # second command is loaded into the same process (notebooks, tests).
+        for flag in list(flags.FLAGS.flags_by_module_dict().get(spec.name, ())):
+            delattr(flags.FLAGS, flag.name)
 
 
 def _one_line(error):

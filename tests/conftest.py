@@ -39,8 +39,8 @@ def pytest_collectstart(collector):
     if "tensorflow" not in sys.modules:
         from s2d_tf import _quiet
 
-        with _quiet.tensorflow():
-            import tensorflow as tf
+        _quiet.tensorflow()
+        import tensorflow as tf
 
         cpu = tf.config.list_physical_devices("CPU")[0]
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]

@@ -1,5 +1,6 @@
 """Keras layers: noise, dropout, heads and the MIMO input."""
 
+import s2d_tf._backend  # noqa: F401
 from s2d_tf.layers.dropout import Dropout, monte_carlo_member
 from s2d_tf.layers.heads import Head
 from s2d_tf.layers.mimo import stack_inputs

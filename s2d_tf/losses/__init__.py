@@ -1,5 +1,6 @@
 """Keras losses: what a student learns from teacher predictions `[batch, members, classes]`."""
 
+import s2d_tf._backend  # noqa: F401
 from s2d_tf.losses.base import DistillationLoss
 from s2d_tf.losses.categorical import SoftCrossEntropy
 from s2d_tf.losses.dirichlet import DirichletKLDivergence, DirichletNegativeLogLikelihood

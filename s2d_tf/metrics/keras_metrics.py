@@ -3,6 +3,9 @@
 For the log-likelihood use Keras' own `SparseCategoricalCrossentropy`.
 """
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
 import keras
 import numpy as np
 from keras import ops

@@ -1,5 +1,6 @@
 """Keras models that train with `fit` and answer `predict_uncertainty`."""
 
+import s2d_tf._backend  # noqa: F401
 from s2d_tf.models.classifier import Classifier
 from s2d_tf.models.ensemble import Ensemble, MonteCarloDropout
 from s2d_tf.models.predictor import Predictor

@@ -6,6 +6,9 @@ import io
 import math
 import time
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
 import keras
 import numpy as np
 

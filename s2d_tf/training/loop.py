@@ -7,6 +7,9 @@ import functools
 import pathlib
 import time
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
 import keras
 import numpy as np
 from absl import logging

@@ -1,5 +1,8 @@
 """Learning rates as functions of the training step alone, so that a resumed run keeps its own."""
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
 import keras
 import tensorflow as tf
 

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from s2d_tf import _bootstrap
+from s2d_tf import _backend
 
 
 @pytest.fixture
@@ -25,64 +25,35 @@ def write_settings(folder, text):
 
 
 def test_tensorflow_where_nothing_is_set(fresh):
-    assert _bootstrap.keras_backend()[0] == "tensorflow"
-    _bootstrap.require_tensorflow_backend()
+    assert _backend.keras_backend()[0] == "tensorflow"
+    _backend.require_tensorflow()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"floatx": "float32"}'])
 def test_a_file_that_names_no_backend_is_no_obstacle(fresh, text):
     write_settings(fresh / ".keras", text)
-    _bootstrap.require_tensorflow_backend()
+    _backend.require_tensorflow()
 
 
 def test_the_environment_comes_before_the_file(fresh, monkeypatch):
     write_settings(fresh / ".keras", json.dumps({"backend": "torch"}))
-    assert _bootstrap.keras_backend()[0] == "torch"
+    assert _backend.keras_backend()[0] == "torch"
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    _bootstrap.require_tensorflow_backend()
+    _backend.require_tensorflow()
     # Keras takes an empty variable for none.
     monkeypatch.setenv("KERAS_BACKEND", "")
-    assert _bootstrap.keras_backend()[0] == "torch"
+    assert _backend.keras_backend()[0] == "torch"
 
 
 def test_keras_home_moves_the_file(fresh, monkeypatch):
     write_settings(fresh / "elsewhere", json.dumps({"backend": "jax"}))
     monkeypatch.setenv("KERAS_HOME", str(fresh / "elsewhere"))
-    assert _bootstrap.keras_backend() == ("jax", f"by {fresh / 'elsewhere' / 'keras.json'}")
+    assert _backend.keras_backend() == ("jax", f"by {fresh / 'elsewhere' / 'keras.json'}")
 
 
 def test_a_running_keras_decides(fresh, monkeypatch):
     running = types.SimpleNamespace(config=types.SimpleNamespace(backend=lambda: "torch"))
     monkeypatch.setitem(sys.modules, "keras", running)
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    with pytest.raises(_bootstrap.KerasBackendError, match=r'received "torch".*already imported'):
-        _bootstrap.require_tensorflow_backend()
-
-
-@pytest.mark.parametrize(
-    ("name", "checked"),
-    [
-        ("s2d_tf.layers", True),
-        ("s2d_tf.layers.noise", True),
-        ("s2d_tf.metrics.keras_metrics", True),
-        ("s2d_tf.metrics", False),
-        ("s2d_tf.numerics", False),
-        ("s2d_tf.zoo", False),
-        ("layers", False),
-        ("other.layers", False),
-    ],
-)
-def test_which_imports_are_checked(fresh, monkeypatch, name, checked):
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    finder = next(f for f in sys.meta_path if getattr(f, "__name__", "") == "_SubmoduleFinder")
-    if checked:
-        with pytest.raises(ImportError, match="set KERAS_BACKEND=tensorflow"):
-            finder.find_spec(name)
-    else:
-        assert finder.find_spec(name) is None
-
-
-def test_the_hook_is_installed_once():
-    _bootstrap.install()
-    names = [getattr(finder, "__name__", "") for finder in sys.meta_path]
-    assert names.count("_SubmoduleFinder") == 1
+    with pytest.raises(_backend.KerasBackendError, match=r"received 'torch'.*already imported"):
+        _backend.require_tensorflow()
