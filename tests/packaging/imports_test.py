@@ -8,27 +8,13 @@ import sys
 
 import pytest
 
-# A submodule may import those of the rows above its own. Within a row, what BUILD says (see
-# build_file_test.py), as long as it stays free of cycles.
-ROWS = (
-    {"files", "numerics"},
-    {"layers", "losses", "optimizers", "metrics", "uncertainty", "backbones", "data"},
-    {"models"},
-    {"recipes"},
-    {"storage"},
-    {"zoo", "export", "training"},
-    {"evaluation"},
-    {"paper", "publishing", "serving"},
-    # What a program does, where that is too much for a trainer.
-    {"quickstart"},
-)
-RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
-PUBLIC = set(RANK) - {"quickstart", "publishing", "serving"}
 # `data` and `backbones` stay useful by themselves.
-NARROW = {"data": {"numerics", "layers"}, "backbones": {"numerics", "layers"}}
-# The parts without TensorFlow that all may use and that load the others only lazily.
-FOUNDATION = {"_bootstrap", "_lazy", "_paths"}
-DISPATCHER = {"__init__", "__main__", "cli", "_help", "_quiet"} | FOUNDATION
+NARROW = {"files", "numerics", "layers"}
+# The parts without TensorFlow that all may use.
+FOUNDATION = {"_backend", "_lazy", "_paths"}
+DISPATCHER = {"__init__", "__main__", "cli", "_quiet"} | FOUNDATION
+# Loaded by their full names.
+NOT_OFFERED = {"posthoc", "publishing", "quickstart", "serving"}
 
 
 def imported_modules(path):
@@ -61,27 +47,23 @@ def library_imports(project_root):
     return imports
 
 
-def test_every_submodule_has_its_place_in_the_order(library_imports):
-    assert set(library_imports) - DISPATCHER <= set(RANK)
+def test_every_submodule_has_its_place_in_the_order(library_imports, build):
+    assert set(library_imports) - DISPATCHER <= set(build.libraries)
 
 
-def test_imports_go_one_way(library_imports):
+def test_imports_go_one_way(library_imports, build):
     wrong = [
         f"{owner} imports {used}"
-        for owner in set(library_imports) - DISPATCHER
-        for used in library_imports[owner] - FOUNDATION
-        if RANK.get(used, 99) > RANK[owner]
+        for i, owner in enumerate(build.libraries)
+        for used in library_imports.get(owner, set()) - FOUNDATION
+        if used not in build.libraries[:i]
     ]
-    assert not wrong
+    assert not wrong, "against the order of ROWS in BUILD"
 
 
-@pytest.mark.parametrize("name", sorted(NARROW))
+@pytest.mark.parametrize("name", ["backbones", "data"])
 def test_data_and_backbones_import_little(library_imports, name):
-    assert library_imports.get(name, set()) - FOUNDATION <= NARROW[name]
-
-
-def test_the_import_graph_has_no_cycle(library_imports):
-    graphlib.TopologicalSorter(library_imports).prepare()
+    assert library_imports[name] - FOUNDATION <= NARROW
 
 
 def test_the_dispatcher_imports_no_submodule(library_imports):
@@ -118,17 +100,36 @@ def _toplevel_imports(path):
                 yield f"{node.module}.{alias.name}"
 
 
-def test_the_backend_is_checked_wherever_keras_is_imported(project_root):
-    from s2d_tf import _bootstrap
+def test_the_backend_is_checked_before_keras_is_imported(project_root):
+    """`import s2d_tf._backend` comes first, in the file or in the `__init__` of its package."""
+    unchecked = []
+    for path in (project_root / "s2d_tf").rglob("*.py"):
+        names = list(_toplevel_imports(path))
+        roots = [name.split(".")[0] for name in names]
+        if "keras" in roots:
+            before = [*_toplevel_imports(path.with_name("__init__.py"))][:1]
+            before += names[: roots.index("keras")]
+            if "s2d_tf._backend" not in before:
+                unchecked.append(str(path.relative_to(project_root)))
+    assert not unchecked, "import s2d_tf._backend before Keras"
 
-    package = project_root / "s2d_tf"
-    unchecked = set()
-    for path in package.rglob("*.py"):
-        parts = path.relative_to(package).with_suffix("").parts
-        checked = {parts[0], ".".join(parts[:2])} & _bootstrap.NEEDS_KERAS
-        if not checked and any(name.split(".")[0] == "keras" for name in _toplevel_imports(path)):
-            unchecked.add(".".join(parts))
-    assert not unchecked, "not in NEEDS_KERAS of s2d_tf/_bootstrap.py"
+
+def test_errors_of_the_library_are_of_kinds_that_the_command_shows_in_one_line(project_root):
+    bases = {}
+    for path in (project_root / "s2d_tf").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.bases:
+                bases[node.name] = ast.unparse(node.bases[0]).split(".")[-1]
+    known = {"ValueError", "RuntimeError", "ImportError", "OSError", "FileNotFoundError"}
+    raised = {name for name in bases if name.endswith("Error") or name == "Preempted"}
+    # The command's own, the server's (an answer to a client), and a metric.
+    raised -= {"UsageError", "RequestError", "ExpectedCalibrationError"}
+    assert {"Preempted", "NonFiniteLossError", "WorkerLostError", "RunError"} <= raised
+    for name in raised:
+        base = bases[name]
+        while base in bases:
+            base = bases[base]
+        assert base in known, name
 
 
 def trainers(project_root):
@@ -162,7 +163,7 @@ def test_no_file_from_outside_is_trusted(project_root):
                 assert node.value.value is False, path
 
 
-@pytest.mark.parametrize("name", ["s2d_tf", "s2d_tf.trainers", "s2d_tf.cli"])
+@pytest.mark.parametrize("name", ["s2d_tf", "s2d_tf.cli"])
 def test_light_modules_import_nothing_heavy(project_root, name):
     program = (
         f"import sys, {name}; print(sorted({{'tensorflow', 'keras', 'numpy'}} & set(sys.modules)))"
@@ -177,10 +178,10 @@ def test_light_modules_import_nothing_heavy(project_root, name):
     assert result.stdout == "[]\n"
 
 
-def test_submodules_load_lazily_and_unknown_names_are_refused():
+def test_submodules_load_lazily_and_unknown_names_are_rejected(build):
     import s2d_tf
 
-    assert set(dir(s2d_tf)) >= PUBLIC
-    assert set(s2d_tf.__all__) == PUBLIC | {"__version__"}
+    public = {"__version__", *build.libraries} - NOT_OFFERED
+    assert set(s2d_tf.__all__) == set(dir(s2d_tf)) == public
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = s2d_tf.nothing
