@@ -2,18 +2,8 @@
 
 
 class RequestError(Exception):
-    """A refused request: an HTTP status and one line that says what was expected.
+    """A rejected request: one line that says what was expected, and an HTTP status."""
 
-    Attributes:
-        status: HTTP status code.
-        message: the line, sent as `{"error": message}`.
-    """
-
-    def __init__(self, status, message):
+    def __init__(self, message: str, status: int = 400):
         super().__init__(message)
         self.status = status
-        self.message = message
-
-
-def bad_request(message):
-    return RequestError(400, message)

@@ -2,9 +2,6 @@
 
 import dataclasses
 
-from s2d_tf.serving.errors import RequestError, bad_request
-from s2d_tf.serving.image_headers import image_size
-
 MAX_IMAGE_PIXELS = 1 << 24
 """What exported models decode at most, whatever a server allows."""
 
@@ -34,41 +31,6 @@ class Limits:
     def __post_init__(self):
         if not 1 <= self.image_pixels <= MAX_IMAGE_PIXELS:
             raise ValueError(
-                f"image_pixels must be 1 to {MAX_IMAGE_PIXELS}, since exported models refuse "
-                f"larger images themselves, received {self.image_pixels}."
-            )
-
-    def check_body(self, num_bytes):
-        if num_bytes > self.request_bytes:
-            raise RequestError(
-                413, f"Expected a request of at most {self.request_bytes} bytes, received more."
-            )
-
-    def check_batch(self, num_images):
-        if not 1 <= num_images <= self.batch_size:
-            raise bad_request(
-                f"Expected 1 to {self.batch_size} images in a request, received {num_images}."
-            )
-
-    def check_files(self, contents, name):
-        """Refuses what is not an image, and images that claim too many pixels."""
-        total = 0
-        for i, content in enumerate(contents):
-            try:
-                height, width = image_size(content)
-            except ValueError as error:
-                raise bad_request(
-                    f"{name}[{i}]: expected a JPEG or PNG file, received {error}."
-                ) from None
-            if not 1 <= height * width <= self.image_pixels:
-                raise bad_request(
-                    f"{name}[{i}]: expected an image of 1 to {self.image_pixels} pixels, received "
-                    f"{height} x {width}."
-                )
-            total += height * width
-        most = max(self.request_pixels, self.image_pixels)
-        if total > most:
-            raise bad_request(
-                f"{name}: expected at most {most} pixels in a request, received "
-                f"{total}: send fewer or smaller images."
+                f"image_pixels: expected 1 to {MAX_IMAGE_PIXELS}, since exported models reject "
+                f"larger images themselves, received {self.image_pixels!r}."
             )

@@ -1,90 +1,92 @@
 """TF Serving's REST protocol: JSON to arrays and back, strictly."""
 
 import base64
-import binascii
-import dataclasses
 import json
 
 import numpy as np
 
-from s2d_tf.serving.errors import bad_request
+from s2d_tf.serving import image_files
+from s2d_tf.serving.errors import RequestError
 
-
-@dataclasses.dataclass(frozen=True)
-class Input:
-    """An input of a signature; `shape` has the batch first, as None."""
-
-    name: str
-    dtype: str
-    shape: tuple
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """A predict request: which signature, and the JSON values for its inputs.
-
-    `rows` says in which of the two forms it came and the answer goes: a list of objects, or an
-    object of lists.
-    """
-
-    signature_name: str
-    values: object
-    rows: bool
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "a truth value",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 
 
 def parse(body):
-    """The `Request` in a body of JSON."""
+    """Reads a predict request.
+
+    Returns:
+        The signature's name; the form of the request, "instances" (a list of rows) or "inputs"
+        (an object of columns), in which the answer goes back; and the values in that form.
+    """
     try:
-        content = json.loads(body, parse_constant=_refuse_constant)
+        content = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"Expected a JSON object, received something else: {error}.") from None
+        raise RequestError(f"Expected a JSON object, received something else: {error}.") from None
     if not isinstance(content, dict):
-        raise bad_request(f"Expected a JSON object, received {_kind(content)}.")
+        raise RequestError(f"Expected a JSON object, received {_KINDS[type(content)]}.")
     given = [key for key in ("instances", "inputs") if key in content]
     if len(given) != 1:
-        raise bad_request(
+        raise RequestError(
             'Expected either "instances" (rows) or "inputs" (columns) in the request, received '
             f"{' and '.join(given) or 'neither'}."
         )
-    signature_name = content.get("signature_name", "serving_default")
-    if not isinstance(signature_name, str):
-        raise bad_request(f"signature_name: expected text, received {_kind(signature_name)}.")
-    return Request(signature_name, content[given[0]], given[0] == "instances")
+    name = content.get("signature_name", "serving_default")
+    if not isinstance(name, str):
+        raise RequestError(f"signature_name: expected text, received {_KINDS[type(name)]}.")
+    return name, given[0], content[given[0]]
 
 
-def arrays(request, inputs, limits):
-    """Dict of input name to array, checked against the signature's inputs and the limits."""
-    columns = _columns_of_rows(request.values, inputs) if request.rows else request.values
-    if not request.rows and not _is_named(columns):
-        columns = {_only(inputs): columns}
-    if set(columns) != {each.name for each in inputs}:
-        raise bad_request(
-            f"Expected the inputs {sorted(each.name for each in inputs)}, received "
-            f"{sorted(columns)}."
-        )
-    return {each.name: _array(columns[each.name], each, limits) for each in inputs}
+def arrays(form, values, specs, limits):
+    """The arrays for a signature's inputs, checked against them and the limits.
+
+    Args:
+        form, values: from `parse`.
+        specs: dict of input name to `tf.TensorSpec`, with the batch first.
+        limits: `Limits`.
+
+    Returns:
+        Dict of input name to array.
+    """
+    if form == "instances":
+        values = _columns(values)
+    if not _is_named(values):
+        if len(specs) != 1:
+            raise RequestError(f"Expected an object of {sorted(specs)}.")
+        values = dict.fromkeys(specs, values)
+    if set(values) != set(specs):
+        raise RequestError(f"Expected the inputs {sorted(specs)}, received {sorted(values)}.")
+    return {name: _array(name, values[name], spec, limits) for name, spec in specs.items()}
 
 
-def response(outputs, rows):
+def response(outputs, form):
     """The answer's body: `outputs` is a dict of arrays that all have the batch first."""
-    if not rows:
-        content = {"outputs": {name: value.tolist() for name, value in outputs.items()}}
+    columns = {name: value.tolist() for name, value in outputs.items()}
+    if form == "inputs":
+        content = {"outputs": columns}
     else:
-        columns = [value.tolist() for value in outputs.values()]
-        predictions = [dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True)]
-        content = {"predictions": predictions}
+        rows = zip(*columns.values(), strict=True)
+        content = {"predictions": [dict(zip(columns, row, strict=True)) for row in rows]}
     return json.dumps(content, allow_nan=False).encode()
 
 
-def _columns_of_rows(rows, inputs):
-    if not isinstance(rows, list) or not rows:
-        raise bad_request(f"instances: expected a list of at least one, received {_kind(rows)}.")
-    if not _is_named(rows[0]):
-        return {_only(inputs): rows}
+def _columns(rows):
+    """Rows of named inputs as one object of columns; rows of a single unnamed input as they are."""
+    if not isinstance(rows, list):
+        raise RequestError(f"instances: expected a list, received {_KINDS[type(rows)]}.")
+    if not rows or not _is_named(rows[0]):
+        return rows
     names = set(rows[0])
     for i, row in enumerate(rows):
         if not isinstance(row, dict) or set(row) != names:
-            raise bad_request(f"instances[{i}]: expected an object of {sorted(names)}.")
+            raise RequestError(f"instances[{i}]: expected an object of {sorted(names)}.")
     return {name: [row[name] for row in rows] for name in names}
 
 
@@ -93,77 +95,49 @@ def _is_named(value):
     return isinstance(value, dict) and set(value) != {"b64"}
 
 
-def _only(inputs):
-    if len(inputs) != 1:
-        raise bad_request(f"Expected an object of {sorted(each.name for each in inputs)}.")
-    return inputs[0].name
-
-
-def _array(value, expected, limits):
+def _array(name, value, spec, limits):
     if not isinstance(value, list):
-        raise bad_request(f"{expected.name}: expected a list, received {_kind(value)}.")
-    limits.check_batch(len(value))
-    if expected.dtype == "string":
-        contents = [_file(each, f"{expected.name}[{i}]") for i, each in enumerate(value)]
-        limits.check_files(contents, expected.name)
-        return np.array(contents, object)
-    array = _numbers(value, expected)
-    shape = ("batch", *expected.shape[1:])
-    if array.ndim != len(shape) or any(
-        want not in (None, got) for want, got in zip(shape[1:], array.shape[1:], strict=True)
-    ):
-        raise bad_request(
-            f"{expected.name}: expected the shape {_shape(shape)}, received {_shape(array.shape)}."
+        raise RequestError(f"{name}: expected a list, received {_KINDS[type(value)]}.")
+    if not 1 <= len(value) <= limits.batch_size:
+        raise RequestError(
+            f"Expected 1 to {limits.batch_size} images in a request, received {len(value)}."
         )
+    if spec.dtype.name == "string":
+        contents = [_file(f"{name}[{i}]", each) for i, each in enumerate(value)]
+        image_files.check(contents, name, limits)
+        return np.array(contents, object)
+    array = _numbers(name, value, spec.dtype.as_numpy_dtype)
+    if not spec.shape.is_compatible_with(array.shape):
+        raise RequestError(f"{name}: expected the shape {spec.shape}, received {array.shape}.")
     return array
 
 
-def _numbers(value, expected):
+def _numbers(name, value, dtype):
+    whole = np.issubdtype(dtype, np.integer)
     try:
         array = np.asarray(value)
-    except (ValueError, OverflowError, RecursionError):
-        array = None
-    integers = np.issubdtype(expected.dtype, np.integer)
-    if array is None or array.dtype.kind not in ("iu" if integers else "iuf"):
-        kind = "whole numbers" if integers else "numbers"
-        raise bad_request(
-            f"{expected.name}: expected {kind} in lists of equal lengths, received something else."
+    except (ValueError, OverflowError, RecursionError):  # lists of unequal lengths or depths
+        array = np.array(None)
+    if array.dtype.kind not in ("iu" if whole else "iuf"):
+        raise RequestError(
+            f"{name}: expected {'whole ' if whole else ''}numbers in lists of equal lengths, "
+            "received something else."
         )
-    if integers:
-        low, high = np.iinfo(expected.dtype).min, np.iinfo(expected.dtype).max
-        if array.size and not (low <= array.min() and array.max() <= high):
-            raise bad_request(
-                f"{expected.name}: expected whole numbers from {low} to {high}, received "
-                f"{array.min()} to {array.max()}."
-            )
-        return array.astype(expected.dtype)
     with np.errstate(over="ignore"):
-        array = array.astype(expected.dtype)
-    if not np.isfinite(array).all():
-        raise bad_request(f"{expected.name}: expected finite numbers, received larger ones.")
-    return array
+        converted = array.astype(dtype)
+    if not (np.array_equal(converted, array) if whole else np.isfinite(converted).all()):
+        expected = "finite numbers"
+        if whole:
+            expected = f"whole numbers from {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+        raise RequestError(f"{name}: expected {expected}, received {array.min()} to {array.max()}.")
+    return converted
 
 
-def _file(value, place):
+def _file(place, value):
     encoded = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
     if not isinstance(encoded, str):
-        raise bad_request(f'{place}: expected {{"b64": "..."}}, received {_kind(value)}.')
+        raise RequestError(f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}.')
     try:
         return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        raise bad_request(f"{place}: expected base64 text, received something else.") from None
-
-
-def _refuse_constant(name):
-    raise ValueError(f"{name} is not a number in JSON")
-
-
-def _kind(value):
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
-    names = {dict: "an object", str: "text", bool: "a truth value", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
-def _shape(shape):
-    return "[" + ", ".join("any" if size is None else str(size) for size in shape) + "]"
+    except ValueError:
+        raise RequestError(f"{place}: expected base64 text, received something else.") from None

@@ -6,12 +6,12 @@ import re
 import threading
 
 import tensorflow as tf
-from tensorflow.core.framework import types_pb2
+from google.protobuf import json_format
 
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.versions import versions
 from s2d_tf.serving import protocol
-from s2d_tf.serving.errors import RequestError, bad_request
+from s2d_tf.serving.errors import RequestError
 
 _LOG = logging.getLogger("s2d_tf.serving")
 
@@ -21,37 +21,39 @@ class Servable:
 
     Args:
         directory: the version folder.
+
+    Attributes:
+        version: its number.
+        metadata: dict of signature name to its inputs and outputs, as TF Serving describes them.
     """
 
-    def __init__(self, directory):
-        directory = pathlib.Path(directory)
+    def __init__(self, directory: pathlib.Path):
         self.version = int(directory.name)
         (meta_graph,) = operations.check(directory).meta_graphs
-        self.signature_defs = {
-            name: definition
-            for name, definition in meta_graph.signature_def.items()
-            if not name.startswith("__")
-        }
         self._loaded = tf.saved_model.load(str(directory))
-        self._inputs = {
-            name: [
-                protocol.Input(key, tf.dtypes.as_dtype(info.dtype).name, _shape(info.tensor_shape))
-                for key, info in definition.inputs.items()
-            ]
-            for name, definition in self.signature_defs.items()
+        self._specs = {
+            name: function.structured_input_signature[1]
+            for name, function in self._loaded.signatures.items()
+        }
+        self.metadata = {
+            name: json_format.MessageToDict(
+                meta_graph.signature_def[name],
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+            )
+            for name in self._specs
         }
         self._warm_up()
 
     def predict(self, body, limits):
         """The answer to a predict request, both as bytes."""
-        request = protocol.parse(body)
-        if request.signature_name not in self._inputs:
-            raise bad_request(
-                f"signature_name: expected one of {sorted(self._inputs)}, received "
-                f"{request.signature_name!r}."
+        name, form, values = protocol.parse(body)
+        if name not in self._specs:
+            raise RequestError(
+                f"signature_name: expected one of {sorted(self._specs)}, received {name!r}."
             )
-        inputs = protocol.arrays(request, self._inputs[request.signature_name], limits)
-        return protocol.response(self.run(request.signature_name, inputs), request.rows)
+        inputs = protocol.arrays(form, values, self._specs[name], limits)
+        return protocol.response(self.run(name, inputs), form)
 
     def run(self, signature_name, inputs):
         """Dict of output arrays for a dict of input arrays."""
@@ -60,25 +62,13 @@ class Servable:
             outputs = self._loaded.signatures[signature_name](**tensors)
             return {name: value.numpy() for name, value in outputs.items()}
         except tf.errors.InvalidArgumentError as error:
-            raise bad_request(_readable(error.message)) from None
-
-    def metadata(self):
-        """The signatures as TF Serving describes them."""
-        return {
-            name: {
-                "inputs": {key: _describe(info) for key, info in definition.inputs.items()},
-                "outputs": {key: _describe(info) for key, info in definition.outputs.items()},
-                "method_name": definition.method_name,
-                "defaults": {},
-            }
-            for name, definition in self.signature_defs.items()
-        }
+            raise RequestError(_readable(error.message)) from None
 
     def _warm_up(self):
-        images = [i for i in self._inputs.get("serving_default", ()) if i.name == "images"]
-        if images and None not in images[0].shape[1:]:
-            shape = images[0].shape[1:]
-            for signature, name, value in warmup.requests(shape, self._inputs, batch_sizes=(1,)):
+        images = self._specs.get("serving_default", {}).get("images")
+        if images is not None and images.shape[1:].is_fully_defined():
+            shape = tuple(images.shape[1:])
+            for signature, name, value in warmup.requests(shape, self._specs, batch_sizes=(1,)):
                 self.run(signature, {name: value})
 
 
@@ -95,14 +85,12 @@ class Servables:
     def __init__(self, directory, poll_seconds=2.0):
         self.directory = pathlib.Path(directory).expanduser()
         self.poll_seconds = poll_seconds
-        self.current = None
-        self._tried = 0
         self._stopped = threading.Event()
         found = versions(self.directory)
         if not found:
             raise ValueError(
-                f"Expected a folder with versions of a model (1, 2, ...), received "
-                f"{self.directory}: `s2d export NAME_OR_RUN {self.directory}` writes one."
+                f"{self.directory}: expected a folder with versions of a model (1, 2, ...), "
+                f"received none. `s2d export NAME_OR_RUN {self.directory}` writes one."
             )
         self._load(found[-1])
 
@@ -111,7 +99,7 @@ class Servables:
         servable = self.current
         if version not in (None, str(servable.version)):
             raise RequestError(
-                404, f"Expected version {servable.version}, which is loaded, received {version}."
+                f"Expected version {servable.version}, which is loaded, received {version}.", 404
             )
         return servable
 
@@ -140,20 +128,6 @@ class Servables:
         self._tried = version
         self.current = Servable(self.directory / str(version))
         _LOG.warning("version %d is loaded", version)
-
-
-def _describe(info):
-    """A `TensorInfo` message as JSON has it: 64-bit numbers are text."""
-    dims = [{"size": str(dim.size), "name": dim.name} for dim in info.tensor_shape.dim]
-    return {
-        "dtype": types_pb2.DataType.Name(info.dtype),
-        "tensor_shape": {"dim": dims, "unknown_rank": info.tensor_shape.unknown_rank},
-        "name": info.name,
-    }
-
-
-def _shape(proto):
-    return tuple(None if dim.size < 0 else dim.size for dim in proto.dim)
 
 
 def _readable(message):

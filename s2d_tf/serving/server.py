@@ -24,12 +24,13 @@ def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announ
         from s2d_tf.serving.app import create_app
     except ImportError as error:
         raise ImportError(
-            f"s2d serve needs FastAPI and uvicorn ({error}): pip install 's2d_tf[serve]'."
+            f"s2d serve: expected FastAPI and uvicorn, received {error}. Run `pip install "
+            "'s2d_tf[serve]'`."
         ) from None
     limits = limits or Limits()
     name = name or pathlib.Path(directory).expanduser().resolve().name
     if not name or set(name) & set("/:?#%"):
-        raise ValueError(f"name must be text without / : ? # or %, received {name!r}.")
+        raise ValueError(f"name: expected text without / : ? # or %, received {name!r}.")
     with contextlib.closing(_listen(host, port)) as listener:
         servables = Servables(directory)
         config = uvicorn.Config(
@@ -55,15 +56,11 @@ def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announ
 def _listen(host, port):
     """A bound socket, taken before the model is loaded: a port in use is known at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(1024)  # who comes before the server is ready waits
+        # Who comes before the server is ready waits in the backlog.
+        return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        listener.close()
         raise OSError(
-            f"Expected a free port, but {host}:{port} cannot be used ({error.strerror}): "
-            "choose another --port."
+            f"port: expected a free one, received {host}:{port} ({error.strerror}). Choose "
+            "another --port."
         ) from None
-    return listener

@@ -5,21 +5,24 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from s2d_tf.serving import protocol
+from s2d_tf.serving import image_files, protocol
 from s2d_tf.serving.errors import RequestError
 from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits
 
-PIXELS = [protocol.Input("images", "uint8", (None, 2, 1, 1))]
-FLOATS = [protocol.Input("images", "float32", (None, 2, 1, 1))]
-FILES = [protocol.Input("image_bytes", "string", (None,))]
+PIXELS = {"images": tf.TensorSpec([None, 2, 1, 1], tf.uint8)}
+FLOATS = {"images": tf.TensorSpec([None, 2, 1, 1], tf.float32)}
+FILES = {"image_bytes": tf.TensorSpec([None], tf.string)}
+TWO = {"left": PIXELS["images"], "right": FLOATS["images"]}
 LIMITS = Limits(batch_size=3, image_pixels=500)
 ROW = [[[7]], [[9]]]
 
 
-def read(content, inputs):
+def read(content, specs, limits=LIMITS):
     body = content if isinstance(content, str) else json.dumps(content)
-    return protocol.arrays(protocol.parse(body.encode()), inputs, LIMITS)
+    _, form, values = protocol.parse(body.encode())
+    return protocol.arrays(form, values, specs, limits)
 
 
 def b64(content):
@@ -38,7 +41,7 @@ def b64(content):
 @pytest.mark.parametrize("inputs", [PIXELS, FLOATS])
 def test_rows_and_columns_named_or_not(content, inputs):
     found = read(content, inputs)["images"]
-    assert found.dtype.name == inputs[0].dtype
+    assert found.dtype == inputs["images"].dtype
     np.testing.assert_array_equal(found, np.array([ROW, ROW]))
 
 
@@ -60,8 +63,8 @@ def test_files_in_every_form(encode):
         ("{", PIXELS, "Expected a JSON object"),
         ("[1]", PIXELS, "Expected a JSON object, received a list"),
         ("[" * 100_000, PIXELS, "Expected a JSON object"),
-        ('{"instances": [[[[NaN]], [[1]]]]}', FLOATS, "NaN is not a number in JSON"),
-        ('{"instances": [[[[-Infinity]], [[1]]]]}', FLOATS, "-Infinity is not a number"),
+        ('{"instances": [[[[NaN]], [[1]]]]}', FLOATS, "finite numbers, received nan"),
+        ('{"instances": [[[[-Infinity]], [[1]]]]}', FLOATS, "finite numbers, received -inf"),
         ('{"instances": [[[[1e999]], [[1]]]]}', FLOATS, "expected finite numbers"),
         ('{"instances": [[[[1e39]], [[1]]]]}', FLOATS, "expected finite numbers"),
         ('{"instances": [[[[' + "9" * 6_000 + "]], [[1]]]]}", FLOATS, "."),
@@ -69,14 +72,14 @@ def test_files_in_every_form(encode):
         ({"instances": [ROW], "inputs": [ROW]}, PIXELS, "received instances and inputs"),
         ({"instances": [ROW], "signature_name": 3}, PIXELS, "signature_name: expected text"),
         ({"instances": {}}, PIXELS, "instances: expected a list"),
-        ({"instances": []}, PIXELS, "received an empty list"),
+        ({"instances": []}, PIXELS, "Expected 1 to 3 images in a request, received 0"),
         ({"instances": [{"pixels": ROW}]}, PIXELS, r"inputs \['images'\], received \['pixels'\]"),
         ({"instances": [{"images": ROW}, ROW]}, PIXELS, r"instances\[1\]: expected an object"),
         ({"inputs": {"images": 3}}, PIXELS, "images: expected a list, received a number"),
         ({"inputs": []}, PIXELS, "Expected 1 to 3 images in a request, received 0"),
         ({"instances": [ROW] * 4}, PIXELS, "Expected 1 to 3 images in a request, received 4"),
-        ({"instances": [[[[7]]]]}, PIXELS, r"shape \[batch, 2, 1, 1\], received \[1, 1, 1, 1\]"),
-        ({"instances": [7]}, PIXELS, r"shape \[batch, 2, 1, 1\], received \[1\]"),
+        ({"instances": [[[[7]]]]}, PIXELS, r"shape \(None, 2, 1, 1\), received \(1, 1, 1, 1\)"),
+        ({"instances": [7]}, PIXELS, r"shape \(None, 2, 1, 1\), received \(1,\)"),
         ({"instances": [[[[7]], [[9, 8]]]]}, PIXELS, "lists of equal lengths"),
         ({"instances": [[[[7]], [["9"]]]]}, PIXELS, "expected whole numbers in lists"),
         ({"instances": [[[[7]], [[None]]]]}, FLOATS, "expected numbers in lists"),
@@ -90,13 +93,27 @@ def test_files_in_every_form(encode):
         ({"instances": [{"b64": "ä"}]}, FILES, "expected base64 text"),
         ({"instances": [b64(b"hello")]}, FILES, "expected a JPEG or PNG file, received something"),
         ({"instances": [b64(b"")]}, FILES, "received an empty file"),
+        ({"instances": [ROW]}, TWO, r"Expected an object of \['left', 'right'\]"),
+        ({"inputs": {"left": [ROW]}}, TWO, r"\['left', 'right'\], received \['left'\]"),
     ],
 )
-def test_everything_else_is_refused_with_a_reason(content, inputs, message):
+def test_everything_else_is_rejected_with_a_reason(content, inputs, message):
     with pytest.raises(RequestError, match=message) as caught:
         read(content, inputs)
     assert caught.value.status == 400
-    assert "\n" not in caught.value.message
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_of_two_inputs():
+    for content in (
+        {"instances": [{"left": ROW, "right": ROW}]},
+        {"inputs": {"left": [ROW], "right": [ROW]}},
+    ):
+        found = read(content, TWO)
+        assert {name: array.dtype.name for name, array in found.items()} == {
+            "left": "uint8",
+            "right": "float32",
+        }
 
 
 def test_a_claim_of_too_many_pixels_is_refused(encode):
@@ -108,17 +125,16 @@ def test_a_claim_of_too_many_pixels_is_refused(encode):
 def test_many_pixels_together_are_too_many(encode):
     content = encode(np.zeros([20, 20, 3], np.uint8))
     limits = Limits(batch_size=3, image_pixels=500, request_pixels=1_000)
-    body = json.dumps({"instances": [b64(content)] * 3}).encode()
     with pytest.raises(RequestError, match="at most 1000 pixels in a request, received 1200"):
-        protocol.arrays(protocol.parse(body), FILES, limits)
+        read({"instances": [b64(content)] * 3}, FILES, limits)
 
 
 def test_one_image_of_the_largest_size_is_always_allowed(encode):
     content = encode(np.zeros([20, 20, 3], np.uint8))
     limits = Limits(batch_size=3, image_pixels=500, request_pixels=100)
-    assert limits.check_files([content], "image_bytes") is None
+    assert image_files.check([content], "image_bytes", limits) is None
     with pytest.raises(RequestError, match="at most 500 pixels in a request, received 800"):
-        limits.check_files([content] * 2, "image_bytes")
+        image_files.check([content] * 2, "image_bytes", limits)
 
 
 def test_no_limit_promises_more_than_the_graph_decodes():
@@ -132,14 +148,14 @@ def test_no_limit_promises_more_than_the_graph_decodes():
 
 def test_answers_go_back_in_the_form_of_the_question():
     outputs = {"label": np.array([2, 0]), "probabilities": np.array([[0.25, 0.75], [1.0, 0.0]])}
-    rows = json.loads(protocol.response(outputs, rows=True))
+    rows = json.loads(protocol.response(outputs, form="instances"))
     assert rows == {
         "predictions": [
             {"label": 2, "probabilities": [0.25, 0.75]},
             {"label": 0, "probabilities": [1.0, 0.0]},
         ]
     }
-    columns = json.loads(protocol.response(outputs, rows=False))
+    columns = json.loads(protocol.response(outputs, form="inputs"))
     assert columns == {"outputs": {"label": [2, 0], "probabilities": [[0.25, 0.75], [1.0, 0.0]]}}
     with pytest.raises(ValueError, match="not JSON compliant"):
-        protocol.response({"label": np.array([np.nan])}, rows=True)
+        protocol.response({"label": np.array([np.nan])}, form="instances")

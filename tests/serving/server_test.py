@@ -79,9 +79,12 @@ def test_status_and_metadata(server):
     signatures = metadata["metadata"]["signature_def"]["signature_def"]
     assert set(signatures) == {"serving_default", "serve_float", "serve_encoded"}
     images = signatures["serving_default"]["inputs"]["images"]
+    assert set(images) == {"dtype", "tensor_shape", "name"}
     assert images["dtype"] == "DT_UINT8"
-    sizes = [dim["size"] for dim in images["tensor_shape"]["dim"]]
-    assert sizes == ["-1", "8", "6", "3"]
+    # 64-bit numbers are text in protocol buffers' JSON.
+    sizes = [{"size": size, "name": ""} for size in ("-1", "8", "6", "3")]
+    assert images["tensor_shape"] == {"dim": sizes, "unknown_rank": False}
+    assert set(signatures["serving_default"]) == {"inputs", "outputs", "method_name", "defaults"}
 
 
 def wait_for_version(url, version):
