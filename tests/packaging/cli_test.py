@@ -6,9 +6,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
+import traceback
+import types
 
 import pytest
+from absl import flags
+
+from s2d_tf import _paths, cli
 
 DISPATCHER = ("__init__", "__main__", "_backend", "_lazy", "_paths", "_quiet", "cli")
 
@@ -131,7 +135,33 @@ def tree(tmp_path_factory, project_root):
 
 
 @pytest.fixture
-def s2d(tree, tmp_path):
+def s2d(tree, tmp_path, monkeypatch, capsys):
+    """Runs the command in this process, and answers what a process of its own would."""
+    monkeypatch.setattr(_paths, "trainers_directory", lambda: tree / "trainers")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*args, **env):
+        for key, value in {"S2D_DEBUG": "", **env}.items():
+            monkeypatch.setenv(key, value)
+        try:
+            code, stderr = cli.main(args), ""
+        except SystemExit as error:
+            code, stderr = error.code, ""
+        except Exception:
+            code, stderr = 1, traceback.format_exc()
+        printed = capsys.readouterr()
+        return types.SimpleNamespace(
+            returncode=code, stdout=printed.out, stderr=printed.err + stderr
+        )
+
+    return run
+
+
+@pytest.fixture
+def s2d_process(tree, tmp_path):
+    """The same in a process of its own, where that is what is tested."""
+
     def run(*args, **env):
         ours = {"PYTHONPATH": str(tree), "COLUMNS": "80", "S2D_DEBUG": "", **env}
         return subprocess.run(
@@ -145,6 +175,27 @@ def s2d(tree, tmp_path):
         )
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "output", "message"),
+    [
+        (("greet", "Ann"), 0, "hello Ann\n", ""),
+        (("fail", "7"), 7, "", ""),
+        (("gret",), 2, "", "s2d: error: unknown command 'gret': did you mean greet?\n"),
+        (("fail", "empty"), 1, "", "s2d fail: error: ValueError\n"),
+    ],
+)
+def test_as_a_process(s2d_process, args, code, output, message):
+    result = s2d_process(*args)
+    assert (result.returncode, result.stdout, result.stderr) == (code, output, message)
+
+
+def test_a_bug_in_a_process_keeps_its_traceback(s2d_process):
+    result = s2d_process("fail", "type")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Traceback")
+    assert result.stderr.endswith("TypeError: an accident\n")
 
 
 @pytest.mark.parametrize("args", [(), ("--help",), ("-h",), ("help",)])
@@ -184,8 +235,8 @@ def test_the_overview_is_quick_and_loads_no_trainer(tree, tmp_path):
     assert min(seconds) < 0.3
 
 
-def test_a_command_starts_without_tensorflow(s2d):
-    assert s2d("modules").stdout == "[]\n"
+def test_a_command_starts_without_tensorflow(s2d_process):
+    assert s2d_process("modules").stdout == "[]\n"
 
 
 @pytest.mark.parametrize("args", [("greet", "--help"), ("help", "greet"), ("greet", "Ann", "-h")])
@@ -319,33 +370,26 @@ def test_a_reader_that_leaves_early_is_no_error(tree, tmp_path):
     assert process.wait(timeout=30) == 128 + signal.SIGPIPE
 
 
-def test_two_commands_in_one_process_may_share_a_flag(tree, tmp_path):
-    program = (
-        "from s2d_tf import cli\n"
-        "codes = [cli.main(args.split()) for args in"
-        " ('greet Ann --times=2', 'fail 3 --times=7', 'greet Bob', 'greet --times=0')]\n"
-        "print(codes)\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(tree)},
-        cwd=tmp_path,
-        check=True,
-    )
-    assert result.stdout == "hello Ann\nhello Ann\nhello Bob\n[0, 3, 0, 2]\n"
+def test_two_commands_in_one_process_may_share_a_flag(s2d):
+    before = set(flags.FLAGS)
+    results = [
+        s2d(*args.split())
+        for args in ("greet Ann --times=2", "fail 3 --times=7", "greet Bob", "greet --times=0")
+    ]
+    assert [result.returncode for result in results] == [0, 3, 0, 2]
+    assert "".join(r.stdout for r in results) == "hello Ann\nhello Ann\nhello Bob\n"
+    assert set(flags.FLAGS) == before, "a command leaves no flags behind"
 
 
-def test_tensorflow_starts_quietly_and_faster(s2d):
+def test_tensorflow_starts_quietly_and_faster(s2d_process):
     clean = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "1"}
-    result = s2d("start_tensorflow", **clean)
+    result = s2d_process("start_tensorflow", **clean)
     assert (result.returncode, result.stdout) == (0, "2 1\n")
     assert result.stderr == "one line of our own\n"
 
 
 @pytest.mark.parametrize("where", ["environment", "file"])
-def test_another_keras_backend_is_refused_in_one_line(s2d, tmp_path, where):
+def test_another_keras_backend_is_rejected_in_one_line(s2d_process, tmp_path, where):
     home = tmp_path / "home"
     (home / ".keras").mkdir(parents=True)
     env = {"HOME": str(home), "KERAS_HOME": "", "KERAS_BACKEND": ""}
@@ -355,7 +399,7 @@ def test_another_keras_backend_is_refused_in_one_line(s2d, tmp_path, where):
     else:
         (home / ".keras" / "keras.json").write_text('{"backend": "jax"}')
         source = str(home / ".keras" / "keras.json")
-    result = s2d("needs_keras", **env)
+    result = s2d_process("needs_keras", **env)
     assert result.returncode == 1
     assert result.stderr == (
         "s2d needs_keras: error: Keras backend: expected 'tensorflow', received 'jax' "
@@ -363,7 +407,7 @@ def test_another_keras_backend_is_refused_in_one_line(s2d, tmp_path, where):
         "before Python starts.\n"
     )
     # What needs no Keras still answers.
-    assert s2d("greet", "Ann", **env).stdout == "hello Ann\n"
+    assert s2d_process("greet", "Ann", **env).stdout == "hello Ann\n"
 
 
 def test_the_noise_filter_keeps_what_matters(tmp_path, project_root):
@@ -414,18 +458,30 @@ def test_list_answers_without_tensorflow(project_root):
     assert (result.returncode, result.stderr) == (0, "[]\n")
 
 
-def test_every_real_command_has_a_summary_and_help(run_s2d, project_root):
-    names = [
-        path.stem
-        for path in (project_root / "trainers").glob("*.py")
-        if not path.name.startswith("_")
-    ]
-    overview = run_s2d().stdout
+def test_every_real_command_has_a_summary_and_help(project_root):
+    """Shown without TensorFlow, and in less time than its import takes."""
+    program = (
+        "import sys, time\n"
+        "from s2d_tf import cli\n"
+        "for name in ['', *cli.commands()]:\n"
+        "    start = time.perf_counter()\n"
+        "    print('## s2d', name)\n"
+        "    assert cli.main(['help', name] if name else []) == 0, name\n"
+        "    assert time.perf_counter() - start < 1, name\n"
+        "print(sorted({'tensorflow', 'keras'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(project_root)},
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "[]\n")
+    overview, *helps = result.stdout.split("## s2d ")[1:]
     assert "(no description)" not in overview
-    for name in names:
-        start = time.perf_counter()
-        result = run_s2d(name, "--help")
-        assert (result.returncode, result.stderr) == (0, ""), name
-        assert f"s2d {name}" in result.stdout, "the docstring shows no command line"
-        # TensorFlow alone takes longer to import.
-        assert time.perf_counter() - start < 3, name
+    modules = {path.stem for path in (project_root / "trainers").glob("[!_]*.py")}
+    assert {text.split("\n")[0] for text in helps} == modules
+    for text in helps:
+        name = text.split("\n")[0]
+        assert f"s2d {name}" in text, "the docstring shows no command line"

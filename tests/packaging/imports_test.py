@@ -1,6 +1,7 @@
 """The one-way import order, read from the sources."""
 
 import ast
+import functools
 import graphlib
 import os
 import subprocess
@@ -17,9 +18,14 @@ DISPATCHER = {"__init__", "__main__", "cli", "_quiet"} | FOUNDATION
 NOT_OFFERED = {"posthoc", "publishing", "quickstart", "serving"}
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
 def imported_modules(path):
     """Yields the full dotted names that a file imports, wherever in it the import stands."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
@@ -90,7 +96,7 @@ def test_modules_within_a_package_have_no_cycle(project_root):
 
 def _toplevel_imports(path):
     """What is imported when the file is: not what its functions import when they are called."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     for node in tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -117,7 +123,7 @@ def test_the_backend_is_checked_before_keras_is_imported(project_root):
 def test_errors_of_the_library_are_of_kinds_that_the_command_shows_in_one_line(project_root):
     bases = {}
     for path in (project_root / "s2d_tf").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef) and node.bases:
                 bases[node.name] = ast.unparse(node.bases[0]).split(".")[-1]
     known = {"ValueError", "RuntimeError", "ImportError", "OSError", "FileNotFoundError"}
@@ -150,7 +156,7 @@ def test_no_file_from_outside_is_trusted(project_root):
     paths = [*trainers(project_root), *(project_root / "s2d_tf").rglob("*.py")]
     assert len(paths) > 10
     for path in paths:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         words = {part for name in imported_modules(path) for part in name.split(".")}
         words |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         words |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import shutil
 import threading
 import time
 
@@ -23,17 +24,14 @@ def tiny_model():
 
 
 @pytest.fixture
-def model_folder(tiny_model, tmp_path):
-    """A folder with one version."""
-    from s2d_tf import export
-
-    export.save(tiny_model, tmp_path / "tiny")
-    return tmp_path / "tiny"
+def model_folder(shared_folder, tmp_path):
+    """A folder with one version, to be changed."""
+    return shutil.copytree(shared_folder, tmp_path / "tiny")
 
 
 @pytest.fixture(scope="session")
 def shared_folder(tiny_model, tmp_path_factory):
-    """The same for tests that change nothing."""
+    """A folder with one version, for tests that change nothing."""
     from s2d_tf import export
 
     folder = tmp_path_factory.mktemp("served") / "tiny"
@@ -92,7 +90,7 @@ def encode():
 
 @pytest.fixture(scope="session")
 def running():
-    """`with running(folder, limits) as (url, servables)`: a server on a free loopback port."""
+    """`with running(servables, limits) as url`: a server on a free loopback port."""
     for module in ("fastapi", "uvicorn"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
@@ -102,24 +100,20 @@ def running():
     from s2d_tf.serving.server import _listen
 
     @contextlib.contextmanager
-    def run(folder, limits=None, poll_seconds=0.1):
-        limits = limits or serving.Limits()
+    def run(servables, limits=None):
         listener = _listen("127.0.0.1", 0)
-        servables = serving.Servables(folder, poll_seconds)
         app = serving.create_app("tiny", servables, limits)
         config = uvicorn.Config(app, log_level="warning")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        servables.watch()
         thread.start()
         try:
             deadline = time.monotonic() + 60
             while not server.started:
                 assert time.monotonic() < deadline, "the server did not start"
                 time.sleep(0.01)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", servables
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            servables.stop()
             server.should_exit = True
             thread.join()
             listener.close()
@@ -127,15 +121,22 @@ def running():
     return run
 
 
-@pytest.fixture(scope="module")
-def server(running, shared_folder):
+@pytest.fixture(scope="session")
+def shared_servables(shared_folder):
+    from s2d_tf import serving
+
+    return serving.Servables(shared_folder)
+
+
+@pytest.fixture(scope="session")
+def server(running, shared_servables):
     """Address of a server with small limits."""
     from s2d_tf import serving
 
     limits = serving.Limits(
         request_bytes=200_000, batch_size=8, image_pixels=10_000, request_pixels=30_000
     )
-    with running(shared_folder, limits) as (url, _):
+    with running(shared_servables, limits) as url:
         yield url
 
 

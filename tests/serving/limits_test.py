@@ -93,8 +93,8 @@ def test_raw_connections(server):
     assert get(f"{server}/v1/models/tiny")["model_version_status"]
 
 
-def test_a_client_that_does_not_finish_is_cut_off(running, shared_folder):
-    with running(shared_folder, serving.Limits(request_seconds=0.3)) as (url, _):
+def test_a_client_that_does_not_finish_is_cut_off(running, shared_servables):
+    with running(shared_servables, serving.Limits(request_seconds=0.3)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=30) as connection:
             head = (
@@ -105,10 +105,10 @@ def test_a_client_that_does_not_finish_is_cut_off(running, shared_folder):
 
 
 def test_more_requests_at_once_than_the_limit_are_told_to_come_again(
-    running, shared_folder, client, compare, pictures, encode
+    running, shared_servables, client, compare, pictures, encode
 ):
     begun = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
-    with running(shared_folder, serving.Limits(concurrency=2)) as (url, _):
+    with running(shared_servables, serving.Limits(concurrency=2)) as url:
         host, port = url.removeprefix("http://").split(":")
 
         def connect():
