@@ -4,7 +4,7 @@ The library leaves a process's environment and streams to the process's owner; t
 command, which owns its process, and for the tests.
 """
 
-import contextlib
+import functools
 import importlib.util
 import os
 import re
@@ -32,37 +32,28 @@ def tensorflow():
 
 
 class _Finder:
-    """Filters the standard error while `tensorflow` is imported."""
+    """Lends the import of `tensorflow` a filter of the standard error."""
 
     @staticmethod
     def find_spec(fullname, path=None, target=None):
-        if fullname != "tensorflow":
-            return None
-        sys.meta_path.remove(_Finder)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            with _filtered_stderr():
-                execute(module)
-                # The search for GPUs is where drivers complain. It does not start the runtime:
-                # devices can still be set up.
-                module.config.list_physical_devices()
-
-        spec.loader.exec_module = exec_module
-        return spec
+        if fullname == "tensorflow":
+            sys.meta_path.remove(_Finder)
+            spec = importlib.util.find_spec(fullname)
+            if spec is not None:
+                spec.loader.exec_module = functools.partial(_quietly, spec.loader.exec_module)
+            return spec
 
 
-@contextlib.contextmanager
-def _filtered_stderr():
+def _quietly(execute, module):
     """Holds back what is written to file descriptor 2, then writes it again without the noise."""
     saved = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
-            yield
+            execute(module)
+            # The search for GPUs is where drivers complain. It does not start the runtime: devices
+            # can still be set up.
+            module.config.list_physical_devices()
         finally:
             sys.stderr.flush()
             os.dup2(saved, 2)

@@ -29,8 +29,8 @@ Commands:
 `--debug` (or S2D_DEBUG=1) adds the traceback to an error; `s2d --version` prints the version."""
 
 
-class UsageError(Exception):
-    """The command line is wrong: one line that says how."""
+class UsageError(ValueError):
+    """The command line is wrong."""
 
 
 def commands():
@@ -59,9 +59,6 @@ def main(argv=None):
         code = _run(name, args[1:], wants_help)
         sys.stdout.flush()
         return code
-    except UsageError as error:
-        print(f"{program}: error: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -75,9 +72,8 @@ def main(argv=None):
             raise
         if debug:
             traceback.print_exc()
-        text = _one_line(error) or type(error).__name__
-        print(f"{program}: error: {text}", file=sys.stderr)
-        return 1
+        print(f"{program}: error: {_one_line(error)}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
 
 
 def overview():
@@ -106,8 +102,8 @@ def is_for_the_user(error):
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)
     source = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).lstrip()
     own = frame.f_globals.get("__name__", "").split(".")[0] == "s2d_tf"
-    user_errors = (ValueError, RuntimeError, ImportError)
-    return own and source.startswith("raise ") and isinstance(error, user_errors)
+    kind = isinstance(error, (ValueError, RuntimeError, ImportError))
+    return kind and own and source.startswith("raise ")
 
 
 def _known(wanted):
@@ -154,4 +150,4 @@ def _run(name, args, wants_help):
 
 
 def _one_line(error):
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()) or type(error).__name__

@@ -58,17 +58,22 @@ def create_app(name, servables, limits=None):
         return Response(answer, media_type="application/json")
 
     async def status(request: fastapi.Request):
-        version = str(find(request).version)
-        good = {"error_code": "OK", "error_message": ""}
         return {
-            "model_version_status": [{"version": version, "state": "AVAILABLE", "status": good}]
+            "model_version_status": [
+                {
+                    "version": str(find(request).version),
+                    "state": "AVAILABLE",
+                    "status": {"error_code": "OK", "error_message": ""},
+                }
+            ]
         }
 
     async def metadata(request: fastapi.Request):
         servable = find(request)
-        spec = {"name": name, "signature_name": "", "version": str(servable.version)}
-        signatures = {"signature_def": {"signature_def": servable.metadata}}
-        return {"model_spec": spec, "metadata": signatures}
+        return {
+            "model_spec": {"name": name, "signature_name": "", "version": str(servable.version)},
+            "metadata": {"signature_def": {"signature_def": servable.metadata}},
+        }
 
     async def reject(request, error):
         headers = {"Retry-After": "1"} if error.status == 503 else None
@@ -109,12 +114,10 @@ async def _read(request, limits, keep=True):
                     parts.append(chunk)
                 if received > _DRAIN_FACTOR * limits.request_bytes:
                     break
-    except TimeoutError:
+    except (TimeoutError, ClientDisconnect):
         raise RequestError(
             f"Expected the whole request within {limits.request_seconds:g} seconds.", 408
         ) from None
-    except ClientDisconnect:
-        raise RequestError("The client went away.") from None
     if received > limits.request_bytes:
         raise RequestError(
             f"Expected a request of at most {limits.request_bytes} bytes, received more.", 413

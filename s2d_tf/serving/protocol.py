@@ -126,9 +126,11 @@ def _numbers(name, value, dtype):
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
     if not (np.array_equal(converted, array) if whole else np.isfinite(converted).all()):
-        expected = "finite numbers"
-        if whole:
-            expected = f"whole numbers from {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+        expected = (
+            f"whole numbers from {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+            if whole
+            else "finite numbers"
+        )
         raise RequestError(f"{name}: expected {expected}, received {array.min()} to {array.max()}.")
     return converted
 

@@ -70,7 +70,7 @@ def test_nothing_is_refused_where_all_is_well(choose):
     assert (threshold, coverage) == (499.0, 1.0)
 
 
-def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys):
+def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys, monkeypatch):
     from s2d_tf import data, storage, zoo
     from s2d_tf.storage import weights
 
@@ -97,6 +97,8 @@ def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys):
         f"refuse above knowledge uncertainty {threshold:.4g} nats: {coverage:.1%} of the images "
         f"are answered, at most {bound:.1%} of those wrongly (95% confidence)",
     ]
+    # The model is opened and traced only once.
+    monkeypatch.setattr(storage.Run, "predictor", lambda self: model, raising=False)
     with pytest.raises(SystemExit, match="no threshold keeps to this risk"):
         run_main(program, run.directory, "--max_risk=1e-6")
 
