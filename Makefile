@@ -1,9 +1,9 @@
-# make quickstart   install, then train and compare a plain classifier and its S2D twin (needs no data set)
+# make quickstart   install, then train and compare a plain classifier and its S2D twin (needs no dataset)
 # make test         install, then run the default tests
 # make test-all     the same with the slow ones, ONNX, LiteRT and gRPC (installs those, too)
 # make lint         ruff: lint and format check
-# make bench        what S2D costs over the plain model
-# make clean        remove the environments and what was built
+# make bench        run the benchmarks, e.g. the overhead of S2D over a plain classifier
+# make clean        remove the environment and build files
 #
 # PYTHON=python3.12 make test uses another interpreter; VENV=path puts the environment elsewhere.
 

@@ -2,21 +2,23 @@
 
 usage: s2d data [NAME] [--split=SPLIT] [--data_dir=DIR] [--preview=FILE.png] [--download]
 
-Without NAME it lists the names. The fingerprint is a hash of all decoded images and labels of a
-split, whatever their order: two machines with the same fingerprint have the same benchmark.
+Without NAME, lists the datasets. The fingerprint is a hash of all decoded images and labels of a
+split, in any order: two machines with the same fingerprint have the same data.
 """
 
 from absl import flags
 
 _SPLIT = flags.DEFINE_string("split", None, "Show only this split.")
 _DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+    "data_dir",
+    None,
+    "Folder of the datasets (default: TFDS_DATA_DIR, or ~/tensorflow_datasets).",
 )
 _PREVIEW = flags.DEFINE_string(
-    "preview", None, "Write pictures and labels of the split (default: test) to this PNG file."
+    "preview", None, "Write images and labels of the split (default: test) to this PNG file."
 )
 _DOWNLOAD = flags.DEFINE_boolean(
-    "download", False, "Fetch the dataset from its official source if it is not there."
+    "download", False, "Download the dataset from its official source if it is not available."
 )
 
 
@@ -24,7 +26,9 @@ def main(argv):
     from s2d_tf import data
 
     if len(argv) > 2:
-        raise ValueError(f"Expected one dataset name; received {' '.join(argv[1:])}.")
+        raise ValueError(
+            f"NAME: expected one dataset, received {argv[1:]!r}. `s2d data` lists the names."
+        )
     if len(argv) < 2:
         _list(data)
         return

@@ -3,25 +3,29 @@
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100
     s2d serve models/cifar100
 
-For machines that have no TF Serving; needs the extra s2d_tf[serve]. Answers on
-/v1/models/NAME:predict, takes up newer versions as they appear in the folder, and refuses what is
-too large or no image. docs/serving.md has the clients.
+For machines without TF Serving; needs the extra s2d_tf[serve]. Answers on /v1/models/NAME:predict,
+reloads when a new version appears in the folder, and rejects requests that are too large or hold no
+image. See docs/serving.md for clients.
 """
+
+import functools
 
 from absl import flags
 
 from s2d_tf.serving.limits import MAX_IMAGE_PIXELS
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
-flags.DEFINE_integer("port", 8501, "Port; 0 takes a free one.", lower_bound=0, upper_bound=65535)
+flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all interfaces.")
+flags.DEFINE_integer(
+    "port", 8501, "Port to listen on; 0 takes a free one.", lower_bound=0, upper_bound=65535
+)
 flags.DEFINE_string("name", None, "The model's name in the addresses (default: the folder's).")
 flags.DEFINE_integer("max_request_mb", 16, "Largest request body in MB.", lower_bound=1)
-flags.DEFINE_integer("max_batch", 256, "Most images in a request.", lower_bound=1)
+flags.DEFINE_integer("max_batch", 256, "Largest number of images in a request.", lower_bound=1)
 flags.DEFINE_float(
     "max_megapixels",
     MAX_IMAGE_PIXELS / 1e6,
-    "Largest encoded image in millions of pixels; exported models refuse larger ones than this "
+    "Largest encoded image in millions of pixels; exported models reject images larger than the "
     "default themselves.",
     lower_bound=0.001,
     upper_bound=MAX_IMAGE_PIXELS / 1e6,
@@ -30,7 +34,10 @@ flags.DEFINE_float(
 
 def main(argv):
     if len(argv) != 2:
-        raise ValueError("Expected one folder that `s2d export` wrote: `s2d serve DIR`.")
+        raise ValueError(
+            f"DIR: expected one folder that `s2d export` wrote, received {argv[1:]!r}. Run "
+            "`s2d serve DIR`."
+        )
     from s2d_tf import serving
 
     limits = serving.Limits(
@@ -38,8 +45,5 @@ def main(argv):
         batch_size=FLAGS.max_batch,
         image_pixels=round(FLAGS.max_megapixels * 1e6),
     )
-    serving.serve(argv[1], FLAGS.host, FLAGS.port, FLAGS.name, limits, _announce)
-
-
-def _announce(line):
-    print(line, flush=True)
+    announce = functools.partial(print, flush=True)
+    serving.serve(argv[1], FLAGS.host, FLAGS.port, FLAGS.name, limits, announce)

@@ -4,19 +4,30 @@ import contextlib
 import pathlib
 import socket
 
-from s2d_tf.serving.limits import Limits
 from s2d_tf.serving.servable import Servables
 
 
 def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announce=print):
-    """Answers TF Serving's REST protocol for the newest version in `directory`, until interrupted.
+    """Serves the newest version in `directory` over TF Serving's REST protocol, until interrupted.
 
     Args:
         directory: a folder that `export.save` wrote versions into.
         host, port: where to listen; port 0 takes a free one.
         name: the model's name in the addresses; default: the folder's.
-        limits: `Limits` on requests.
-        announce: function that gets a line for a person once requests are answered.
+        limits: `Limits` on requests; the default ones if `None`.
+        announce: function that gets one line of text once the server answers requests.
+
+    Raises:
+        ImportError: FastAPI or uvicorn is not installed (the extra `s2d_tf[serve]`).
+        OSError: the port is in use.
+        ValueError: `directory` holds no version, or `name` does not fit into an address.
+
+    Example:
+
+    ```python
+    export.save(model, "models/digits")
+    serving.serve("models/digits", port=8501)   # http://127.0.0.1:8501/v1/models/digits:predict
+    ```
     """
     try:
         import uvicorn
@@ -27,7 +38,6 @@ def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announ
             f"s2d serve: expected FastAPI and uvicorn, received {error}. Run `pip install "
             "'s2d_tf[serve]'`."
         ) from None
-    limits = limits or Limits()
     name = name or pathlib.Path(directory).expanduser().resolve().name
     if not name or set(name) & set("/:?#%"):
         raise ValueError(f"name: expected text without / : ? # or %, received {name!r}.")

@@ -44,7 +44,7 @@ def test_one_split_with_a_preview(capsys, tmp_path):
     [
         (["digit"], "Unknown dataset 'digit'. Did you mean digits"),
         (["digits", "--split=valid"], "has no split 'valid'"),
-        (["digits", "digits_photos"], "Expected one dataset name"),
+        (["digits", "digits_photos"], "expected one dataset"),
         (["cifar100", "--data_dir=DIR"], "'cifar100' is not in DIR"),
         (["odin_lsun_crop", "--data_dir=DIR"], "needs LSUN.tar.gz, which is not in DIR"),
         (["digits", "--preview=DIR/sheet.gif"], "ending in .png"),
