@@ -70,14 +70,22 @@ class Classifier(Predictor):
     def adapt(self, images, num_images=5000):
         """Fits what the backbone takes from images alone: a whitening stem, if it is not fitted.
 
+        `fit` does it by itself.
+
         Args:
-            images: raw training images `[n, height, width, channels]`.
+            images: raw training images, `[n, height, width, channels]` or, as a MIMO network
+                trains on them, `[n, num_heads, height, width, channels]`; or a batched
+                `tf.data.Dataset` of them or of `(images, ...)`.
             num_images: how many of the first ones to use.
         """
         stems = [layer for layer in self.backbone.layers if not getattr(layer, "fitted", True)]
         if not stems:
             return
-        images = self.normalize(tf.convert_to_tensor(images[:num_images]))
+        if isinstance(images, tf.data.Dataset):
+            images = images.map(lambda *data: data[0]).unbatch().take(num_images)
+            images = np.stack(list(images.as_numpy_iterator()))
+        images = tf.reshape(images[:num_images], [-1, *images.shape[-3:]])
+        images = self.normalize(images)
         # A MIMO network sees different images together.
         images = tf.concat([tf.roll(images, i, axis=0) for i in range(self.num_heads)], axis=-1)
         for stem in stems:
@@ -92,13 +100,16 @@ class Classifier(Predictor):
             images = images / tf.constant(self.stddev, tf.float32)
         return images
 
-    def features(self, images, training=False):
-        """Feature vectors `[batch, 1, d]`, ready for the heads."""
-        images = stack_inputs(self.normalize(images), self.num_heads)
-        return self.backbone(images, training=training)[:, None, :]
+    @property
+    def last_layer(self):
+        return self.head
+
+    def features(self, inputs, training=False):
+        inputs = stack_inputs(self.normalize(inputs), self.num_heads)
+        return self.backbone(inputs, training=training)
 
     def call(self, images, training=False):
-        logits = self.head(self.features(images, training)[:, :, None, :])
+        logits = self.head(self.features(images, training)[:, None, None, :])
         return self.heads_first(logits[:, :, 0, :])
 
     def heads_first(self, logits):
@@ -136,13 +147,20 @@ class Classifier(Predictor):
             self.optimizer.build(self.trainable_variables)
 
     def fit(self, x=None, y=None, **kwargs):
-        """Keras' `fit`; bad images and labels raise a `ValueError` that says what is wrong."""
+        """Keras' `fit`; bad images and labels raise a `ValueError` that says what is wrong.
+
+        A backbone with a stem that is not fitted is adapted to the first images.
+        """
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
         if isinstance(kwargs.get("validation_data"), tf.data.Dataset):
             kwargs["validation_data"] = checked(kwargs["validation_data"], None, self._check)
         with clear_errors():
-            return super().fit(checked(x, y, self._check), y, **kwargs)
+            x = checked(x, y, self._check)
+            if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):
+                self.adapt(x)
+            self.check_fitted()
+            return super().fit(x, y, **kwargs)
 
     def evaluate(self, x=None, y=None, **kwargs):
         """Keras' `evaluate`, with the checks of `fit`."""

@@ -107,7 +107,7 @@ class S2DClassifier(Classifier):
         if not training:
             return super().call(images)
         features = tf.cast(self.features(images, training=True), tf.float32)
-        features = tf.repeat(features, self.num_heads, axis=1)
+        features = tf.repeat(features[:, None], self.num_heads, axis=1)
         noisy = tf.cast(self.noise(features), tf.float32)
         if self.teacher is None:  # one product for the student and all teacher passes
             logits = self.head(tf.concat([features[:, :, None], noisy], axis=2))

@@ -97,19 +97,28 @@ class Student(Classifier):
         return self
 
     def call(self, images, training=False):
-        features = self.features(images, training)[:, :, None, :]
+        features = self.features(images, training)[:, None, None, :]
         logits = self.head(features)[:, 0, 0]
         if self.predicts != "gaussian":
             return logits
         return {"loc": logits, "log_scale": self.scale_head(features)[:, 0, 0]}
 
     def member_logits(self, images):
+        return self.members_from_raw(self.raw_outputs(images))
+
+    def raw_outputs(self, images):
         outputs = self(images, training=False)
         if self.predicts != "gaussian":
             return outputs[None]
+        return tf.stack([outputs["loc"], outputs["log_scale"]])
+
+    def members_from_raw(self, raw):
+        if self.predicts != "gaussian":
+            return raw
+        loc, log_scale = tf.unstack(raw)
         draws = [self.num_draws, 1, self.num_classes]  # shared by all images
         noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
-        return outputs["loc"] + scale_from_log(outputs["log_scale"]) * noise
+        return loc + scale_from_log(log_scale) * noise
 
     def fit(self, x=None, y=None, **kwargs):
         """Keras' `fit`; without teacher predictions or a teacher it says what is missing."""
