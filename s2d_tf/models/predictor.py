@@ -74,6 +74,10 @@ class Predictor(keras.Model):
         """Feature vectors `[batch, d]` of a single network, which its `last_layer` takes."""
         raise self._not_a_network("features")
 
+    def __dir__(self):
+        # Keras walks all attributes that it sees when it saves a model; these hold the model itself.
+        return [name for name in super().__dir__() if name not in ("networks", "parts")]
+
     def _not_a_network(self, name):
         return ValueError(
             f"{name}: expected a single network, received {type(self).__name__}, which has several "
