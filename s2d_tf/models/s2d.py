@@ -107,16 +107,17 @@ class S2DClassifier(Classifier):
         if not training:
             return super().call(images)
         features = tf.cast(self.features(images, training=True), tf.float32)
-        features = tf.repeat(features[:, None], self.num_heads, axis=1)
+        features = tf.stack([features] * self.num_heads, axis=1)
         noisy = tf.cast(self.noise(features), tf.float32)
         if self.teacher is None:  # one product for the student and all teacher passes
             logits = self.head(tf.concat([features[:, :, None], noisy], axis=2))
-            student_logits, teacher_logits = logits[:, :, 0], logits[:, :, 1:]
+            # The gradient of a split is one concatenation, that of slices a padded copy for each.
+            student_logits, teacher_logits = tf.split(logits, [1, noisy.shape[2]], axis=2)
         else:
-            student_logits = self.head(features[:, :, None])[:, :, 0]
+            student_logits = self.head(features[:, :, None])
             teacher_logits = self.teacher(noisy, training=True)
         return {
-            "student_logits": self.heads_first(student_logits),
+            "student_logits": self.heads_first(tf.squeeze(student_logits, axis=2)),
             "teacher_logits": tf.cast(teacher_logits, tf.float32),
         }
 
