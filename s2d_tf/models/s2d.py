@@ -10,6 +10,10 @@ from s2d_tf.models.classifier import Classifier
 
 STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
 
+FLOOR_SHARPNESS = 5.0
+"""The first author's softplus ln(1 + exp(5 x)) / 5 of log-concentrations, (1 + a^5)^(1/5) of a
+concentration, which keeps a target from favoring the corners of the simplex."""
+
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class S2DClassifier(Classifier):
@@ -27,7 +31,11 @@ class S2DClassifier(Classifier):
             uniformly for each example and pass. The paper's WRN uses 0.1.
         temperature: softens the teacher predictions before the proxy is fitted (T).
         student_weight: weight of the student's loss (mu).
-        proxy: how the proxy is fitted, a method of `numerics.fit_dirichlet`.
+        proxy: how the proxy is fitted: "newton", the exact maximum of the likelihood, or
+            "mean_precision", the first author's: the mean is that of the teacher, only the total
+            concentration is fitted, and every concentration is then lifted above 1. (His code
+            takes a few fixed-point steps and replaces totals that overflow by the batch's mean;
+            here the total is fitted to convergence and is always finite.)
         student_loss: "kl" (to the proxy), "reverse_kl", or "log_likelihood" (equation 3 on the
             softened teacher predictions, no proxy).
         noise: a `layers.Noise` in place of `num_samples` and `noise_stddev`.
@@ -156,7 +164,12 @@ class S2DClassifier(Classifier):
         if self.student_loss == "log_likelihood":
             return softened
         proxy = numerics.fit_dirichlet(tf.nn.log_softmax(softened, axis=-1), method=self.proxy)
-        return tf.math.log(proxy)[:, None, :]
+        log_concentrations = tf.math.log(proxy)
+        if self.proxy == "mean_precision":
+            log_concentrations = (
+                tf.nn.softplus(FLOOR_SHARPNESS * log_concentrations) / FLOOR_SHARPNESS
+            )
+        return log_concentrations[:, None, :]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if not isinstance(y_pred, dict):
