@@ -15,7 +15,7 @@ import tensorflow as tf
 from s2d_tf.export.answers import answer_function, check_predictor
 from s2d_tf.export.saved_model import describe, write_description
 from s2d_tf.export.specialize import Specialized
-from s2d_tf.export.versions import new_version
+from s2d_tf.export.versions import write_version
 
 ONNX_FILE = "model.onnx"
 LITERT_FILE = "model.tflite"
@@ -78,7 +78,7 @@ class _Signature(tf.Module):
     def __init__(self, model):
         super().__init__()
         spec = tf.TensorSpec([None, *model.image_shape], tf.float32, name="images")
-        self.answers = Specialized(answer_function(model, refuse=False), spec)
+        self.answers = Specialized(answer_function(model, reject=False), spec)
         self.function = tf.function(
             lambda images: self.answers(tf.cast(images, tf.float32)), autograph=False
         )
@@ -88,10 +88,12 @@ def _save(model, directory, class_names, metadata, file_name, convert):
     check_predictor(model)
     description = describe(model, class_names, metadata)
     spec = tf.TensorSpec([None, *model.image_shape], tf.uint8, name="images")
-    with new_version(directory) as draft:
-        (draft.path / file_name).write_bytes(convert(_Signature(model), spec))
-        write_description(draft.path / "assets", description)
-    return draft.path
+
+    def write(folder):
+        (folder / file_name).write_bytes(convert(_Signature(model), spec))
+        write_description(folder, description)
+
+    return write_version(directory, write)
 
 
 def _optional(module, extra):

@@ -24,6 +24,7 @@ _KEY, _VALUE = 1, 2
 
 def write(path, model_name, requests):
     """Writes `requests`, an iterable of (signature name, input name, array), as one file."""
+    path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature_name, input_name, value in requests:
             writer.write(prediction_log(model_name, signature_name, input_name, value))

@@ -147,7 +147,8 @@ def test_the_first_authors_proxy_keeps_every_concentration_above_one():
     expected = np.stack([first_authors_proxy(row) for row in probs[1:]])
     assert expected.min() < 1.01 < np.stack([fitted_precision(row) for row in probs[1:]]).max()
     np.testing.assert_allclose(np.exp(target[1:, 0]), expected, rtol=2e-5)
-    assert np.all(target.numpy() >= 0) and np.all(np.isfinite(target))
+    assert np.all(target.numpy() >= 0)
+    assert np.all(np.isfinite(target))
     np.testing.assert_allclose(np.exp(target[0, 0]).sum(), 1e8, rtol=1e-4)
 
 
