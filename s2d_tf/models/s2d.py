@@ -82,7 +82,11 @@ class S2DClassifier(Classifier):
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
         self.teacher = self._teacher_branch(teacher)
-        self.student_objective = self._student_objective()
+        self.student_objective = (
+            losses.DirichletNegativeLogLikelihood()
+            if student_loss == "log_likelihood"
+            else losses.DirichletKLDivergence(reverse=student_loss == "reverse_kl")
+        )
         self.trackers = {
             name: keras.metrics.Mean(name=name)
             for name in ("teacher_loss", "student_loss", "log_concentration")
@@ -188,11 +192,6 @@ class S2DClassifier(Classifier):
             passes, width = self.noise.num_samples, self.backbone.output_shape[-1]
             teacher.build((None, self.num_heads, passes, width))
         return teacher
-
-    def _student_objective(self):
-        if self.student_loss == "log_likelihood":
-            return losses.DirichletNegativeLogLikelihood()
-        return losses.DirichletKLDivergence(reverse=self.student_loss == "reverse_kl")
 
     def get_config(self):
         return {

@@ -72,21 +72,15 @@ class Student(Classifier):
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
         """
-        for name in ("num_classes", "image_shape"):
-            if teacher is not None and getattr(teacher, name) != getattr(self, name):
+        needed = {"num_classes": self.num_classes, "image_shape": self.image_shape}
+        if self.objective.needs_concentrations:
+            needed["kind"] = "dirichlet"
+        for name, value in needed.items():
+            if teacher is not None and getattr(teacher, name) != value:
                 raise ValueError(
-                    f"The teacher must agree with the student in {name}, received "
-                    f"{getattr(teacher, name)!r} for {getattr(self, name)!r}."
+                    f"teacher: expected {name} {value!r}, as {self.objective.name} needs, received "
+                    f"{getattr(teacher, name)!r}."
                 )
-        if (
-            teacher is not None
-            and self.objective.needs_concentrations
-            and teacher.kind != "dirichlet"
-        ):
-            raise ValueError(
-                f"{self.objective.name} learns from Dirichlet teachers (S2D), received one of kind "
-                f"{teacher.kind!r}."
-            )
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
 
@@ -159,10 +153,7 @@ class Student(Classifier):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not training:
-            labels = y["labels"] if isinstance(y, dict) else y
-            return super().compute_loss(
-                x, labels, self.point(y_pred), sample_weight, training=False
-            )
+            return super().compute_loss(x, y, self.point(y_pred), sample_weight, training=False)
         if self.predicts == "gaussian":
             y_pred = tf.concat([y_pred["loc"], y_pred["log_scale"]], axis=-1)
         loss = self.objective(y["teacher_logits"], y_pred, sample_weight)
@@ -170,11 +161,10 @@ class Student(Classifier):
         return loss + self.decay()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        labels = y["labels"] if isinstance(y, dict) else y
+        trained = isinstance(y, dict)
+        labels = y["labels"] if trained else y
         results = super().compute_metrics(x, labels, self.point(y_pred), sample_weight)
-        if isinstance(y, dict):
-            return results
-        return {name: results[name] for name in results if name not in self.trackers}
+        return {name: results[name] for name in results if trained or name not in self.trackers}
 
     def point(self, outputs):
         """The logits of the most probable prediction, without draws."""
