@@ -220,11 +220,11 @@ def test_bad_teachers_are_refused():
     student("end").learn_from(categorical)
     student("en2d").learn_from(categorical)
     for name in ("h2d_dir", "h2d_gauss", "h2d_gauss_nll"):
-        with pytest.raises(ValueError, match=r"expected kind 'dirichlet', .* 'categorical'") as error:
+        with pytest.raises(ValueError, match="expected kind 'dirichlet'") as error:
             student(name).learn_from(categorical)
         one_line(error)
     four = models.Classifier(backbone(), 4)
-    with pytest.raises(ValueError, match="teacher: expected num_classes 3, .* received 4"):
+    with pytest.raises(ValueError, match=r"teacher: expected num_classes 3, .* received 4"):
         student("end").learn_from(four)
 
 
