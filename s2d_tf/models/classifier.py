@@ -153,7 +153,7 @@ class Classifier(Predictor):
         if isinstance(kwargs.get("validation_data"), tf.data.Dataset):
             kwargs["validation_data"] = checked(kwargs["validation_data"], None, self._check)
         with clear_errors():
-            x = checked(x, y, self._check)
+            x = checked(x, y, self._check_training)
             if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):
                 self.adapt(x)
             self.check_fitted()
@@ -163,6 +163,9 @@ class Classifier(Predictor):
         """Keras' `evaluate`, with the checks of `fit`."""
         with clear_errors():
             return super().evaluate(checked(x, y, self._check), y, **kwargs)
+
+    def _check_training(self, images, targets):
+        self._check(images, targets)
 
     def _check(self, images, labels):
         check_images(images, self.image_shape, self.num_heads)

@@ -3,7 +3,6 @@
 import math
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from s2d_tf.layers import Head
@@ -114,20 +113,14 @@ class Student(Classifier):
         noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
         return loc + scale_from_log(log_scale) * noise
 
-    def fit(self, x=None, y=None, **kwargs):
-        """Keras' `fit`; without teacher predictions or a teacher it says what is missing."""
-        targets = y
-        if isinstance(x, tf.data.Dataset):
-            spec = x.element_spec
-            targets = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else None
-        known = isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor))
+    def _check_training(self, images, targets):
         given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
-        if known and self._teacher is None and not given:
+        if self._teacher is None and not given:
             raise ValueError(
                 'Expected targets {"labels": ..., "teacher_logits": ...}, or a teacher given to '
                 "learn_from() before fit()."
             )
-        return super().fit(x, y, **kwargs)
+        self._check(images, targets)
 
     def _check(self, images, labels):
         super()._check(images, labels)
