@@ -61,7 +61,7 @@ class OperationError(ValueError):
 
 
 def check(version_directory):
-    """Refuses a SavedModel with anything but permitted operations, without loading it.
+    """Rejects a SavedModel with anything but permitted operations, without loading it.
 
     Returns:
         The `SavedModel` message that was checked.
@@ -164,7 +164,7 @@ def _called(node, functions):
 
 
 def _foreign_objects(meta_graph):
-    """Objects that exported models do not have, such as tables with initialisers."""
+    """Objects that exported models do not have, such as tables with initializers."""
     found = []
     for node in meta_graph.object_graph_def.nodes:
         kind = node.WhichOneof("kind")

@@ -20,7 +20,7 @@ def save(model, directory, class_names=None, metadata=None):
 
     The signatures are `serving_default` (`images`, uint8 `[batch, height, width, channels]`),
     `serve_float` (the same in float32) and `serve_encoded` (`image_bytes`, JPEG or PNG files of any
-    size `[batch]`; for models of grey or RGB images). Each answers a dict of `probabilities`,
+    size `[batch]`; for models of gray or RGB images). Each answers a dict of `probabilities`,
     `label`, `confidence`, `total_uncertainty`, `data_uncertainty` and `knowledge_uncertainty`.
     Answers are deterministic and do not depend on the batch. A request with NaN, with pixels whose
     answer is no number, or with a damaged file fails as a whole.

@@ -1,4 +1,4 @@
-"""Self-distribution distillation: a Dirichlet learnt from the model's own noisy predictions."""
+"""Self-distribution distillation: a Dirichlet learned from the model's own noisy predictions."""
 
 import keras
 import tensorflow as tf
