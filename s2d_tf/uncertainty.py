@@ -28,11 +28,22 @@ from s2d_tf.numerics._tensors import MIN_LOG_PROB, as_float, check_classes
 
 KINDS = ("categorical", "dirichlet")
 
+NAMES = ("probs", "confidence", "total", "data", "knowledge")
+"""What every function returns, in this order."""
+
+SCORES = NAMES[1:]
+"""Those that are one number for each input."""
+
 # The smallest that float32 holds at full precision, more or less: it keeps ln 0 out.
 _MIN_PROB = 1e-37
 
 # exp(-80) is representable in float32, and no uncertainty can tell it from 0.
 _MIN_LOG_RATIO = -80.0
+
+
+def decomposes(kind: str, num_members: int) -> bool:
+    """Whether predictions split into data and knowledge: not one categorical prediction."""
+    return kind == "dirichlet" or num_members > 1
 
 
 def from_probs(member_probs):
@@ -83,7 +94,7 @@ def from_members(kind, member_logits):
 def confidence_score(kind, member_logits):
     """Out-of-distribution score of confidence: the negated log of the largest mean probability.
 
-    Larger means more doubtful. Probabilities near 1 round to ties; this is computed from the
+    Larger means more uncertain. Probabilities near 1 round to ties; this is computed from the
     probability of all other classes, -ln(1 - sum_{c not largest} p_c), which keeps its digits.
 
     Args:
@@ -158,13 +169,8 @@ def _dirichlet(probs, log_probs, total_concentration):
 
 def _answer(member_probs, data, knowledge):
     probs = tf.reduce_mean(member_probs, axis=0)
-    return {
-        "probs": probs,
-        "confidence": tf.reduce_max(probs, axis=-1),
-        "total": data + knowledge,
-        "data": data,
-        "knowledge": knowledge,
-    }
+    confidence = tf.reduce_max(probs, axis=-1)
+    return dict(zip(NAMES, (probs, confidence, data + knowledge, data, knowledge), strict=True))
 
 
 def _entropy(probs, log_probs):

@@ -1,4 +1,4 @@
-"""What a prediction costs: numbers to store and time for an image."""
+"""What a prediction costs: the time for an image."""
 
 import statistics
 import time
@@ -6,25 +6,9 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import models
-
 BATCH_SIZE = 64
 MIN_REPETITIONS = 3
 MAX_REPETITIONS = 15
-
-
-def parameters(predictor):
-    """Trained numbers that a model needs: of SWAG mean and deviation, of an ensemble all members'.
-
-    Batch-norm statistics do not count, as in the paper.
-    """
-    if isinstance(predictor, models.Ensemble):
-        return sum(parameters(member) for member in predictor.members)
-    if isinstance(predictor, models.SWAG):
-        return 2 * parameters(predictor.model)
-    if isinstance(predictor, models.MonteCarloDropout):
-        return parameters(predictor.model)
-    return int(sum(np.prod(weight.shape) for weight in predictor.trainable_variables))
 
 
 def inference_time(predictor, reference, batch_size=BATCH_SIZE, max_seconds=10.0):

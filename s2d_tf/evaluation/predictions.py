@@ -1,8 +1,8 @@
-"""Member predictions of a model on a data set, made once and kept beside the run.
+"""Member predictions of a model on a dataset, computed once and kept beside the run.
 
-A file is named after the data set, the split and a hash of all that decides its content: the
+A file is named after the dataset, the split and a hash of all that decides its content: the
 weights, how members are drawn, and the images with their order. Whatever changes, the old file is
-no longer found. Members are kept in float32, as the network answered, so that metrics from the
+no longer found. Outputs are kept in float32, as the network gave them, so that metrics from the
 cache are those of a fresh pass to the last bit. An ensemble keeps one file per member, which the
 evaluation of that member finds again; a Gaussian student keeps its two outputs and not its draws.
 """
@@ -11,14 +11,11 @@ import dataclasses
 import hashlib
 import pathlib
 import time
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
-from s2d_tf import data, losses, models
-from s2d_tf.models.predictor import image_batches
-from s2d_tf.models.student import PREDICTION_SEED
+from s2d_tf import data, files, models, uncertainty
 
 # Raised when networks or draws answer differently for the same weights.
 FORMAT = 1
@@ -26,51 +23,30 @@ FORMAT = 1
 CHUNK_ELEMENTS = 2**18
 
 
-class Part(Protocol):
-    """Some members of a prediction, for any range of examples."""
-
-    num_members: int
-
-    def rows(self, start, stop):
-        """Float32 `[members, stop - start, classes]`."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Members:
-    """Members that were stored as they are."""
+    """Some members of a prediction, made from what is stored for any range of examples.
 
-    logits: np.ndarray
+    Attributes:
+        raw: float32 `[outputs, n, classes]`, a predictor's raw outputs.
+        from_raw: its `members_from_raw`; the default takes the outputs as the members.
+    """
 
-    @property
-    def num_members(self):
-        return len(self.logits)
+    raw: np.ndarray
+    from_raw: Callable = np.asarray
 
-    def rows(self, start, stop):
-        return self.logits[:, start:stop]
-
-
-@dataclasses.dataclass(frozen=True)
-class GaussianMembers:
-    """Members drawn anew from a Gaussian over log-concentrations, `[loc and log-scale, n, K]`."""
-
-    outputs: np.ndarray
-    num_members: int
-
-    def rows(self, start, stop):
-        loc, log_scale = (tf.constant(part[start:stop]) for part in self.outputs)
-        # As in `models.Student`: one draw per member, shared by all images.
-        draws = [self.num_members, 1, self.outputs.shape[-1]]
-        noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
-        return (loc + losses.scale_from_log(log_scale) * noise).numpy()
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Float32 `[members, stop - start, classes]`."""
+        return np.asarray(self.from_raw(self.raw[:, start:stop]))
 
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What a model answered on one split of a data set.
+    """What a model predicted on one split of a dataset.
 
     Attributes:
         kind: "categorical" or "dirichlet".
-        parts: where the members come from; their sum is the whole stack.
+        parts: where the members come from; one after the other they are the whole stack.
         labels: int64 `[n]`, -1 where unknown.
         dataset, split: names.
         fingerprint: the data's, whatever its order.
@@ -78,7 +54,7 @@ class Predictions:
     """
 
     kind: str
-    parts: tuple[Part, ...]
+    parts: tuple[Members, ...]
     labels: np.ndarray
     dataset: str
     split: str
@@ -90,12 +66,12 @@ class Predictions:
 
     @property
     def num_members(self):
-        return sum(part.num_members for part in self.parts)
+        return len(self.rows(0, 1))
 
     @property
     def decomposes(self):
-        """Whether doubt splits into data and knowledge: not for one categorical prediction."""
-        return self.kind == "dirichlet" or self.num_members > 1
+        """Whether uncertainty splits into data and knowledge; see `uncertainty.decomposes`."""
+        return uncertainty.decomposes(self.kind, self.num_members)
 
     def rows(self, start, stop):
         """All members for a range of examples, `[members, stop - start, classes]`."""
@@ -103,98 +79,64 @@ class Predictions:
 
     def chunks(self):
         """The whole stack in pieces of bounded size, in the order of the examples."""
-        num_classes = self.rows(0, 1).shape[-1]
-        step = max(1, CHUNK_ELEMENTS // (self.num_members * num_classes))
+        step = max(1, CHUNK_ELEMENTS // self.rows(0, 1).size)
         for start in range(0, len(self), step):
             yield self.rows(start, min(start + step, len(self)))
 
 
-def predict(predictor, dataset, split="test", data_dir=None, cache_dir=None, batch_size=256):
-    """The predictions of a model on a named data set, from the cache where they are in it.
+def predict(
+    predictor: models.Predictor,
+    dataset: str,
+    split: str = "test",
+    data_dir: str | None = None,
+    cache_dir: str | pathlib.Path | None = None,
+    batch_size: int = 256,
+) -> Predictions:
+    """Predicts a registered dataset, from the cache where its predictions are in it.
 
     Args:
-        predictor: a `models.Predictor`.
+        predictor: the model.
         dataset: one of `data.names()`.
-        split: split of the data set.
+        split: split of the dataset.
         data_dir: TFDS folder.
         cache_dir: folder to look in and to write to; None keeps nothing.
         batch_size: images per forward pass.
-
-    Returns:
-        `Predictions`.
     """
     images, labels = data.load_arrays(dataset, split, data_dir)
-    name = f"{dataset}.{split}"
-    began = time.monotonic()
-    made = []
-    parts = tuple(
-        _part(part, images, name, cache_dir and pathlib.Path(cache_dir), batch_size, made)
-        for part in _leaves(predictor)
-    )
+    began, computed = time.monotonic(), False
+    parts = []
+    for part in predictor.parts:
+        path = None
+        if cache_dir:
+            key = weights_hash(part) + hashlib.sha256(np.ascontiguousarray(images)).hexdigest()
+            key = hashlib.sha256(key.encode()).hexdigest()[:20]
+            path = pathlib.Path(cache_dir) / f"{dataset}.{split}.{key}.npy"
+        raw = _read(path, (len(images), part.num_classes))
+        if raw is None:
+            computed, raw = True, part.predict_raw(images, batch_size)
+            if path:
+                _write(path, raw)
+        parts.append(Members(raw, part.members_from_raw))
     return Predictions(
         kind=predictor.kind,
-        parts=parts,
+        parts=tuple(parts),
         labels=labels,
         dataset=dataset,
         split=split,
         fingerprint=_fingerprint(dataset, split, images, labels),
-        seconds=time.monotonic() - began if made else 0.0,
+        seconds=time.monotonic() - began if computed else 0.0,
     )
 
 
-def weights_hash(predictor):
+def weights_hash(predictor: models.Predictor) -> str:
     """SHA-256 of all weights of a model and of how it draws members."""
     digest = hashlib.sha256()
-    for leaf in _leaves(predictor):
-        digest.update(repr(_how_drawn(leaf)).encode())
-        for variable in leaf.weights:
+    for part in predictor.parts:
+        digest.update(repr((FORMAT, *part.draw_key)).encode())
+        for variable in part.weights:
             value = np.ascontiguousarray(variable.numpy())
             digest.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
     return digest.hexdigest()
-
-
-def _leaves(predictor):
-    if isinstance(predictor, models.Ensemble):
-        return [leaf for member in predictor.members for leaf in _leaves(member)]
-    return [predictor]
-
-
-def _how_drawn(predictor):
-    layers = predictor._flatten_layers()
-    seeds = [layer.seed for layer in layers if hasattr(layer, "seed") and hasattr(layer, "rate")]
-    name = type(predictor).__name__
-    return FORMAT, name, predictor.kind, predictor.num_members, getattr(predictor, "seed", 0), seeds
-
-
-def _part(predictor, images, name, cache_dir, batch_size, made):
-    gaussian = getattr(predictor, "predicts", None) == "gaussian"
-    shape = (2 if gaussian else predictor.num_members, len(images), predictor.num_classes)
-    path = None
-    if cache_dir:
-        key = hashlib.sha256((weights_hash(predictor) + _order_hash(images)).encode()).hexdigest()
-        path = cache_dir / f"{name}.{key[:20]}.npy"
-    stack = _read(path, shape)
-    if stack is None:
-        made.append(name)
-        if gaussian:
-            stack = _gaussian_outputs(predictor, images, batch_size)
-        else:
-            _, stack = predictor.predict_members(images, batch_size)
-        if path:
-            _write(path, stack)
-    return GaussianMembers(stack, predictor.num_members) if gaussian else Members(stack)
-
-
-def _gaussian_outputs(predictor, images, batch_size):
-    outputs = tf.function(lambda batch: predictor(batch, training=False))
-    parts = [outputs(batch) for batch in image_batches(images, predictor.image_shape, batch_size)]
-    return np.stack(
-        [np.concatenate([part[key] for part in parts]) for key in ("loc", "log_scale")], axis=0
-    )
-
-
-def _order_hash(images):
-    return hashlib.sha256(np.ascontiguousarray(images)).hexdigest()
 
 
 _FINGERPRINTS = {}
@@ -209,20 +151,15 @@ def _fingerprint(dataset, split, images, labels):
 
 
 def _read(path, shape):
-    if path is None or not path.is_file():
-        return None
+    """The stored outputs, or None where they are missing, damaged or of another shape."""
     try:
-        stack = np.load(path, mmap_mode="r", allow_pickle=False)
+        raw = np.load(path, mmap_mode="r", allow_pickle=False) if path else None
     except (ValueError, OSError, EOFError):
-        return None  # Damaged: made again.
-    return stack if stack.shape == shape and stack.dtype == np.float32 else None
+        return None
+    matches = raw is not None and raw.shape[1:] == shape and raw.dtype == np.float32
+    return raw if matches else None
 
 
-def _write(path, stack):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    try:
-        np.save(temporary, stack, allow_pickle=False)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _write(path, raw):
+    with files.written_beside(path) as temporary:
+        np.save(temporary, raw, allow_pickle=False)

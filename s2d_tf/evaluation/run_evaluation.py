@@ -127,7 +127,7 @@ def _costs(predictor, recipe):
     reference = build.build_network(recipe.sibling("individual"))
     milliseconds, ratio = cost.inference_time(predictor, reference)
     return {
-        "cost/parameters": cost.parameters(predictor),
+        "cost/parameters": predictor.num_parameters,
         "cost/inference_ms": milliseconds,
         "cost/relative_inference_time": ratio,
     }

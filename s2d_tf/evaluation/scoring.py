@@ -12,11 +12,11 @@ from s2d_tf import uncertainty
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """A data set as a model sees it.
+    """A dataset as a model sees it.
 
     Attributes:
         log_probs: float64 `[n, K]`, the log of the members' mean prediction.
-        scores: `{uncertainty: [n]}`, larger is more doubtful. "confidence" is the negated log of
+        scores: `{uncertainty: [n]}`, larger is more uncertain. "confidence" is the negated log of
             the largest probability; "data" and "knowledge" are missing where a prediction does not
             decompose.
         labels: int64 `[n]`.
@@ -73,7 +73,7 @@ def _compiled(kind, num_members, num_classes):
             "confidence": uncertainty.confidence_score(kind, logits),
             "total": answer["total"],
         }
-        if kind == "dirichlet" or num_members > 1:
+        if uncertainty.decomposes(kind, num_members):
             found |= {"data": answer["data"], "knowledge": answer["knowledge"]}
         return found
 

@@ -13,7 +13,7 @@ from s2d_tf.models.predictor import Predictor
 class Classifier(Predictor):
     """A backbone and a linear head, trained with cross-entropy through plain `fit`.
 
-    Images enter as raw pixels; normalisation is part of the model. With `num_heads` above 1 it is
+    Images enter as raw pixels; normalization is part of the model. With `num_heads` above 1 it is
     a MIMO network: in training it sees `[batch, num_heads, height, width, channels]` and labels
     `[batch, num_heads]`, at prediction every head sees the same image and is one member.
 
@@ -70,14 +70,22 @@ class Classifier(Predictor):
     def adapt(self, images, num_images=5000):
         """Fits what the backbone takes from images alone: a whitening stem, if it is not fitted.
 
+        `fit` does it by itself.
+
         Args:
-            images: raw training images `[n, height, width, channels]`.
+            images: raw training images, `[n, height, width, channels]` or, as a MIMO network
+                trains on them, `[n, num_heads, height, width, channels]`; or a batched
+                `tf.data.Dataset` of them or of `(images, ...)`.
             num_images: how many of the first ones to use.
         """
         stems = [layer for layer in self.backbone.layers if not getattr(layer, "fitted", True)]
         if not stems:
             return
-        images = self.normalize(tf.convert_to_tensor(images[:num_images]))
+        if isinstance(images, tf.data.Dataset):
+            images = images.map(lambda *data: data[0]).unbatch().take(num_images)
+            images = np.stack(list(images.as_numpy_iterator()))
+        images = tf.reshape(images[:num_images], [-1, *images.shape[-3:]])
+        images = self.normalize(images)
         # A MIMO network sees different images together.
         images = tf.concat([tf.roll(images, i, axis=0) for i in range(self.num_heads)], axis=-1)
         for stem in stems:
@@ -92,13 +100,16 @@ class Classifier(Predictor):
             images = images / tf.constant(self.stddev, tf.float32)
         return images
 
-    def features(self, images, training=False):
-        """Feature vectors `[batch, 1, d]`, ready for the heads."""
-        images = stack_inputs(self.normalize(images), self.num_heads)
-        return self.backbone(images, training=training)[:, None, :]
+    @property
+    def last_layer(self):
+        return self.head
+
+    def features(self, inputs, training=False):
+        inputs = stack_inputs(self.normalize(inputs), self.num_heads)
+        return self.backbone(inputs, training=training)
 
     def call(self, images, training=False):
-        logits = self.head(self.features(images, training)[:, :, None, :])
+        logits = self.head(self.features(images, training)[:, None, None, :])
         return self.heads_first(logits[:, :, 0, :])
 
     def heads_first(self, logits):
@@ -126,9 +137,6 @@ class Classifier(Predictor):
         metrics = ["accuracy"] if metrics is None else metrics
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
-    def get_compile_config(self):
-        return super().get_compile_config()
-
     def compile_from_config(self, config):
         """So that a model that Keras loads is compiled again, although `compile` is our own."""
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -136,18 +144,28 @@ class Classifier(Predictor):
             self.optimizer.build(self.trainable_variables)
 
     def fit(self, x=None, y=None, **kwargs):
-        """Keras' `fit`; bad images and labels raise a `ValueError` that says what is wrong."""
+        """Keras' `fit`; bad images and labels raise a `ValueError` that says what is wrong.
+
+        A backbone with a stem that is not fitted is adapted to the first images.
+        """
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
         if isinstance(kwargs.get("validation_data"), tf.data.Dataset):
             kwargs["validation_data"] = checked(kwargs["validation_data"], None, self._check)
         with clear_errors():
-            return super().fit(checked(x, y, self._check), y, **kwargs)
+            x = checked(x, y, self._check_training)
+            if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):
+                self.adapt(x)
+            self.check_fitted()
+            return super().fit(x, y, **kwargs)
 
     def evaluate(self, x=None, y=None, **kwargs):
         """Keras' `evaluate`, with the checks of `fit`."""
         with clear_errors():
             return super().evaluate(checked(x, y, self._check), y, **kwargs)
+
+    def _check_training(self, images, targets):
+        self._check(images, targets)
 
     def _check(self, images, labels):
         check_images(images, self.image_shape, self.num_heads)
@@ -162,17 +180,16 @@ class Classifier(Predictor):
         return loss + self.decay() if training else loss
 
     def label_rows(self, y, logits, sample_weight):
-        """Labels, logits and sample weights with one row for each head of each example."""
-        labels, logits = self.labels(y), self.rows(logits)
+        """Labels, logits and sample weights with one row for each head of each example.
+
+        One label for all heads is repeated.
+        """
+        labels = tf.reshape(y, [-1])
+        if self.num_heads > 1 and (y.shape.rank == 1 or y.shape[-1] == 1):
+            labels = tf.repeat(labels, self.num_heads)
         if sample_weight is not None:
             sample_weight = tf.repeat(tf.reshape(sample_weight, [-1]), self.num_heads)
-        return labels, logits, sample_weight
-
-    def labels(self, y):
-        """One label for each head of each example; one label for all heads is repeated."""
-        if self.num_heads > 1 and (y.shape.rank == 1 or y.shape[-1] == 1):
-            return tf.repeat(tf.reshape(y, [-1]), self.num_heads)
-        return tf.reshape(y, [-1])
+        return labels, self.rows(logits), sample_weight
 
     def decay(self):
         """This replica's share of the L2 penalty whose gradient is `weight_decay * w`."""

@@ -1,4 +1,4 @@
-"""Members drawn at prediction: from several networks, or from dropout masks."""
+"""Members drawn at prediction: from several networks, or from one in several ways."""
 
 import tensorflow as tf
 
@@ -14,37 +14,81 @@ class Ensemble(Predictor):
             different seeds.
     """
 
-    def __init__(self, members, **kwargs):
+    inside = "members"
+
+    def __init__(self, members: list[Predictor], **kwargs):
         super().__init__(**kwargs)
         members = list(members)
         if not members:
-            raise ValueError("An ensemble needs at least one member, received none.")
+            raise ValueError("members: expected at least one predictor, received none.")
         first = members[0]
-        for member in members[1:]:
-            for name in ("kind", "num_classes", "image_shape"):
-                if getattr(member, name) != getattr(first, name):
-                    raise ValueError(
-                        f"The members of an ensemble must agree in {name}, received "
-                        f"{getattr(first, name)!r} and {getattr(member, name)!r}."
-                    )
+        for name in ("kind", "num_classes", "image_shape"):
+            values = [getattr(member, name) for member in members]
+            if any(value != values[0] for value in values):
+                raise ValueError(
+                    f"members: expected predictors of the same {name}, received {values}."
+                )
+            setattr(self, name, values[0])
         self.members = members
-        self.kind = first.kind
-        self.num_classes = first.num_classes
-        self.image_shape = first.image_shape
+        self.class_names = first.class_names
         self.built = True
 
     @property
     def num_members(self):
         return sum(member.num_members for member in self.members)
 
+    @property
+    def num_parameters(self):
+        return sum(member.num_parameters for member in self.members)
+
+    @property
+    def networks(self):
+        return [network for member in self.members for network in member.networks]
+
+    @property
+    def parts(self):
+        return [part for member in self.members for part in member.parts]
+
     def member_logits(self, images):
         return tf.concat([member.member_logits(images) for member in self.members], axis=0)
 
-    def call(self, images):
-        return self.member_logits(images)
+
+class Draws(Predictor):
+    """Base of predictors that draw several members from one model.
+
+    Args:
+        model: a `Classifier` or `S2DClassifier`.
+        num_samples: number of draws.
+    """
+
+    inside = "model"
+
+    def __init__(self, model: Predictor, num_samples: int = 5, **kwargs):
+        super().__init__(**kwargs)
+        if num_samples < 1:
+            raise ValueError(f"num_samples: expected at least 1, received {num_samples}.")
+        self.model = model
+        self.num_samples = num_samples
+        self.kind = model.kind
+        self.num_classes = model.num_classes
+        self.image_shape = model.image_shape
+        self.class_names = model.class_names
+        self.built = True
+
+    @property
+    def num_members(self):
+        return self.num_samples * self.model.num_members
+
+    def draw_logits(self, sample: int, images) -> tf.Tensor:
+        """Member predictions of one draw, `[members of the model, batch, classes]`."""
+        raise NotImplementedError
+
+    def member_logits(self, images):
+        draws = [self.draw_logits(sample, images) for sample in range(self.num_samples)]
+        return tf.concat(draws, axis=0)
 
 
-class MonteCarloDropout(Predictor):
+class MonteCarloDropout(Draws):
     """A model trained with dropout whose members are drawn dropout masks.
 
     Only dropout is random: batch norm is in inference mode and S2D's noise is off. Each member's
@@ -55,33 +99,19 @@ class MonteCarloDropout(Predictor):
         num_samples: number of masks.
     """
 
-    def __init__(self, model, num_samples=5, **kwargs):
-        super().__init__(**kwargs)
-        if num_samples < 1:
-            raise ValueError(f"num_samples must be at least 1, received {num_samples}.")
+    def __init__(self, model: Predictor, num_samples: int = 5, **kwargs):
+        super().__init__(model, num_samples, **kwargs)
         layers = model.backbone.layers
         if not any(isinstance(layer, Dropout) and layer.rate > 0 for layer in layers):
             raise ValueError(
-                "Monte Carlo dropout needs a backbone that was built with dropout above 0; "
-                "this one has none, so all members would be equal."
+                "model: expected a backbone with dropout above 0, received one without, whose "
+                "members would all be equal. Build the backbone with dropout."
             )
-        self.model = model
-        self.num_samples = num_samples
-        self.kind = model.kind
-        self.num_classes = model.num_classes
-        self.image_shape = model.image_shape
-        self.built = True
 
     @property
-    def num_members(self):
-        return self.num_samples * self.model.num_members
+    def networks(self):
+        return self.model.networks
 
-    def member_logits(self, images):
-        members = []
-        for member in range(self.num_samples):
-            with monte_carlo_member(member):
-                members.append(self.model.member_logits(images))
-        return tf.concat(members, axis=0)
-
-    def call(self, images):
-        return self.member_logits(images)
+    def draw_logits(self, sample, images):
+        with monte_carlo_member(sample):
+            return self.model.member_logits(images)

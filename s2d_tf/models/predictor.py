@@ -1,4 +1,6 @@
-"""What every model answers: member predictions, and the uncertainties that follow from them."""
+"""What everyone needs of a model: its members' predictions and the uncertainties that follow."""
+
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
@@ -9,41 +11,116 @@ from s2d_tf.models.inputs import check_images
 
 
 class Predictor(keras.Model):
-    """A source of member predictions: the one interface that evaluation and export see.
+    """A source of member predictions: the one interface that zoo, evaluation and export see.
 
     A subclass sets `kind`, `num_classes`, `image_shape` and `num_members` and defines
-    `member_logits`. The answers never depend on the batch that an image came in.
+    `member_logits`. Predictions never depend on the batch that an image came in.
     """
 
-    kind = "categorical"
+    kind: str = "categorical"
     """What a member predicts: "categorical" (its logits are those of class probabilities) or
     "dirichlet" (its logits are log-concentrations)."""
 
-    num_members = 1
+    num_classes: int
+    image_shape: tuple[int, int, int]
+    num_members: int = 1
 
-    def member_logits(self, images):
+    inside = "networks"
+    """The attribute that holds the single networks of a predictor that is none itself."""
+
+    class_names: list[str] | None = None
+    """One name for each class, where they are known; `zoo.load` sets them, `export` keeps them."""
+
+    metadata: dict | None = None
+    """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
+
+    @property
+    def num_parameters(self) -> int:
+        """Trained numbers that a prediction needs; batch-norm statistics do not count."""
+        return sum(int(np.prod(weight.shape)) for weight in self.trainable_variables)
+
+    @property
+    def decomposes(self) -> bool:
+        """Whether uncertainty splits into data and knowledge; see `uncertainty.decomposes`."""
+        return uncertainty.decomposes(self.kind, self.num_members)
+
+    @property
+    def networks(self) -> list[keras.Model]:
+        """The models whose weights are stored, one file each, in order."""
+        return [self]
+
+    @property
+    def parts(self) -> list["Predictor"]:
+        """The predictors whose raw outputs are cached separately; their members in order are
+        this predictor's."""
+        return [self]
+
+    @property
+    def draw_key(self) -> tuple:
+        """All that decides the members beside the weights and the images."""
+        layers = self._flatten_layers()
+        seeds = [
+            layer.seed for layer in layers if hasattr(layer, "seed") and hasattr(layer, "rate")
+        ]
+        name = type(self).__name__
+        return name, self.kind, self.num_members, getattr(self, "seed", 0), seeds
+
+    @property
+    def last_layer(self) -> keras.layers.Layer:
+        """The linear head of a single network."""
+        raise self._not_a_network("last_layer")
+
+    def features(self, inputs) -> tf.Tensor:
+        """Feature vectors `[batch, d]` of a single network, which its `last_layer` takes."""
+        raise self._not_a_network("features")
+
+    def __dir__(self):
+        # Keras walks all attributes when it saves a model, and these hold the model itself.
+        return [name for name in super().__dir__() if name not in ("networks", "parts")]
+
+    def _not_a_network(self, name):
+        return ValueError(
+            f"{name}: expected a single network, received {type(self).__name__}, which has several "
+            f"members. Use `{name}` of its `{self.inside}`."
+        )
+
+    def member_logits(self, images) -> tf.Tensor:
         """Member predictions `[members, batch, classes]` for `[batch, height, width, channels]`.
 
         Deterministic, and traceable in a `tf.function`.
         """
         raise NotImplementedError
 
-    def predict_members(self, x, batch_size=256):
+    def call(self, images):
+        return self.member_logits(images)
+
+    def raw_outputs(self, images) -> tf.Tensor:
+        """What a cache keeps, `[outputs, batch, classes]`: `members_from_raw` gives the members."""
+        return self.member_logits(images)
+
+    def members_from_raw(self, raw) -> tf.Tensor:
+        """Member predictions `[members, batch, classes]` from `raw_outputs`."""
+        return raw
+
+    def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
         Args:
             x: images `[n, height, width, channels]`, raw pixels in [0, 255], as an array; or a
                 `tf.data.Dataset` of images or of `(images, ...)`, batched or not.
-            batch_size: how many images to hold at once; it does not change the answer.
+            batch_size: how many images to hold at once; it does not change the predictions.
 
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
-        batches = list(self._map_batches(self.member_logits, x, batch_size))
-        return self.kind, np.concatenate(batches, axis=1)
+        return self.kind, self._predict_stack(self.member_logits, x, batch_size)
 
-    def predict_uncertainty(self, x, batch_size=256):
-        """What the model sees, how sure it is, and where its doubt comes from.
+    def predict_raw(self, x, batch_size: int = 256) -> np.ndarray:
+        """`raw_outputs` of all images as one float32 array; arguments as for `predict_members`."""
+        return self._predict_stack(self.raw_outputs, x, batch_size)
+
+    def predict_uncertainty(self, x, batch_size: int = 256) -> dict[str, np.ndarray]:
+        """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
 
         Args:
             x, batch_size: as for `predict_members`.
@@ -52,21 +129,34 @@ class Predictor(keras.Model):
             Dict of arrays: `probs` `[n, classes]` and, for each image, `confidence` (the largest
             probability), `total`, `data` and `knowledge` uncertainty in nats.
         """
-        answers = list(self._map_batches(self._uncertainty, x, batch_size))
-        return {key: np.concatenate([answer[key] for answer in answers]) for key in answers[0]}
+        batches = list(self._map_batches(self._uncertainty, x, batch_size))
+        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+
+    def check_fitted(self):
+        """Raises a `ValueError` where a layer still has to be fitted to images."""
+        for layer in self._flatten_layers():
+            if not getattr(layer, "fitted", True):
+                raise ValueError(
+                    f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
+                    "Call model.adapt(images), fit the model, or load weights."
+                )
 
     def _uncertainty(self, images):
         return uncertainty.from_members(self.kind, self.member_logits(images))
 
-    def _map_batches(self, function, x, batch_size):
+    def _predict_stack(self, function, x, batch_size):
+        return np.concatenate(list(self._map_batches(function, x, batch_size)), axis=1)
+
+    def _map_batches(self, function: Callable, x, batch_size: int) -> Iterator:
         """Streams `function` over the images, so that memory does not grow with their number."""
+        self.check_fitted()
         compiled = self._compiled(function.__name__)
         seen = 0
         for images in image_batches(x, self.image_shape, batch_size):
             seen += len(images)
             yield keras.tree.map_structure(lambda tensor: tensor.numpy(), compiled(images))
         if not seen:
-            raise ValueError("Expected at least one image, received none.")
+            raise ValueError("x: expected at least one image, received none.")
 
     def _compiled(self, name):
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.models.predictor import Predictor
+from s2d_tf.models.ensemble import Draws
 
 
-class SWAG(Predictor):
+class SWAG(Draws):
     """Weights drawn from `N(mean, stddev^2)`, with batch-norm statistics of their own.
 
     The given model holds the mean. Deviations and the statistics of each draw are weights of this
@@ -20,15 +20,8 @@ class SWAG(Predictor):
     """
 
     def __init__(self, model, num_samples=5, seed=0, **kwargs):
-        super().__init__(**kwargs)
-        if num_samples < 1:
-            raise ValueError(f"num_samples must be at least 1, received {num_samples}.")
-        self.model = model
-        self.num_samples = num_samples
+        super().__init__(model, num_samples, **kwargs)
         self.seed = seed
-        self.kind = model.kind
-        self.num_classes = model.num_classes
-        self.image_shape = model.image_shape
         self.stddev = [
             self.add_weight(name=f"stddev_{i}", shape=w.shape, initializer="zeros", trainable=False)
             for i, w in enumerate(model.trainable_variables)
@@ -42,11 +35,10 @@ class SWAG(Predictor):
             )
             for i, w in enumerate(self._batch_norm_variables())
         ]
-        self.built = True
 
     @property
-    def num_members(self):
-        return self.num_samples * self.model.num_members
+    def num_parameters(self):
+        return 2 * self.model.num_parameters  # mean and deviation
 
     def set_moments(self, mean, second_moment):
         """Sets the Gaussian from the mean and the mean square of the weights along training."""
@@ -105,24 +97,18 @@ class SWAG(Predictor):
             for norm, momentum in zip(norms, momenta, strict=True):
                 norm.momentum = momentum
 
-    def member_logits(self, images):
+    def draw_logits(self, sample, images):
         positions = {id(v): i for i, v in enumerate(self._batch_norm_variables())}
-        members = []
-        for sample in range(self.num_samples):
-            state = [
-                self.statistics[positions[id(v)]][sample]
-                if id(v) in positions
-                else tf.convert_to_tensor(v)
-                for v in self.model.non_trainable_variables
-            ]
-            logits, _ = self.model.stateless_call(
-                self.drawn_weights(sample), state, images, training=False
-            )
-            members.append(logits if self.model.num_heads > 1 else logits[None])
-        return tf.concat(members, axis=0)
-
-    def call(self, images):
-        return self.member_logits(images)
+        state = [
+            self.statistics[positions[id(v)]][sample]
+            if id(v) in positions
+            else tf.convert_to_tensor(v)
+            for v in self.model.non_trainable_variables
+        ]
+        logits, _ = self.model.stateless_call(
+            self.drawn_weights(sample), state, images, training=False
+        )
+        return logits if self.model.num_heads > 1 else logits[None]
 
     def _batch_norm_variables(self):
         return [

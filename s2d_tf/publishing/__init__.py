@@ -6,7 +6,7 @@ import pathlib
 import shutil
 
 from s2d_tf import data, files, recipes, zoo
-from s2d_tf.evaluation import cost, results, run_evaluation, views
+from s2d_tf.evaluation import results, run_evaluation, views
 from s2d_tf.publishing import card, facts
 from s2d_tf.publishing.checks import PublishError, check_run
 from s2d_tf.publishing.precision import choose
@@ -68,7 +68,7 @@ def publish(
             class_names=data.info(recipe.source_dataset).class_names,
             kind=made.predictor.kind,
             num_members=made.predictor.num_members,
-            parameters=cost.parameters(made.predictor),
+            parameters=made.predictor.num_parameters,
             weights=made.weights,
             golden={"file": entries.GOLDEN, "sha256": files.sha256(folder / entries.GOLDEN)},
             metrics=results.public(made.metrics),

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from s2d_tf import files, models, zoo
+from s2d_tf import files, models
 from s2d_tf.data import MissingDataError
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.publishing.checks import PublishError
@@ -94,7 +94,7 @@ def _write(run, predictor, folder, zoo_dir, half):
     precision = "float16" if half else "float32"
     parts = run.members or [run]
     listed = []
-    for index, (part, network) in enumerate(zip(parts, zoo.networks_of(predictor), strict=True)):
+    for index, (part, network) in enumerate(zip(parts, predictor.networks, strict=True)):
         source = files.sha256(part.weights())
         weights.load(network, part.weights(), source)
         item = _stored_already(zoo_dir, folder, source, precision)

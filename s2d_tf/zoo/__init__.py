@@ -143,22 +143,13 @@ def _build(recipe, seeds):
     return builder.build_predictor(recipe, networks)
 
 
-def networks_of(predictor):
-    """The models whose weights a predictor's files hold, in the order of the files."""
-    from s2d_tf import models
-
-    if isinstance(predictor, models.Ensemble):
-        return list(predictor.members)
-    return [predictor.model if isinstance(predictor, models.MonteCarloDropout) else predictor]
-
-
 def _load_weights(predictor, record, source, isolated):
     """All files are read and checked before the first weight is set."""
     from s2d_tf.storage import weights
 
     held = []
     with weights.Checker() if isolated else contextlib.nullcontext() as checker:
-        for network, item in zip(networks_of(predictor), record.weights, strict=True):
+        for network, item in zip(predictor.networks, record.weights, strict=True):
             place, data = _read_weights(source, item, weights.size_limit(network))
             held.append((network, weights.parse(data, network, place, item.sha256, checker)))
     for network, arrays in held:

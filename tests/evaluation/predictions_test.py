@@ -33,13 +33,13 @@ def plain():
 def passes(monkeypatch):
     """Counts the images that go through a network."""
     counted = []
-    original = models.Predictor.predict_members
+    original = models.Predictor.predict_raw
 
     def counting(self, x, batch_size=256):
         counted.append(len(x))
         return original(self, x, batch_size)
 
-    monkeypatch.setattr(models.Predictor, "predict_members", counting)
+    monkeypatch.setattr(models.Predictor, "predict_raw", counting)
     return counted
 
 
@@ -100,7 +100,7 @@ def test_the_images_belong_to_the_key(plain, tmp_path, monkeypatch):
 def test_a_damaged_file_is_made_again(plain, tmp_path, passes, damage):
     expected = whole(predictions.predict(plain, DATASET, cache_dir=tmp_path))
     (path,) = tmp_path.iterdir()
-    if damage is None:  # Another shape, as of a shorter data set.
+    if damage is None:  # Another shape, as of a shorter dataset.
         np.save(path, np.zeros((1, 3, 8), np.float32))
     else:
         path.write_bytes(damage)

@@ -189,11 +189,11 @@ def test_parameters_of_the_paper():
     """SWAG keeps mean and deviation, MC dropout nothing more."""
     recipe = recipes.resolve(f"{ARCHITECTURE}.individual.digits")
     model = build.build_network(recipe.replace(model={"dropout": 0.2}))
-    one = cost.parameters(model)
+    one = model.num_parameters
     assert one == sum(int(np.prod(w.shape)) for w in model.trainable_variables)
-    assert cost.parameters(models.Ensemble([model] * 5)) == 5 * one
-    assert cost.parameters(models.MonteCarloDropout(model)) == one
-    assert cost.parameters(models.SWAG(model)) == 2 * one
+    assert models.Ensemble([model] * 5).num_parameters == 5 * one
+    assert models.MonteCarloDropout(model).num_parameters == one
+    assert models.SWAG(model).num_parameters == 2 * one
 
 
 def test_times_take_turns(monkeypatch):

@@ -186,7 +186,7 @@ def test_mimo_with_one_head_is_the_plain_model():
     np.testing.assert_array_equal(single(IMAGES), plain(IMAGES))
     with_axis = models.Classifier(backbone(), CLASSES, mean=[128.0], stddev=[64.0], seed=0)
     np.testing.assert_array_equal(
-        with_axis.head(with_axis.features(IMAGES)[:, :, None])[:, 0, 0], with_axis(IMAGES)
+        with_axis.head(with_axis.features(IMAGES)[:, None, None])[:, 0, 0], with_axis(IMAGES)
     )
 
 

@@ -68,10 +68,10 @@ def test_members_that_do_not_agree_are_refused(members):
         (network(classes=4), "num_classes"),
         (network(size=9), "image_shape"),
     ):
-        with pytest.raises(ValueError, match=f"must agree in {word}") as error:
+        with pytest.raises(ValueError, match=f"of the same {word}") as error:
             models.Ensemble([members[0], other])
         assert "\n" not in str(error.value)
-    with pytest.raises(ValueError, match="at least one member"):
+    with pytest.raises(ValueError, match="at least one predictor"):
         models.Ensemble([])
 
 
@@ -126,13 +126,13 @@ def test_monte_carlo_equals_masks_applied_by_hand():
 
 
 def test_monte_carlo_without_dropout_is_refused(members):
-    with pytest.raises(ValueError, match="built with dropout above 0") as error:
+    with pytest.raises(ValueError, match="backbone with dropout above 0") as error:
         models.MonteCarloDropout(members[0])
     assert "\n" not in str(error.value)
 
 
 def test_monte_carlo_needs_a_sample(dropped):
-    with pytest.raises(ValueError, match="num_samples must be at least 1"):
+    with pytest.raises(ValueError, match="num_samples: expected at least 1"):
         models.MonteCarloDropout(dropped, 0)
 
 

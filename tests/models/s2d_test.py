@@ -72,6 +72,11 @@ def fitted_precision(probs):
     return mean * np.exp(best.x)
 
 
+def first_authors_proxy(probs):
+    """`fitted_precision`, each concentration through a softplus of sharpness 5 in log space."""
+    return (1 + fitted_precision(probs) ** 5) ** 0.2
+
+
 def dirichlet_kl(p, q):
     psi, lgamma = scipy.special.psi, scipy.special.gammaln
     return (
@@ -85,7 +90,7 @@ def student_loss(kind, proxy, teacher_logits, student_logits, temperature):
     student = np.exp(np.float64(student_logits))
     if kind == "log_likelihood":
         return -np.mean([scipy.stats.dirichlet.logpdf(p / p.sum(), student) for p in probs])
-    target = {"newton": fitted_dirichlet, "mean_precision": fitted_precision}[proxy](probs)
+    target = {"newton": fitted_dirichlet, "mean_precision": first_authors_proxy}[proxy](probs)
     return dirichlet_kl(student, target) if kind == "reverse_kl" else dirichlet_kl(target, student)
 
 
@@ -131,12 +136,28 @@ def test_loss_is_section_3(name):
     np.testing.assert_allclose(loss, expected, rtol=2e-5)
 
 
+def test_the_first_authors_proxy_keeps_every_concentration_above_one():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(20, 1, CLASSES)) * 4 + rng.normal(size=(20, 5, CLASSES))
+    logits[0] = logits[0, :1]  # no maximum-likelihood total: the largest is taken
+    target = s2d(proxy="mean_precision", temperature=1.0).student_target(
+        tf.constant(logits, tf.float32)
+    )
+    probs = scipy.special.softmax(logits, axis=-1)
+    expected = np.stack([first_authors_proxy(row) for row in probs[1:]])
+    assert expected.min() < 1.01 < np.stack([fitted_precision(row) for row in probs[1:]]).max()
+    np.testing.assert_allclose(np.exp(target[1:, 0]), expected, rtol=2e-5)
+    assert np.all(target.numpy() >= 0)
+    assert np.all(np.isfinite(target))
+    np.testing.assert_allclose(np.exp(target[0, 0]).sum(), 1e8, rtol=1e-4)
+
+
 def test_the_student_is_the_noise_free_pass_and_the_teacher_shares_its_layer():
     model = s2d(noise_stddev=0.3, num_samples=4)
     outputs = model(IMAGES, training=True)
     np.testing.assert_allclose(outputs["student_logits"], model(IMAGES), atol=1e-6)
     kernel, bias = model.head.kernel.numpy()[0], model.head.bias.numpy()[0]
-    features = model.features(IMAGES).numpy()[:, 0]
+    features = model.features(IMAGES).numpy()
     twin = layers.MultiplicativeGaussianNoise(0.3, num_samples=4, seed=0)
     noisy = twin(features[:, None]).numpy()
     np.testing.assert_allclose(outputs["teacher_logits"], noisy @ kernel + bias, atol=1e-5)

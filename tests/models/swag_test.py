@@ -156,7 +156,7 @@ def test_weights_file_needs_no_training_data(tmp_path):
 
 
 def test_no_samples_and_no_images_are_refused():
-    with pytest.raises(ValueError, match="num_samples must be at least 1"):
+    with pytest.raises(ValueError, match="num_samples: expected at least 1"):
         models.SWAG(network(), 0)
     with pytest.raises(ValueError, match="at least one batch") as error:
         models.SWAG(network(), 1).recompute_statistics([])
