@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import data, losses, models
+from s2d_tf import data, files, losses, models
 from s2d_tf.models.predictor import image_batches
 from s2d_tf.models.student import PREDICTION_SEED
 
@@ -181,7 +181,7 @@ def _part(predictor, images, name, cache_dir, batch_size, made):
         else:
             _, stack = predictor.predict_members(images, batch_size)
         if path:
-            _write(path, stack)
+            files.write_array(path, stack)
     return GaussianMembers(stack, predictor.num_members) if gaussian else Members(stack)
 
 
@@ -216,13 +216,3 @@ def _read(path, shape):
     except (ValueError, OSError, EOFError):
         return None  # Damaged: made again.
     return stack if stack.shape == shape and stack.dtype == np.float32 else None
-
-
-def _write(path, stack):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    try:
-        np.save(temporary, stack, allow_pickle=False)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

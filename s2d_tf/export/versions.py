@@ -7,6 +7,8 @@ import pathlib
 import shutil
 import tempfile
 
+from s2d_tf import files
+
 
 def versions(directory):
     """Numbers of the version folders in `directory`, ascending."""
@@ -35,7 +37,7 @@ def new_version(directory):
     draft = Draft(pathlib.Path(tempfile.mkdtemp(prefix=".export-", dir=directory)))
     try:
         yield draft
-        _make_durable(draft.path)
+        files.flush_folder(draft.path)
         os.chmod(draft.path, 0o777 & ~_umask())  # mkdtemp's own is for this user alone
         draft.path = _move_to_next(draft.path, directory)
     except BaseException:
@@ -61,23 +63,8 @@ def _move_to_next(path, directory):
                 raise
             number += 1  # another writer was faster
             continue
-        _flush(directory)
+        files.flush(directory)
         return target
-
-
-def _make_durable(folder):
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            _flush(os.path.join(parent, name))
-        _flush(parent)
-
-
-def _flush(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _umask():

@@ -7,13 +7,13 @@ WHAT = {
     "labels": "a plain classifier, trained on labels with cross-entropy",
     "self": "trained by self-distribution distillation (S2D): it learns a Dirichlet over class "
     "probabilities from its own noisy predictions",
-    "teachers": "a student that learnt from the predictions of an ensemble",
+    "teachers": "a student that learned from the predictions of an ensemble",
 }
 DRAWS = {
-    "point": "It answers in one forward pass.",
-    "dropout": "It answers with {n} members, drawn by Monte Carlo dropout from fixed masks.",
-    "swag": "It answers with {n} members, weights drawn from a diagonal Gaussian (SWAG-Diag).",
-    "ensemble": "It answers with {n} members, a network each, trained from different seeds.",
+    "point": "It predicts in one forward pass.",
+    "dropout": "It predicts with {n} members, drawn by Monte Carlo dropout from fixed masks.",
+    "swag": "It predicts with {n} members, weights drawn from a diagonal Gaussian (SWAG-Diag).",
+    "ensemble": "It predicts with {n} members, a network each, trained from different seeds.",
 }
 CITATION = """\
 @inproceedings{fathullah2022s2d,
@@ -30,7 +30,7 @@ def text(record):
         f"# {record.name}",
         _what(record),
         "## Use\n\n" + _use(record),
-        "## Figures\n\n" + _figures(record),
+        "## Metrics\n\n" + _metrics(record),
         "## Data\n\n" + _data(record),
         "## Training\n\n" + _training(record),
         "## Limits\n\n" + _limits(record),
@@ -50,7 +50,7 @@ def _what(record):
     heads = f" with {recipe.heads} heads (MIMO)" if recipe.heads > 1 else ""
     draws = DRAWS[recipe.draws].format(n=record.num_members)
     if recipe.draws == "point" and record.num_members > 1:
-        draws = f"It answers with {record.num_members} members from one forward pass"
+        draws = f"It predicts with {record.num_members} members from one forward pass"
         gaussian = recipe.heads == 1  # The other way to many members is a head for each.
         draws += ", drawn from a Gaussian over log-concentrations." if gaussian else "."
     kind = "Dirichlets" if record.kind == "dirichlet" else "class probabilities"
@@ -82,23 +82,23 @@ def _use(record):
         f'model = zoo.load("{record.name}")\n'
         f"answer = model.predict_uncertainty(images)   # raw pixels [n, {height}, {width}, "
         f"{channels}], 0 to 255\n"
-        f'model.class_names[answer["probs"][0].argmax()], answer["{_doubt(record)}"][0]\n'
+        f'model.class_names[answer["probs"][0].argmax()], answer["{_most_telling(record)}"][0]\n'
         "```\n\n"
         f"`s2d export {record.name} DIR` makes a SavedModel for TensorFlow Serving; `s2d serve "
-        "DIR` answers the same requests without it. Pixels are normalised inside the model: give "
+        "DIR` answers the same requests without it. Pixels are normalized inside the model: pass "
         "them as they are."
     )
 
 
-def _doubt(record):
-    return "knowledge" if _splits_doubt(record) else "total"
+def _most_telling(record):
+    return "knowledge" if _decomposes(record) else "total"
 
 
-def _splits_doubt(record):
+def _decomposes(record):
     return record.kind == "dirichlet" or record.num_members > 1
 
 
-def _figures(record):
+def _metrics(record):
     known = record.recipe.source_dataset
     rows = [("Accuracy %", f"{known}/accuracy", 100, 2), ("NLL", f"{known}/nll", 1, 4)]
     rows += [("ECE %", f"{known}/ece", 100, 2), ("Brier", f"{known}/brier", 1, 4)]
@@ -113,7 +113,7 @@ def _figures(record):
             lines.append(f"| {title} | {' | '.join(cells)} |")
     detection = _detection(record)
     if detection:
-        lines += ["", "Telling other images from known ones, AUROC %:", "", *detection]
+        lines += ["", "Out-of-distribution detection, AUROC %:", "", *detection]
     if spread:
         seeds = next(iter(record.spread.values()))["seeds"]
         lines += ["", f"Seeds: {', '.join(map(str, seeds))}; the weights here are those of seed 0."]
@@ -153,7 +153,7 @@ def _data(record):
         "`entry.json`. Fingerprints (sha256 over all images and labels, in any order):",
         "",
     ]
-    lines.append(f"- training: `{facts['training_data_fingerprint'] or 'not at hand'}`")
+    lines.append(f"- training: `{facts['training_data_fingerprint'] or 'not available'}`")
     for name in (recipe.source_dataset, *recipe.out_of_distribution):
         if f"data/{name}/fingerprint" in record.metrics:
             images = record.metrics[f"data/{name}/images"]
@@ -162,7 +162,7 @@ def _data(record):
                 f"`{record.metrics[f'data/{name}/fingerprint']}`"
             )
         else:
-            lines.append(f"- {names.dataset_title(name)}: not at hand, not measured")
+            lines.append(f"- {names.dataset_title(name)}: not available, not measured")
     return "\n".join(lines)
 
 
@@ -177,8 +177,8 @@ def _training(record):
     lines.append(
         f"{training.epochs} epochs, batch {record.recipe.data.batch_size}, learning rate "
         f"{training.learning_rate:g} ({training.schedule}), weight decay "
-        f"{training.weight_decay:g}; {facts['training_seconds'] / 60:.1f} minutes by the clock of "
-        f"a machine that may have had other work.{_before(record.recipe)} The whole recipe is in "
+        f"{training.weight_decay:g}; {facts['training_seconds'] / 60:.1f} wall-clock minutes "
+        f"on a shared machine.{_before(record.recipe)} The whole recipe is in "
         "`entry.json`."
     )
     if facts.get("changed_numbers"):
@@ -206,12 +206,12 @@ def _limits(record):
     limits = [
         f"It knows the {record.recipe.num_classes} classes of {known} and {size} images like "
         "them; everything else gets one of these classes too, hopefully with high uncertainty.",
-        "Uncertainties rank images; they are no guarantee. The figures above say how well they do "
-        "on the sets that were tried.",
+        "Uncertainties rank images; they are no guarantee. The metrics above show how well they do "
+        "on the datasets that were tried.",
     ]
-    if not _splits_doubt(record):
+    if not _decomposes(record):
         limits.append(
-            "A single categorical prediction does not split its doubt: data uncertainty is the "
+            "A single categorical prediction does not decompose: data uncertainty is the "
             "total, knowledge uncertainty zero."
         )
     limits.append("Not for decisions about people, nor where an error does harm.")
@@ -223,6 +223,6 @@ def _files(record):
     for item in record.weights:
         place = f"`{item.file}`" + (f" of `{item.entry}`" if item.entry else "")
         lines.append(f"| {place} | {item.precision} | {item.seed} | `{item.sha256}` |")
-    lines.append(f"\n`{record.golden['file']}`: the answers for fixed images "
-                 "(`s2d_tf.storage.golden`), which every machine must repeat.")  # fmt: skip
+    lines.append(f"\n`{record.golden.file}`: the predictions for fixed images "
+                 "(`s2d_tf.storage.golden`), which every machine must reproduce.")  # fmt: skip
     return "\n".join(lines)

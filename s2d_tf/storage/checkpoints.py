@@ -4,18 +4,18 @@ import concurrent.futures
 import contextlib
 import hashlib
 import json
-import math
 import pathlib
 import re
 import shutil
-import zipfile
 
 import numpy as np
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf.storage import arrays as packing
 
-FORMAT = 2
+FORMAT = 3
+ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
 
 _NAME = re.compile(r"step_(\d{9})")
 _METRICS = "metrics/"
@@ -49,34 +49,16 @@ def collect(variables, metrics=()):
 def write(directory, step, arrays, facts, keep=3):
     """Writes what `collect` returned; see `save`."""
     directory = pathlib.Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     folder = directory / f"step_{step:09d}"
-    if folder.exists():
-        try:
-            _manifest(folder)
-            return  # the same step of the same run: the same bits
-        except _DAMAGED:
-            folder.rename(directory / f"{files.PARTIAL}damaged_{folder.name}")
-    beside = directory / f"{files.PARTIAL}{folder.name}"
-    try:
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        path = beside / "arrays.npz"
-        with open(path, "wb") as file:
-            np.savez(file, **arrays)
-        files.flush(path)
-        manifest = {
-            "format": FORMAT,
-            "step": step,
-            "sha256": {path.name: files.sha256(path)},
-            "facts": facts,
-        }
-        files.write_json(beside / "manifest.json", manifest | {"checksum": _checksum(manifest)})
-        beside.rename(folder)
-        files.flush(directory)
-    except OSError:
-        shutil.rmtree(beside, ignore_errors=True)  # a full disk needs the room
-        raise
+    with contextlib.suppress(*_DAMAGED):
+        _manifest(folder)
+        return  # the same step of the same run: the same bits
+    with files.folder_written_beside(folder) as beside:
+        packed = packing.pack(arrays)
+        digest = hashlib.sha256(packed).hexdigest()
+        (beside / ARRAYS).write_bytes(packed)
+        manifest = {"format": FORMAT, "step": step, "sha256": {ARRAYS: digest}, "facts": facts}
+        files.write_json(beside / MANIFEST, manifest | {"checksum": _checksum(manifest)})
     for old in [*found(directory)[:-keep], *directory.glob(f"{files.PARTIAL}*")]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -162,7 +144,7 @@ def restore(directory, variables):
         except _DAMAGED as error:
             logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
             continue
-        arrays, metrics = _read_arrays(folder / "arrays.npz", variables)
+        arrays, metrics = _read_arrays(folder / ARRAYS, variables)
         for variable, array in zip(variables, arrays, strict=True):
             variable.assign(array)
         return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
@@ -176,7 +158,7 @@ def restore(directory, variables):
 
 def _manifest(folder):
     """The manifest of a checkpoint that is what was written."""
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     manifest = files.read_json(path)
     if not isinstance(manifest, dict):
         raise CheckpointError(f"{path} is not a manifest")
@@ -184,8 +166,8 @@ def _manifest(folder):
         raise CheckpointError(f"{path} does not match its checksum")
     if manifest["format"] != FORMAT:
         raise CheckpointError(f"{path} is of another release, format {manifest['format']}")
-    arrays = folder / "arrays.npz"
-    if files.sha256(arrays) != manifest["sha256"][arrays.name]:
+    arrays = folder / ARRAYS
+    if files.sha256(arrays) != manifest["sha256"][ARRAYS]:
         raise CheckpointError(f"{arrays} does not match its sha256")
     facts, step = manifest["facts"], manifest["step"]
     if not isinstance(facts, dict):
@@ -201,73 +183,41 @@ def _checksum(manifest):
 
 
 def _read_arrays(path, variables):
-    """The arrays of the variables and of the metrics; nothing is read before it is known to fit."""
+    """The arrays of the variables and of the metrics, if they are those of this model."""
     try:
-        return _unpack(path, variables)
-    except CheckpointError:
-        raise
-    # Somebody else wrote it, and its checksums: what we write is read or refused by those. What
-    # zipfile and NumPy raise for such a file has many types.
-    except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        stored, _ = packing.unpack(path.read_bytes())
+    except packing.ArraysError as error:
+        # Not damage, which the sha256 shows: somebody else wrote it, and its checksums.
         raise CheckpointError(
-            f"{path} is not a checkpoint's archive ({reason:.200}): remove its folder to continue "
-            "from the one before."
-        ) from error
+            f"{path}: {error}. Remove its folder to continue from the one before."
+        ) from None
+    keys = [_key(i, v) for i, v in enumerate(variables)]
+    metrics = sorted(key for key in stored if key.startswith(_METRICS))
+    if sorted(stored) != sorted(keys + metrics):
+        raise CheckpointError(f"{path} holds the variables of another model.")
+    for key, variable in zip(keys, variables, strict=True):
+        _check_fits(variable, stored[key], f"{path} is of another model: {key}")
+    for key in metrics:
+        if stored[key].dtype.kind not in "biuf":
+            received = stored[key].dtype
+            raise CheckpointError(f"{path}, {key}: expected numbers, received {received}.")
+    return [stored[key] for key in keys], [stored[key] for key in metrics]
 
 
-def _unpack(path, variables):
-    with zipfile.ZipFile(path) as archive:
-        stored = {_plain(entry.filename.removesuffix(".npy")): entry for entry in archive.filelist}
-        keys = [_key(i, v) for i, v in enumerate(variables)]
-        metrics = sorted(key for key in stored if key.startswith(_METRICS))
-        if sorted(stored) != sorted(keys + metrics) or len(stored) < len(archive.filelist):
-            raise CheckpointError(f"{path} holds the variables of another model.")
-        arrays = [
-            _read_array(archive, stored[key], key, variable)
-            for key, variable in zip(keys, variables, strict=True)
-        ]
-        return arrays, [_read_array(archive, stored[key], key) for key in metrics]
-
-
-def _read_array(archive, entry, key, variable=None):
-    """One array; its header is checked before room is made for it."""
-    with archive.open(entry) as file:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise CheckpointError(f"{archive.filename}, {key}: unknown array format {version}.")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        if variable is not None:
-            _check_fits(variable, shape, dtype, f"{archive.filename} is of another model: {key}")
-        size = math.prod(shape) * dtype.itemsize
-        plain = dtype.kind in "biuf" and entry.compress_type == zipfile.ZIP_STORED
-        if not plain or entry.file_size - file.tell() != size:
-            raise CheckpointError(
-                f"{archive.filename}, {key}: not a plain array of numbers, received {dtype} with "
-                f"shape {shape}."
-            )
-        array = np.frombuffer(file.read(size), dtype)
-    return array.reshape(shape, order="F" if fortran else "C")
-
-
-def _check_fits(variable, shape, dtype, what):
-    expected = tuple(variable.shape)
-    if shape != expected:
-        raise CheckpointError(f"{what}: expected the shape {expected}, received {shape}.")
+def _check_fits(variable, array, what):
     # Not the type of its value: among several workers, to read that can need all of them.
-    expected = np.dtype(getattr(variable, "dtype", dtype))
-    if dtype != expected:
-        raise CheckpointError(f"{what}: expected the type {expected}, received {dtype}.")
+    expected = np.dtype(getattr(variable, "dtype", array.dtype)), tuple(variable.shape)
+    for name, wanted, held in zip(
+        ("type", "shape"), expected, (array.dtype, array.shape), strict=True
+    ):
+        if held != wanted:
+            raise CheckpointError(f"{what}: expected the {name} {wanted}, received {held}.")
 
 
 def _key(index, variable):
-    return _plain(f"{index:05d}/{variable.path}")
-
-
-def _plain(path):
-    """A variable's name without Keras' counters.
+    """A variable's name without Keras' counters, after its place.
 
     Keras counts objects of a kind over the whole process (`seed_generator_7`), so the same model
     has other names when it was built after others, as the members of an ensemble are.
     """
-    return re.sub(r"_\d+(?=[_/]|$)", "", path)
+    return re.sub(r"_\d+(?=[_/]|$)", "", f"{index:05d}/{variable.path}")

@@ -5,13 +5,13 @@ import json
 import math
 import re
 
-from s2d_tf import recipes
+from s2d_tf import files, recipes
 
 FORMAT = 1
-ENTRY, CARD, GOLDEN = "entry.json", "README.md", "golden.json"
 MAX_TEXT_BYTES = 2**20
 MAX_MEMBERS, MAX_DRAWS = 100, 1000
 PRECISIONS = ("float16", "float32")
+KINDS = ("categorical", "dirichlet")
 
 _NAME = re.compile(r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){2}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -28,11 +28,11 @@ class WeightsFile:
 
     Attributes:
         file: name of the file in the entry's folder, or in that of `entry`.
-        entry: name of the entry that holds the file, where it is another one.
         sha256: of the file.
         precision: of the numbers in the file.
         seed: of the training run; it also fixes the masks of Monte Carlo dropout.
         source: sha256 of the run's own weights file, from which this one was made.
+        entry: name of the entry that holds the file, if it is another one.
     """
 
     file: str
@@ -40,7 +40,15 @@ class WeightsFile:
     precision: str
     seed: int
     source: str
-    entry: str | None = None
+    entry: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldenFile:
+    """Predictions for fixed images, see `golden`."""
+
+    file: str
+    sha256: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,22 +72,22 @@ class Record:
     name: str
     recipe: recipes.Recipe
     preprocessing: dict
-    class_names: tuple
+    class_names: tuple[str, ...]
     kind: str
     num_members: int
     parameters: int
-    weights: tuple
-    golden: dict
+    weights: tuple[WeightsFile, ...]
+    golden: GoldenFile
     metrics: dict
     spread: dict
     provenance: dict
 
-    def to_json(self):
+    def to_json(self) -> str:
         """The text of `entry.json`."""
         return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
 
 
-def read(text, where):
+def read(text: str | bytes, where) -> Record:
     """The `Record` in the text of an `entry.json`.
 
     Raises:
@@ -87,90 +95,21 @@ def read(text, where):
             network is not one of this zoo.
     """
     try:
-        return _record(_parse_json(text))
-    except (ValueError, RecursionError) as error:
+        values = files.parse_json(text)
+        _expect(isinstance(values, dict), "entry", "a JSON object", values)
+        stated = values.pop("format", None)
+        _expect(stated == FORMAT, "format", FORMAT, stated)
+        record = files.read_record(Record, values, "entry", ZooError)
+        _check_recipe(record.recipe)
+        _check(record)
+        return record
+    # TypeError: of values in lists, which the rules of recipes compare.
+    except (ValueError, TypeError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ZooError(f"{where} is not an entry of a zoo: {reason[:400]}") from None
 
 
-def read_json(text, where):
-    """JSON values without repeated keys, infinities and NaN."""
-    try:
-        return _parse_json(text)
-    except (ValueError, RecursionError) as error:
-        raise ZooError(f"{where} is damaged: {' '.join(str(error).split())[:200]}") from None
-
-
-def _parse_json(text):
-    def unique(pairs):
-        values = dict(pairs)
-        if len(values) != len(pairs):
-            raise ZooError("a key appears twice")
-        return values
-
-    def refuse(constant):
-        raise ZooError(f"expected a number, received {constant}")
-
-    if isinstance(text, bytes):
-        text = text.decode("utf-8")
-    return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
-
-
-def _record(values):
-    fields = {field.name for field in dataclasses.fields(Record)}
-    _keys(values, fields | {"format"}, "entry")
-    _expect(values["format"] == FORMAT, "format", FORMAT, values["format"])
-    recipe = _recipe(values["recipe"])
-    _expect(values["name"] == recipe.name, "name", recipe.name, values["name"])
-    _keys(values["golden"], {"file", "sha256"}, "golden")
-    networks = recipe.num_members if recipe.draws == "ensemble" else 1
-    listed = values["weights"]
-    _expect(
-        isinstance(listed, list) and len(listed) == networks,
-        "weights",
-        f"a list of {networks}",
-        listed,
-    )
-    class_names = values["class_names"]
-    _expect(
-        isinstance(class_names, list)
-        and len(class_names) == recipe.num_classes
-        and all(isinstance(name, str) and len(name) <= 100 for name in class_names),
-        "class_names",
-        f"{recipe.num_classes} short names",
-        class_names,
-    )
-    _expect(
-        values["preprocessing"] == preprocessing(recipe),
-        "preprocessing",
-        preprocessing(recipe),
-        values["preprocessing"],
-    )
-    kind = values["kind"]
-    _expect(kind in ("categorical", "dirichlet"), "kind", "categorical or dirichlet", kind)
-    return Record(
-        name=values["name"],
-        recipe=recipe,
-        preprocessing=values["preprocessing"],
-        class_names=tuple(class_names),
-        kind=kind,
-        num_members=_integer(values["num_members"], "num_members", 1, MAX_MEMBERS * MAX_DRAWS),
-        parameters=_integer(values["parameters"], "parameters", 1, 10**12),
-        weights=tuple(_weights_file(item) for item in listed),
-        golden={
-            "file": file_name(values["golden"]["file"]),
-            "sha256": _matches(values["golden"]["sha256"], _SHA256, "golden sha256"),
-        },
-        metrics=_flat(values["metrics"], "metrics"),
-        spread={
-            key: _flat(part, f"spread of {key[:60]}")
-            for key, part in _dict(values["spread"], "spread").items()
-        },
-        provenance=_flat(values["provenance"], "provenance"),
-    )
-
-
-def preprocessing(recipe):
+def preprocessing(recipe) -> dict:
     """What a model of this recipe does with the raw pixels that it is given."""
     return {
         "input": "raw pixels 0 to 255, [batch, height, width, channels], uint8 or float32",
@@ -190,38 +129,43 @@ def file_name(name):
     return _matches(name, _FILE, "file name")
 
 
-def within(data, limit, where):
-    """The bytes, if they are no more than `limit`."""
-    if len(data) > limit:
-        raise ZooError(f"{where} is larger than the {limit:,} bytes that it can have.")
-    return data
+def _check(record):
+    """Values beyond their types."""
+    recipe = record.recipe
+    _expect(record.name == recipe.name, "name", recipe.name, record.name)
+    stated, expected = record.preprocessing, preprocessing(recipe)
+    _expect(stated == expected, "preprocessing", expected, stated)
+    names, count = record.class_names, recipe.num_classes
+    short = len(names) == count and all(len(name) <= 100 for name in names)
+    _expect(short, "class_names", f"{count} short names", names)
+    _expect(record.kind in KINDS, "kind", " or ".join(KINDS), record.kind)
+    _within(record.num_members, "num_members", 1, MAX_MEMBERS * MAX_DRAWS)
+    _within(record.parameters, "parameters", 1, 10**12)
+    networks = recipe.num_members if recipe.draws == "ensemble" else 1
+    _expect(len(record.weights) == networks, "weights", f"{networks} files", record.weights)
+    for item in (*record.weights, record.golden):
+        file_name(item.file)
+        _matches(item.sha256, _SHA256, "sha256")
+    for item in record.weights:
+        _expect(item.precision in PRECISIONS, "precision", PRECISIONS, item.precision)
+        _within(item.seed, "seed", 0, 2**31 - 1)
+        _matches(item.source, _SHA256, "source")
+        if item.entry is not None:
+            entry_name(item.entry)
+    _check_flat(record.metrics, "metrics")
+    _check_flat(record.provenance, "provenance")
+    for key, values in record.spread.items():
+        _expect(isinstance(values, dict), f"spread, {key[:60]}", "a JSON object", values)
+        _check_flat(values, f"spread, {key[:60]}")
 
 
-def _weights_file(values):
-    fields = {field.name for field in dataclasses.fields(WeightsFile)}
-    _keys(values, fields, "weights")
-    _expect(values["precision"] in PRECISIONS, "precision", PRECISIONS, values["precision"])
-    return WeightsFile(
-        file=file_name(values["file"]),
-        sha256=_matches(values["sha256"], _SHA256, "sha256"),
-        precision=values["precision"],
-        seed=_integer(values["seed"], "seed", 0, 2**31 - 1),
-        source=_matches(values["source"], _SHA256, "source"),
-        entry=None if values["entry"] is None else entry_name(values["entry"]),
-    )
+def _check_recipe(recipe):
+    """Rejects a recipe whose network is not the one that this zoo builds under that name.
 
-
-def _recipe(values):
-    """A recipe whose network is the one that this zoo builds under that name.
-
-    Training numbers may be others; what decides the network's size may not, so that an entry
-    cannot ask for more memory than the model it names.
+    Training numbers may differ; what decides the network's size may not, so that an entry cannot
+    request more memory than the model it names.
     """
-    try:
-        recipe = recipes.Recipe.from_dict(_dict(values, "recipe"))
-        known = recipes.resolve(entry_name(recipe.name))
-    except (TypeError, AttributeError, KeyError) as error:
-        raise ZooError(f"recipe: {error}") from None
+    known = recipes.resolve(entry_name(recipe.checked().name))
     for field in (
         "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
         "member", "objective",
@@ -231,44 +175,29 @@ def _recipe(values):
     for section in (recipe.data, recipe.training, recipe.model):
         for name, value in dataclasses.asdict(section).items():
             for number in value if isinstance(value, tuple) else (value,):
-                ok = not isinstance(number, float) or math.isfinite(number)
-                _expect(ok, name, "finite numbers", number)
+                finite = not isinstance(number, float) or math.isfinite(number)
+                _expect(finite, name, "finite numbers", number)
     channels = len(known.data.mean)
     for name in ("mean", "stddev"):
         numbers = getattr(recipe.data, name)
         ok = len(numbers) == channels and all(type(n) in (int, float) for n in numbers)
         _expect(ok, f"recipe, {name}", f"{channels} numbers", numbers)
-    _integer(recipe.num_members, "num_members", 1, MAX_MEMBERS)
-    _integer(recipe.model.num_draws, "num_draws", 1, MAX_DRAWS)
-    _integer(recipe.model.num_samples, "num_samples", 1, MAX_DRAWS)
-    return recipe
+    _within(recipe.num_members, "num_members", 1, MAX_MEMBERS)
+    _within(recipe.model.num_draws, "num_draws", 1, MAX_DRAWS)
+    _within(recipe.model.num_samples, "num_samples", 1, MAX_DRAWS)
 
 
-def _dict(values, where):
-    _expect(isinstance(values, dict), where, "a JSON object", values)
-    return values
-
-
-def _keys(values, expected, where):
-    received = set(_dict(values, where))
-    unknown, missing = sorted(received - expected), sorted(expected - received)
-    _expect(not unknown, where, f"only {sorted(expected)}", f"also {[k[:60] for k in unknown[:5]]}")
-    _expect(not missing, where, missing, "an object without")
-
-
-def _flat(values, where):
-    """A dict of texts, numbers, and lists of them."""
-    for key, value in _dict(values, where).items():
+def _check_flat(values, where):
+    """Allows texts, finite numbers, and lists of them."""
+    for key, value in values.items():
         for item in value if isinstance(value, list) else [value]:
             ok = item is None or isinstance(item, (str, bool, int, float))
             ok = ok and not (isinstance(item, float) and not math.isfinite(item))
             _expect(ok, f"{where}, {key[:60]}", "a text or a finite number", item)
-    return values
 
 
-def _integer(value, where, low, high):
-    _expect(type(value) is int and low <= value <= high, where, f"{low} to {high}", value)
-    return value
+def _within(value, where, low, high):
+    _expect(low <= value <= high, where, f"{low} to {high}", value)
 
 
 def _matches(value, pattern, where):
@@ -279,6 +208,4 @@ def _matches(value, pattern, where):
 
 def _expect(condition, where, expected, received):
     if not condition:
-        text = repr(received)
-        text = text if len(text) <= 80 else f"{text[:77]}..."
-        raise ZooError(f"{where}: expected {expected}, received {text}.")
+        raise ZooError(f"{where}: expected {expected}, received {received!r:.80}.")

@@ -5,7 +5,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from s2d_tf.storage.entries import ZooError, entry_name, file_name, within
+from s2d_tf import files
+from s2d_tf.storage.entries import ZooError, entry_name, file_name
 
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 2**16
@@ -41,7 +42,7 @@ class Address:
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ZooError(f"{url} cannot be fetched ({reason}).") from None
-        data = within(bytes(data), limit, url)
+        data = files.within(bytes(data), limit, url, ZooError)
         if stated.isdecimal() and len(stated) < 20 and len(data) < int(stated):
             raise ZooError(f"{url} ended after {len(data):,} of {stated} bytes: try again.")
         return data

@@ -1,0 +1,83 @@
+"""JSON and dataclasses from outside: every name and type is checked."""
+
+import dataclasses
+import json
+import typing
+
+
+def parse_json(text: str | bytes):
+    """Values of a JSON text; rejects repeated keys, infinities and NaN.
+
+    Raises:
+        ValueError, RecursionError: where the text is not such JSON.
+    """
+
+    def unique(pairs):
+        values = dict(pairs)
+        if len(values) != len(pairs):
+            raise ValueError("a key appears twice")
+        return values
+
+    def reject(constant):
+        raise ValueError(f"expected a number, received {constant}")
+
+    text = text.decode("utf-8") if isinstance(text, bytes) else text
+    return json.loads(text, object_pairs_hook=unique, parse_constant=reject)
+
+
+def read_record(kind, value, where: str, error=ValueError):
+    """A dataclass from plain values, with the dataclasses and tuples of them that it holds.
+
+    Args:
+        kind: a dataclass, `tuple[kind, ...]`, `kind | None`, or a plain type. Where it takes a
+            float, an int becomes one.
+        value: what JSON or TOML holds.
+        where: what to call it in errors.
+        error: class of the error to raise for unknown, missing and mistyped values.
+
+    Example:
+
+    >>> @dataclasses.dataclass
+    ... class Point:
+    ...     x: float
+    ...     name: str = ""
+    >>> read_record(Point, {"x": 3}, "point")
+    Point(x=3.0, name='')
+    """
+    options = typing.get_args(kind) or (kind,)
+    nested = [option for option in options if dataclasses.is_dataclass(option)]
+    if typing.get_origin(kind) is tuple and isinstance(value, (list, tuple)):
+        return tuple(read_record(options[0], item, f"{where}, item", error) for item in value)
+    if nested and value is not None:
+        return _read_fields(nested[0], value, where, error)
+    value = tuple(value) if isinstance(value, list) else value
+    if float in options and type(value) is int:
+        return float(value)
+    is_one = typing.get_origin(kind) is not tuple and isinstance(value, kind)
+    if not is_one or (isinstance(value, bool) and bool not in options):
+        name = getattr(kind, "__name__", str(kind))
+        raise error(f"{where}: expected {name}, received {_short(value)}.")
+    return value
+
+
+def _read_fields(kind, values, where, error):
+    if not isinstance(values, dict):
+        raise error(f"{where}: expected names and values, received {_short(values)}.")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise error(f"{where}: unknown {_short(unknown)}, expected some of {sorted(fields)}.")
+    required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    missing = sorted(required - set(values))
+    if missing:
+        raise error(f"{where}: missing {missing}.")
+    read = {
+        name: read_record(fields[name].type, value, f"{where}, {name}", error)
+        for name, value in values.items()
+    }
+    return kind(**read)
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
