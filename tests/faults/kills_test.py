@@ -152,7 +152,7 @@ def final_state(directory):
         **state,
         "history": files.read_json(folder / "manifest.json")["facts"]["history"],
         "log.csv": (directory / "log.csv").read_text(),
-        "final.weights.h5": files.sha256(directory / "final.weights.h5"),
+        "final.safetensors": files.sha256(directory / "final.safetensors"),
     }
 
 
