@@ -76,7 +76,7 @@ def find(where):
     path = path.parent if path.name == ENTRY else path
     if not (path / ENTRY).exists():
         raise ZooError(
-            f"Expected a run directory with a {RECIPE}, or an entry's folder with an {ENTRY}, "
+            f"Expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
             f"received {path}."
         )
     return Folder(path)

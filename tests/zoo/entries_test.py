@@ -373,7 +373,7 @@ def test_other_addresses_are_refused(url):
 def test_no_more_is_read_than_the_model_can_have(entry):
     with open(entry / "model.safetensors", "ab") as file:
         file.truncate(10**12)
-    with pytest.raises(zoo.ZooError, match="expected at most .* bytes, received more"):
+    with pytest.raises(zoo.ZooError, match=r"expected at most .* bytes, received more"):
         zoo.load(entry)
 
 
