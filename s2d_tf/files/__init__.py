@@ -17,12 +17,11 @@ from s2d_tf.files.atomic import (
     write_text,
     written_beside,
 )
-from s2d_tf.files.locks import InUseError, locked
+from s2d_tf.files.locks import locked
 from s2d_tf.files.records import parse_json, read_record
 
 __all__ = [
     "PARTIAL",
-    "InUseError",
     "flush",
     "flush_folder",
     "folder_written_beside",

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import socket
 
 try:
@@ -10,24 +11,24 @@ except ImportError:  # not a Unix system: nothing is locked there
     fcntl = None
 
 
-class InUseError(OSError):
-    """Another process holds a lock; `holder` says which, as far as is known."""
-
-    def __init__(self, path, holder):
-        super().__init__(f"{path} is held by {holder}")
-        self.holder = holder
-
-
 @contextlib.contextmanager
-def locked(path):
-    """Holds a lock file for this process; the system releases it when the process ends."""
+def locked(path, error=RuntimeError):
+    """Holds a lock file for this process; the system releases it when the process ends.
+
+    Args:
+        path: the lock file, in the folder that it protects.
+        error: class of the error to raise if another process holds it.
+    """
     with open(path, "a+", encoding="utf-8") as file:
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise InUseError(path, file.read().strip() or "another process") from None
+            holder, folder = file.read().strip() or "another process", pathlib.Path(path).parent
+            raise error(
+                f"{folder} is in use by {holder}: wait for it, or choose another folder."
+            ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()

@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
+import math
 import typing
 
 
 def parse_json(text: str | bytes):
-    """Values of a JSON text; rejects repeated keys, infinities and NaN.
+    """Values of a JSON text; rejects repeated keys and numbers that are not finite.
 
     Raises:
         ValueError, RecursionError: where the text is not such JSON.
@@ -18,11 +19,13 @@ def parse_json(text: str | bytes):
             raise ValueError("a key appears twice")
         return values
 
-    def reject(constant):
-        raise ValueError(f"expected a number, received {constant}")
+    def finite(text):
+        if not math.isfinite(float(text)):
+            raise ValueError(f"expected a finite number, received {text:.40}")
+        return float(text)
 
     text = text.decode("utf-8") if isinstance(text, bytes) else text
-    return json.loads(text, object_pairs_hook=unique, parse_constant=reject)
+    return json.loads(text, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
 
 
 def read_record(kind, value, where: str, error=ValueError):

@@ -20,7 +20,7 @@ ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
 _NAME = re.compile(r"step_(\d{9})")
 _METRICS = "metrics/"
 # What reading a manifest raises where it is damaged; CheckpointError is a ValueError.
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, RecursionError)
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class CheckpointError(ValueError):
@@ -63,8 +63,11 @@ def write(directory, step, arrays, facts, keep=3):
         shutil.rmtree(old, ignore_errors=True)
 
 
-class Writer:
-    """Writes checkpoints in a thread of its own, one at a time, while training goes on."""
+class Writer(contextlib.AbstractContextManager):
+    """Writes checkpoints in a thread of its own, one at a time, while training goes on.
+
+    On leaving the context, all is on disk.
+    """
 
     def __init__(self, directory, keep=3):
         self.directory = directory
@@ -94,20 +97,11 @@ class Writer:
             self.wait()
         return newest(self.directory)
 
-    def close(self):
+    def __exit__(self, kind, *_):
         """Lets a write that is under way end, whatever else has happened."""
         self._pool.shutdown(wait=True)
-
-
-@contextlib.contextmanager
-def writer(directory, keep=3):
-    """A `Writer`; on leaving, all is on disk."""
-    writer = Writer(directory, keep)
-    try:
-        yield writer
-        writer.wait()
-    finally:
-        writer.close()
+        if kind is None:
+            self.wait()
 
 
 def found(directory):
@@ -158,22 +152,19 @@ def restore(directory, variables):
 
 def _manifest(folder):
     """The manifest of a checkpoint that is what was written."""
-    path = folder / MANIFEST
+    path, arrays = folder / MANIFEST, folder / ARRAYS
     manifest = files.read_json(path)
-    if not isinstance(manifest, dict):
-        raise CheckpointError(f"{path} is not a manifest")
     if manifest.pop("checksum") != _checksum(manifest):
         raise CheckpointError(f"{path} does not match its checksum")
     if manifest["format"] != FORMAT:
         raise CheckpointError(f"{path} is of another release, format {manifest['format']}")
-    arrays = folder / ARRAYS
     if files.sha256(arrays) != manifest["sha256"][ARRAYS]:
         raise CheckpointError(f"{arrays} does not match its sha256")
     facts, step = manifest["facts"], manifest["step"]
-    if not isinstance(facts, dict):
-        raise CheckpointError(f"{path}: expected facts by name, received {facts!r:.80}")
-    if type(step) is not int or step < 0:
-        raise CheckpointError(f"{path}: expected a number of steps, received {step!r:.80}")
+    if not isinstance(facts, dict) or type(step) is not int or step < 0:
+        raise CheckpointError(
+            f"{path}: expected facts and a step, received {facts!r:.80}, {step!r}"
+        )
     return {"facts": facts, "step": step}
 
 
@@ -193,25 +184,19 @@ def _read_arrays(path, variables):
         ) from None
     keys = [_key(i, v) for i, v in enumerate(variables)]
     metrics = sorted(key for key in stored if key.startswith(_METRICS))
-    if sorted(stored) != sorted(keys + metrics):
+    numbers = all(stored[key].dtype.kind in "biuf" for key in metrics)
+    if sorted(stored) != sorted(keys + metrics) or not numbers:
         raise CheckpointError(f"{path} holds the variables of another model.")
     for key, variable in zip(keys, variables, strict=True):
-        _check_fits(variable, stored[key], f"{path} is of another model: {key}")
-    for key in metrics:
-        if stored[key].dtype.kind not in "biuf":
-            received = stored[key].dtype
-            raise CheckpointError(f"{path}, {key}: expected numbers, received {received}.")
+        held = stored[key].shape, stored[key].dtype
+        # Not the type of its value: among several workers, to read that can need all of them.
+        expected = tuple(variable.shape), np.dtype(getattr(variable, "dtype", held[1]))
+        if held != expected:
+            wanted, received = (f"{dtype} of shape {shape}" for shape, dtype in (expected, held))
+            raise CheckpointError(
+                f"{path} is of another model: {key}: expected {wanted}, received {received}."
+            )
     return [stored[key] for key in keys], [stored[key] for key in metrics]
-
-
-def _check_fits(variable, array, what):
-    # Not the type of its value: among several workers, to read that can need all of them.
-    expected = np.dtype(getattr(variable, "dtype", array.dtype)), tuple(variable.shape)
-    for name, wanted, held in zip(
-        ("type", "shape"), expected, (array.dtype, array.shape), strict=True
-    ):
-        if held != wanted:
-            raise CheckpointError(f"{what}: expected the {name} {wanted}, received {held}.")
 
 
 def _key(index, variable):

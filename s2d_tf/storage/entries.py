@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import re
 
 from s2d_tf import files, recipes
@@ -96,12 +95,12 @@ def read(text: str | bytes, where) -> Record:
     """
     try:
         values = files.parse_json(text)
-        _expect(isinstance(values, dict), "entry", "a JSON object", values)
-        stated = values.pop("format", None)
-        _expect(stated == FORMAT, "format", FORMAT, stated)
+        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+            raise ZooError(f"expected an object of format {FORMAT}, received {values!r:.80}")
         record = files.read_record(Record, values, "entry", ZooError)
-        _check_recipe(record.recipe)
-        _check(record)
+        for name, holds, expected, received in _rules(record):
+            if not holds:
+                raise ZooError(f"{name}: expected {expected}, received {received!r:.80}.")
         return record
     # TypeError: of values in lists, which the rules of recipes compare.
     except (ValueError, TypeError, RecursionError) as error:
@@ -121,46 +120,54 @@ def preprocessing(recipe) -> dict:
 
 def entry_name(name):
     """The name, if it can only be that of an entry: no path, nothing hidden."""
-    return _matches(name, _NAME, "entry name")
+    return _matching(name, _NAME, "entry name")
 
 
 def file_name(name):
     """The name, if it can only be that of a file in the entry's own folder."""
-    return _matches(name, _FILE, "file name")
+    return _matching(name, _FILE, "file name")
 
 
-def _check(record):
-    """Values beyond their types."""
-    recipe = record.recipe
-    _expect(record.name == recipe.name, "name", recipe.name, record.name)
-    stated, expected = record.preprocessing, preprocessing(recipe)
-    _expect(stated == expected, "preprocessing", expected, stated)
-    names, count = record.class_names, recipe.num_classes
-    short = len(names) == count and all(len(name) <= 100 for name in names)
-    _expect(short, "class_names", f"{count} short names", names)
-    _expect(record.kind in KINDS, "kind", " or ".join(KINDS), record.kind)
-    _within(record.num_members, "num_members", 1, MAX_MEMBERS * MAX_DRAWS)
-    _within(record.parameters, "parameters", 1, 10**12)
+def _matching(value, pattern, where):
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise ZooError(f"{where}: expected {pattern.pattern}, received {value!r:.80}.")
+    return value
+
+
+def _rules(record):
+    """`(name, whether it holds, what is expected, what was received)` beyond names and types."""
+    recipe, names = record.recipe, record.class_names
     networks = recipe.num_members if recipe.draws == "ensemble" else 1
-    _expect(len(record.weights) == networks, "weights", f"{networks} files", record.weights)
+    short = len(names) == recipe.num_classes and all(len(name) <= 100 for name in names)
+    expected = preprocessing(recipe)
+    yield from _recipe_rules(recipe)
+    yield "name", record.name == recipe.name, recipe.name, record.name
+    yield "preprocessing", record.preprocessing == expected, expected, record.preprocessing
+    yield "class_names", short, f"{recipe.num_classes} short names", names
+    yield "kind", record.kind in KINDS, KINDS, record.kind
+    yield _between("num_members", record.num_members, 1, MAX_MEMBERS * MAX_DRAWS)
+    yield _between("parameters", record.parameters, 1, 10**12)
+    yield "weights", len(record.weights) == networks, f"{networks} files", record.weights
     for item in (*record.weights, record.golden):
-        file_name(item.file)
-        _matches(item.sha256, _SHA256, "sha256")
+        yield "file", _FILE.fullmatch(item.file), _FILE.pattern, item.file
+        yield "sha256", _SHA256.fullmatch(item.sha256), _SHA256.pattern, item.sha256
     for item in record.weights:
-        _expect(item.precision in PRECISIONS, "precision", PRECISIONS, item.precision)
-        _within(item.seed, "seed", 0, 2**31 - 1)
-        _matches(item.source, _SHA256, "source")
-        if item.entry is not None:
-            entry_name(item.entry)
-    _check_flat(record.metrics, "metrics")
-    _check_flat(record.provenance, "provenance")
-    for key, values in record.spread.items():
-        _expect(isinstance(values, dict), f"spread, {key[:60]}", "a JSON object", values)
-        _check_flat(values, f"spread, {key[:60]}")
+        named = item.entry is None or _NAME.fullmatch(item.entry)
+        yield "entry", named, _NAME.pattern, item.entry
+        yield "source", _SHA256.fullmatch(item.source), _SHA256.pattern, item.source
+        yield "precision", item.precision in PRECISIONS, PRECISIONS, item.precision
+        yield _between("seed", item.seed, 0, 2**31 - 1)
+    spread = {f"spread, {key}": values for key, values in record.spread.items()}
+    for key, values in {
+        "metrics": record.metrics,
+        "provenance": record.provenance,
+        **spread,
+    }.items():
+        yield key[:80], _is_flat(values), "texts, numbers and lists of them", values
 
 
-def _check_recipe(recipe):
-    """Rejects a recipe whose network is not the one that this zoo builds under that name.
+def _recipe_rules(recipe):
+    """The network is the one that this zoo builds under that name.
 
     Training numbers may differ; what decides the network's size may not, so that an entry cannot
     request more memory than the model it names.
@@ -171,41 +178,24 @@ def _check_recipe(recipe):
         "member", "objective",
     ):  # fmt: skip
         received, expected = getattr(recipe, field), getattr(known, field)
-        _expect(received == expected, f"recipe, {field}", expected, received)
-    for section in (recipe.data, recipe.training, recipe.model):
-        for name, value in dataclasses.asdict(section).items():
-            for number in value if isinstance(value, tuple) else (value,):
-                finite = not isinstance(number, float) or math.isfinite(number)
-                _expect(finite, name, "finite numbers", number)
+        yield f"recipe, {field}", received == expected, expected, received
     channels = len(known.data.mean)
-    for name in ("mean", "stddev"):
-        numbers = getattr(recipe.data, name)
-        ok = len(numbers) == channels and all(type(n) in (int, float) for n in numbers)
-        _expect(ok, f"recipe, {name}", f"{channels} numbers", numbers)
-    _within(recipe.num_members, "num_members", 1, MAX_MEMBERS)
-    _within(recipe.model.num_draws, "num_draws", 1, MAX_DRAWS)
-    _within(recipe.model.num_samples, "num_samples", 1, MAX_DRAWS)
+    for numbers in (recipe.data.mean, recipe.data.stddev):
+        fits = len(numbers) == channels and all(type(n) in (int, float) for n in numbers)
+        yield "recipe, data", fits, f"{channels} numbers", numbers
+    yield _between("num_members", recipe.num_members, 1, MAX_MEMBERS)
+    yield _between("num_draws", recipe.model.num_draws, 1, MAX_DRAWS)
+    yield _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS)
 
 
-def _check_flat(values, where):
-    """Allows texts, finite numbers, and lists of them."""
-    for key, value in values.items():
-        for item in value if isinstance(value, list) else [value]:
-            ok = item is None or isinstance(item, (str, bool, int, float))
-            ok = ok and not (isinstance(item, float) and not math.isfinite(item))
-            _expect(ok, f"{where}, {key[:60]}", "a text or a finite number", item)
+def _between(name, value, low, high):
+    return name, low <= value <= high, f"{low} to {high}", value
 
 
-def _within(value, where, low, high):
-    _expect(low <= value <= high, where, f"{low} to {high}", value)
-
-
-def _matches(value, pattern, where):
-    ok = isinstance(value, str) and pattern.fullmatch(value)
-    _expect(ok, where, f"a text like {pattern.pattern}", value)
-    return value
-
-
-def _expect(condition, where, expected, received):
-    if not condition:
-        raise ZooError(f"{where}: expected {expected}, received {received!r:.80}.")
+def _is_flat(values):
+    plain = (str, bool, int, float, type(None))
+    return isinstance(values, dict) and all(
+        isinstance(item, plain)
+        for value in values.values()
+        for item in (value if isinstance(value, list) else [value])
+    )

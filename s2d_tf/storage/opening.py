@@ -41,6 +41,9 @@ class Opened:
     run: Run | None = None
     record: Record | None = None
 
+    def __post_init__(self):
+        self.predictor.class_names, self.predictor.metadata = self.class_names, self.metadata
+
     @property
     def name(self) -> str:
         """`architecture.method.dataset`."""
@@ -85,7 +88,7 @@ def open_run(run: Run) -> Opened:
     for network, part in zip(networks, parts, strict=True):
         weights.load(network, part.weights())
     facts = {"name": run.recipe.name, "recipe": run.recipe.to_dict()}
-    return _opened(
+    return Opened(
         predictor,
         networks,
         run.recipe,
@@ -114,7 +117,7 @@ def open_entry(source, sha256: str | None = None) -> Opened:
             f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
             f"{record.num_members} {record.kind}."
         )
-    return _opened(
+    return Opened(
         predictor,
         networks,
         recipe,
@@ -148,11 +151,6 @@ def build_model(recipe: Recipe, members) -> tuple:
     predictor = build.build_predictor(recipe, networks)
     # SWAG has its samples' statistics among its own weights.
     return predictor, [predictor] if recipe.draws == "swag" else networks
-
-
-def _opened(predictor, networks, recipe, class_names, metadata, **facts):
-    predictor.class_names, predictor.metadata = class_names, metadata
-    return Opened(predictor, networks, recipe, class_names=class_names, metadata=metadata, **facts)
 
 
 def _read_weights(source, item, network):

@@ -1,6 +1,5 @@
 """A run directory: what was trained, how far it is, and the predictor that came out."""
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -121,18 +120,9 @@ class Run:
         facts = {"seed": self.seed, "split": self.split, "recipe": self.recipe.to_dict()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    @contextlib.contextmanager
     def lock(self):
         """Holds the directory for this process; a second one is rejected."""
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(files.locked(self.directory / layout.LOCK))
-            except files.InUseError as error:
-                raise RunError(
-                    f"{self.directory} is in use by {error.holder}: wait for it, or choose another "
-                    "--workdir."
-                ) from None
-            yield
+        return files.locked(self.directory / layout.LOCK, RunError)
 
 
 def snapshot_epoch(recipe, at):

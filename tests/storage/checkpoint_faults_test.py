@@ -1,6 +1,7 @@
 """Checkpoints survive an exit at any moment of a write, damage, and a full disk."""
 
 import builtins
+import concurrent.futures
 import errno
 import io
 import json
@@ -213,7 +214,7 @@ def test_arrays_of_another_shape_are_refused_before_they_are_read(tmp_path):
     save(tmp_path, 1)
     wrong = state(0)
     wrong[0] = Value("net/dense/kernel", np.zeros((60, 71), np.float32))
-    with pytest.raises(checkpoints.CheckpointError, match=r"\(60, 71\), received \(60, 70\)"):
+    with pytest.raises(checkpoints.CheckpointError, match=r"\(60, 71\), received .*\(60, 70\)"):
         checkpoints.restore(tmp_path, wrong)
 
 
@@ -260,7 +261,7 @@ def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(run, monkeypatch,
     with (
         pytest.raises(failures.DiskFullError) as stopped,
         failures.explained(run),
-        checkpoints.writer(folder) as writer,
+        checkpoints.Writer(folder) as writer,
     ):
         writer.write(2, checkpoints.collect(state(2)), {})
     text = str(stopped.value)
@@ -281,12 +282,12 @@ def test_a_failed_write_is_noticed_at_the_next_step(tmp_path, monkeypatch):
         raise OSError(errno.EIO, "broken")
 
     monkeypatch.setattr(pathlib.Path, "write_bytes", broken)
-    writer = checkpoints.Writer(tmp_path)
-    writer.write(1, checkpoints.collect(state(1)), {})
-    writer.close()
-    with pytest.raises(OSError, match="broken"):
-        writer.check()
-    writer.check()  # said once
+    with checkpoints.Writer(tmp_path) as writer:
+        writer.write(1, checkpoints.collect(state(1)), {})
+        concurrent.futures.wait([writer._running])
+        with pytest.raises(OSError, match="broken"):
+            writer.check()
+        writer.check()  # said once
 
 
 def test_leftovers_of_killed_processes_are_swept(run):
