@@ -147,10 +147,8 @@ def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) ->
             data = file.read(limit + 1)
     except FileNotFoundError:
         raise error(f"{path}: expected a file, received none. Get it again.") from None
-    except OSError as failure:
-        link = failure.errno == errno.ELOOP
-        reason = "a symbolic link" if link else failure.strerror
-        raise error(f"{path}: expected a readable file, received {reason}.") from None
+    except OSError as failure:  # of a link: too many levels of symbolic links
+        raise error(f"{path}: expected a file, received {failure.strerror!r}.") from None
     return within(data, limit, path, error)
 
 

@@ -51,7 +51,7 @@ def read_record(kind, value, where: str, error=ValueError):
     nested = [option for option in options if dataclasses.is_dataclass(option)]
     if typing.get_origin(kind) is tuple and isinstance(value, (list, tuple)):
         return tuple(read_record(options[0], item, f"{where}, item", error) for item in value)
-    if nested and value is not None:
+    if nested and not (value is None and type(None) in options):
         return _read_fields(nested[0], value, where, error)
     value = tuple(value) if isinstance(value, list) else value
     if float in options and type(value) is int:
@@ -59,28 +59,21 @@ def read_record(kind, value, where: str, error=ValueError):
     is_one = typing.get_origin(kind) is not tuple and isinstance(value, kind)
     if not is_one or (isinstance(value, bool) and bool not in options):
         name = getattr(kind, "__name__", str(kind))
-        raise error(f"{where}: expected {name}, received {_short(value)}.")
+        raise error(f"{where}: expected {name}, received {value!r:.80}.")
     return value
 
 
 def _read_fields(kind, values, where, error):
     if not isinstance(values, dict):
-        raise error(f"{where}: expected names and values, received {_short(values)}.")
+        raise error(f"{where}: expected names and values, received {values!r:.80}.")
     fields = {field.name: field for field in dataclasses.fields(kind)}
-    unknown = sorted(set(values) - set(fields))
-    if unknown:
-        raise error(f"{where}: unknown {_short(unknown)}, expected some of {sorted(fields)}.")
     required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
-    missing = sorted(required - set(values))
-    if missing:
-        raise error(f"{where}: missing {missing}.")
+    unknown, missing = sorted(set(values) - set(fields)), sorted(required - set(values))
+    if unknown or missing:
+        what = f"unknown {unknown!r:.80}" if unknown else f"missing {missing}"
+        raise error(f"{where}: {what}, expected some of {sorted(fields)}.")
     read = {
         name: read_record(fields[name].type, value, f"{where}, {name}", error)
         for name, value in values.items()
     }
     return kind(**read)
-
-
-def _short(value):
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

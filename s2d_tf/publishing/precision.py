@@ -84,11 +84,17 @@ def _write(opened, folder, target, half):
     return tuple(listed)
 
 
+def weights_beside(target):
+    """The name and each `entries.WeightsFile` of the other entries in the same zoo."""
+    for path in sorted(target.parent.glob(f"[!.]*/{ENTRY}")):
+        if path.parent != target:
+            record = entries.read(path.read_bytes(), path)
+            yield from ((path.parent.name, item) for item in record.weights)
+
+
 def _stored_already(target, source, precision):
     """The weights of the same run in another entry, so that they are not stored twice."""
-    for path in sorted(target.parent.glob(f"[!.]*/{ENTRY}")):
-        for item in entries.read(path.read_bytes(), path).weights:
-            same = item.entry is None and (item.source, item.precision) == (source, precision)
-            if same and path.parent != target:
-                return dataclasses.replace(item, entry=path.parent.name)
+    for name, item in weights_beside(target):
+        if (item.entry, item.source, item.precision) == (None, source, precision):
+            return dataclasses.replace(item, entry=name)
     return None

@@ -8,7 +8,7 @@ from s2d_tf import files, recipes, storage, zoo
 from s2d_tf.evaluation import cost, results, run_evaluation, views
 from s2d_tf.publishing import card, facts
 from s2d_tf.publishing.checks import PublishError, check_run
-from s2d_tf.publishing.precision import write_weights
+from s2d_tf.publishing.precision import weights_beside, write_weights
 from s2d_tf.storage import entries, golden
 from s2d_tf.storage.layout import CARD, ENTRY, GOLDEN, METRICS
 
@@ -94,18 +94,13 @@ def _own_metrics(run, opened):
 
 def _check_references(target, folder):
     """Rejects a replacement that would take away weights to which other entries refer."""
-    for path in sorted(target.parent.glob(f"[!.]*/{ENTRY}")):
-        if path.parent == target:
-            continue
-        for item in entries.read(path.read_bytes(), path).weights:
-            held = folder / item.file
-            if item.entry == target.name and not (
-                held.is_file() and files.sha256(held) == item.sha256
-            ):
-                raise PublishError(
-                    f"{path.parent.name} refers to the weights that {target.name} has now: remove "
-                    "that entry first and publish it again afterwards."
-                )
+    written = {path.name: files.sha256(path) for path in folder.iterdir()}
+    for name, item in weights_beside(target):
+        if item.entry == target.name and written.get(item.file) != item.sha256:
+            raise PublishError(
+                f"{name} refers to the weights that {target.name} has now: remove that entry first "
+                "and publish it again afterwards."
+            )
 
 
 def _verify(folder):

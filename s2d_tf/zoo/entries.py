@@ -27,11 +27,6 @@ class Entry:
     def pretrained(self) -> bool:
         return self.record is not None
 
-    @property
-    def command(self) -> str:
-        """The command that trains it."""
-        return f"s2d train {self.name} --workdir=DIR"
-
 
 def names(pretrained: bool | None = None) -> list:
     """Names of all entries, or only of those with (`True`) or without (`False`) weights."""

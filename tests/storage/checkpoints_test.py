@@ -138,7 +138,8 @@ def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables are not there yet
         assert checkpoints.restore(tmp_path, held)["metrics"] == [0]
         return
-    with pytest.raises(checkpoints.CheckpointError, match=f"{key}.*received|another model") as error:
+    message = f"{key}.*received" if which < 3 else "another model"
+    with pytest.raises(checkpoints.CheckpointError, match=message) as error:
         checkpoints.restore(tmp_path, held)
     assert "\n" not in str(error.value)
     assert same(held, variables(3))

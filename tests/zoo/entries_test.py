@@ -115,7 +115,7 @@ def test_links_and_pipes_in_a_folder_are_not_followed(entry, tmp_path):
     path = entry / "model.safetensors"
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(zoo.ZooError, match="received a symbolic link"):
+    with pytest.raises(zoo.ZooError, match="symbolic link"):
         zoo.load(entry)
     path.unlink()
     os.mkfifo(path)
@@ -123,7 +123,7 @@ def test_links_and_pipes_in_a_folder_are_not_followed(entry, tmp_path):
         zoo.load(entry)
     (entry / ENTRY).rename(tmp_path / "entry.json")
     (entry / ENTRY).symlink_to(tmp_path / "entry.json")
-    with pytest.raises(zoo.ZooError, match="received a symbolic link"):
+    with pytest.raises(zoo.ZooError, match="symbolic link"):
         zoo.load(entry)
 
 
