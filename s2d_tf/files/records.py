@@ -48,16 +48,17 @@ def read_record(kind, value, where: str, error=ValueError):
     Point(x=3.0, name='')
     """
     options = typing.get_args(kind) or (kind,)
-    nested = [option for option in options if dataclasses.is_dataclass(option)]
-    if typing.get_origin(kind) is tuple and isinstance(value, (list, tuple)):
+    if typing.get_origin(kind) is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise error(f"{where}: expected a list, received {value!r:.80}.")
         return tuple(read_record(options[0], item, f"{where}, item", error) for item in value)
+    nested = [option for option in options if dataclasses.is_dataclass(option)]
     if nested and not (value is None and type(None) in options):
         return _read_fields(nested[0], value, where, error)
     value = tuple(value) if isinstance(value, list) else value
     if float in options and type(value) is int:
         return float(value)
-    is_one = typing.get_origin(kind) is not tuple and isinstance(value, kind)
-    if not is_one or (isinstance(value, bool) and bool not in options):
+    if not isinstance(value, kind) or (isinstance(value, bool) and bool not in options):
         name = getattr(kind, "__name__", str(kind))
         raise error(f"{where}: expected {name}, received {value!r:.80}.")
     return value

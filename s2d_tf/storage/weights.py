@@ -121,14 +121,15 @@ def _check_fits(arrays, expected):
         wanted, found = ("no", "this") if name in arrays else ("an", "none")
         raise WeightsError(f"expected {wanted} array {name[:80]!r}, received {found}")
     for name, variable in expected.items():
-        array, dtype = arrays[name], str(variable.dtype)
+        dtype, shape = str(variable.dtype), tuple(variable.shape)
         dtypes = ("float32", "float16") if dtype == "float32" else (dtype,)
-        if array.dtype.name not in dtypes:
-            wanted = " or ".join(dtypes)
-            raise WeightsError(f"{name}: expected {wanted}, received {array.dtype.name}")
-        if array.shape != tuple(variable.shape):
-            shape = tuple(variable.shape)
-            raise WeightsError(f"{name}: expected the shape {shape}, received {array.shape}")
+        held = arrays[name].dtype.name, arrays[name].shape
+        if held[0] not in dtypes or held[1] != shape:
+            wanted, received = (
+                f"{' or '.join(dtypes)} of shape {shape}",
+                "{} of shape {}".format(*held),
+            )
+            raise WeightsError(f"{name}: expected {wanted}, received {received}")
 
 
 def _digest(arrays):
