@@ -12,7 +12,7 @@ from s2d_tf import files
 
 
 class ArraysError(ValueError):
-    """Bytes are not those of a safetensors file that this package could have written."""
+    """Bytes are not those of a safetensors file with the expected arrays."""
 
 
 def pack(arrays: dict, metadata: dict | None = None) -> bytes:
@@ -43,3 +43,26 @@ def unpack(data: bytes, max_header_bytes: int = 2**24) -> tuple[dict, dict]:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ArraysError(f"expected a safetensors file, received {reason:.200}") from None
     return arrays, header.get("__metadata__") or {}
+
+
+def check_fits(arrays: dict, variables: dict, half: bool = False):
+    """Rejects arrays that have other names, shapes or types than the variables.
+
+    Args:
+        arrays: NumPy arrays by name.
+        variables: Keras variables by name.
+        half: whether float16 may stand for float32.
+    """
+    for name in sorted(arrays.keys() ^ variables.keys()):
+        wanted, found = ("no", "this") if name in arrays else ("an", "none")
+        raise ArraysError(f"expected {wanted} array {name[:80]!r}, received {found}")
+    for name, variable in variables.items():
+        shape, held = tuple(variable.shape), arrays[name]
+        # Not the type of its value: among several workers, to read that can need all of them.
+        dtype = str(getattr(variable, "dtype", held.dtype))
+        dtypes = ("float32", "float16") if half and dtype == "float32" else (dtype,)
+        if held.dtype.name not in dtypes or held.shape != shape:
+            raise ArraysError(
+                f"{name}: expected {' or '.join(dtypes)} of shape {shape}, received "
+                f"{held.dtype.name} of shape {held.shape}"
+            )

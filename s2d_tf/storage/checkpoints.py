@@ -175,28 +175,20 @@ def _checksum(manifest):
 
 def _read_arrays(path, variables):
     """The arrays of the variables and of the metrics, if they are those of this model."""
+    named = {_key(i, v): v for i, v in enumerate(variables)}
     try:
         stored, _ = packing.unpack(path.read_bytes())
+        metrics = {key: stored.pop(key) for key in sorted(stored) if key.startswith(_METRICS)}
+        packing.check_fits(stored, named)
+        if not all(array.dtype.kind in "biuf" for array in metrics.values()):
+            raise packing.ArraysError("expected metrics that are numbers, received others")
     except packing.ArraysError as error:
-        # Not damage, which the sha256 shows: somebody else wrote it, and its checksums.
+        # Not damage, which the sha256 shows, unless somebody wrote that as well.
         raise CheckpointError(
-            f"{path}: {error}. Remove its folder to continue from the one before."
+            f"{path} is of another model: {error}. Continue with that model, or remove the folder "
+            "to continue from the one before."
         ) from None
-    keys = [_key(i, v) for i, v in enumerate(variables)]
-    metrics = sorted(key for key in stored if key.startswith(_METRICS))
-    numbers = all(stored[key].dtype.kind in "biuf" for key in metrics)
-    if sorted(stored) != sorted(keys + metrics) or not numbers:
-        raise CheckpointError(f"{path} holds the variables of another model.")
-    for key, variable in zip(keys, variables, strict=True):
-        held = stored[key].shape, stored[key].dtype
-        # Not the type of its value: among several workers, to read that can need all of them.
-        expected = tuple(variable.shape), np.dtype(getattr(variable, "dtype", held[1]))
-        if held != expected:
-            wanted, received = (f"{dtype} of shape {shape}" for shape, dtype in (expected, held))
-            raise CheckpointError(
-                f"{path} is of another model: {key}: expected {wanted}, received {received}."
-            )
-    return [stored[key] for key in keys], [stored[key] for key in metrics]
+    return [stored[key] for key in named], list(metrics.values())
 
 
 def _key(index, variable):

@@ -101,10 +101,10 @@ def parse(data: bytes, model, path, sha256: str | None = None) -> dict:
     expected = by_name(model)
     try:
         arrays, metadata = packing.unpack(data, _header_limit(expected))
-        _check_fits(arrays, expected)
+        packing.check_fits(arrays, expected, half=True)
         if metadata != {"sha256": _digest(arrays)}:
-            raise WeightsError(f"expected the digest of its arrays, received {metadata!r:.120}")
-    except (packing.ArraysError, WeightsError) as error:
+            raise packing.ArraysError(f"expected the digest of it all, received {metadata!r:.120}")
+    except packing.ArraysError as error:
         raise WeightsError(
             f"{path} is not a weights file of this model: {error}. {_ADVICE}"
         ) from None
@@ -114,22 +114,6 @@ def parse(data: bytes, model, path, sha256: str | None = None) -> dict:
 
 def _header_limit(named):
     return HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(named)
-
-
-def _check_fits(arrays, expected):
-    for name in sorted(arrays.keys() ^ expected.keys()):
-        wanted, found = ("no", "this") if name in arrays else ("an", "none")
-        raise WeightsError(f"expected {wanted} array {name[:80]!r}, received {found}")
-    for name, variable in expected.items():
-        dtype, shape = str(variable.dtype), tuple(variable.shape)
-        dtypes = ("float32", "float16") if dtype == "float32" else (dtype,)
-        held = arrays[name].dtype.name, arrays[name].shape
-        if held[0] not in dtypes or held[1] != shape:
-            wanted, received = (
-                f"{' or '.join(dtypes)} of shape {shape}",
-                "{} of shape {}".format(*held),
-            )
-            raise WeightsError(f"{name}: expected {wanted}, received {received}")
 
 
 def _digest(arrays):

@@ -338,20 +338,20 @@ def unknown_type(data, path):
 
 @crafted
 def no_metadata(data, path):
-    return packing.pack(packing.unpack(data)[0]), "expected the digest of its arrays, received {}"
+    return packing.pack(packing.unpack(data)[0]), "expected the digest of it all, received {}"
 
 
 @crafted
 def more_metadata(data, path):
     header, body = split(data)
     header["__metadata__"]["format"] = "pt"
-    return join(header, body), "expected the digest of its arrays"
+    return join(header, body), "expected the digest of it all"
 
 
 @crafted
 def metadata_that_is_code(data, path):
     metadata = {"sha256": "__import__('os').system('true')"}
-    return packing.pack(packing.unpack(data)[0], metadata), "expected the digest of its arrays"
+    return packing.pack(packing.unpack(data)[0], metadata), "expected the digest of it all"
 
 
 @crafted
@@ -362,7 +362,7 @@ def metadata_of_numbers(data, path):
 
 @crafted
 def other_numbers(data, path):
-    return data[:-1] + bytes([data[-1] ^ 1]), "expected the digest of its arrays"
+    return data[:-1] + bytes([data[-1] ^ 1]), "expected the digest of it all"
 
 
 @crafted
