@@ -18,6 +18,7 @@ from s2d_tf.evaluation import (
     table_picture,
     tables,
 )
+from s2d_tf.storage.layout import METRICS
 
 ARCHITECTURE = "wrn_10_2_s2"
 DATASET = "digits"
@@ -47,7 +48,7 @@ def run(out, seeds=1, verbose=None):
             done = training.train(recipe, out / f"{method}_{seed}", seed, settings)
             predictor = done.predictor()
             found, parts = _evaluate(predictor, recipe)
-            files.write_json(done.directory / "metrics.json", found)
+            files.write_json(done.directory / METRICS, found)
             results[method].append(found)
             if seed == 0:
                 scored[recipe.title] = parts

@@ -1,16 +1,16 @@
-"""Computes all metrics of a trained run or of a pretrained entry.
+"""Computes all metrics of a trained run or of a zoo entry.
 
 usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--bootstrap=N] [--as=METHOD] [--members=N]
 
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
     s2d evaluate runs/s2d_0 --as=s2d_mc          # the same network with Monte Carlo dropout
     s2d evaluate runs/ensemble_20 --members=10   # its first ten members
-    s2d evaluate wrn_10_2_s2.s2d.cifar100
+    s2d evaluate wrn_10_2_s2.s2d.cifar100        # or the folder or address of an entry
 
 Prints one flat JSON dict, `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., with seed, data
 fingerprints, versions and timings. For a run it is also written there as metrics.json, and
 predictions are kept beside it, so that a second evaluation needs no forward pass; the members of an
-ensemble are evaluated with it. Data sets that are not on this machine are skipped with a line.
+ensemble are evaluated with it. Datasets that are not on this machine are skipped with a line.
 """
 
 import json

@@ -12,8 +12,6 @@ import pathlib
 
 from absl import flags
 
-from s2d_tf import storage, zoo
-
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
     "format",
@@ -28,38 +26,15 @@ def main(argv):
         raise ValueError(
             "Expected a name or a run directory, and a folder: `s2d export NAME_OR_RUN DIR`."
         )
-    source, directory = argv[1:]
-    from s2d_tf import export
+    from s2d_tf import export, storage
 
-    is_run = (pathlib.Path(source) / "recipe.json").is_file()
-    predictor, class_names, facts = _open_run(source) if is_run else _open_entry(source)
+    source, directory = argv[1:]
+    # A run directory may have the name of an entry.
+    source = pathlib.Path(source) if storage.is_run(source) else source
+    predictor = storage.open_model(source).predictor
     save = {
         "saved_model": export.save,
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }[FLAGS.format]
-    print(save(predictor, directory, class_names, facts))
-
-
-def _open_run(directory):
-    from s2d_tf import data
-
-    run = storage.Run.open(directory)
-    facts = {
-        "name": run.recipe.name,
-        "recipe": run.recipe.to_dict(),
-        "seed": run.seed,
-        "split": run.split,
-    }
-    return run.predictor(), data.info(run.recipe.source_dataset).class_names, facts
-
-
-def _open_entry(source):
-    folder = pathlib.Path(source)
-    if folder.is_dir() and not (folder / "entry.json").is_file():
-        raise ValueError(
-            f"Expected a run directory with a recipe.json, or an entry's with an entry.json, "
-            f"received {source}."
-        )
-    predictor = zoo.load(source)
-    return predictor, predictor.class_names, predictor.metadata
+    print(save(predictor, directory))

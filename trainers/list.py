@@ -1,6 +1,6 @@
 """Lists the entries of the zoo.
 
-s2d list                     every architecture, method and data set
+s2d list                     every architecture, method and dataset
 s2d list s2d cifar100        entries whose name contains all of these
 s2d list --pretrained        only those that come with weights
 """

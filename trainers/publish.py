@@ -6,8 +6,8 @@ usage: s2d publish RUN --name=NAME [--zoo=DIR] [--data_dir=DIR] [--also=RUN ...]
     s2d publish runs/s2d_0 --name=wrn_10_2_s2.s2d.cifar100 --also=runs/s2d_1 --also=runs/s2d_2
 
 RUN is finished, evaluated and trained on all of train, with seed 0 (an ensemble: seeds 0, 1, ...).
-Weights are kept in half precision where no figure of the tables moves by more than 0.0005, and are
-referred to where another entry holds them, so publish single models before their ensembles. A Monte
+Weights are stored in float16 if no metric of the tables moves by more than 0.0005, and are only
+referred to if another entry holds them, so publish single models before their ensembles. A Monte
 Carlo entry is made from the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100.
 """
 
@@ -20,7 +20,10 @@ _DATA_DIR = flags.DEFINE_string(
 )
 _ALSO = flags.DEFINE_multi_string("also", [], "A run of the same recipe with another seed.")
 _PRECISION = flags.DEFINE_enum(
-    "precision", "auto", ["auto", "float32"], "auto: half where the figures stay as they are."
+    "precision",
+    "auto",
+    ["auto", "float32"],
+    "auto: float16 if no metric moves by more than 0.0005.",
 )
 _OTHER_NUMBERS = flags.DEFINE_boolean(
     "other_numbers", False, "Publish although the run's numbers are not the recipe's."

@@ -115,7 +115,7 @@ def predict(
         if raw is None:
             computed, raw = True, part.predict_raw(images, batch_size)
             if path:
-                _write(path, raw)
+                files.write_array(path, raw)
         parts.append(Members(raw, part.members_from_raw))
     return Predictions(
         kind=predictor.kind,
@@ -158,8 +158,3 @@ def _read(path, shape):
         return None
     matches = raw is not None and raw.shape[1:] == shape and raw.dtype == np.float32
     return raw if matches else None
-
-
-def _write(path, raw):
-    with files.written_beside(path) as temporary:
-        np.save(temporary, raw, allow_pickle=False)

@@ -6,8 +6,8 @@ import pathlib
 from s2d_tf import files, recipes, storage
 from s2d_tf.evaluation import views
 from s2d_tf.paper import published
-
-METRICS = "metrics.json"
+from s2d_tf.storage import is_run  # noqa: F401
+from s2d_tf.storage.layout import INTERVALS, METRICS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +42,6 @@ class Result:
         """Data sets that were not on the machine when this run was evaluated."""
         parts = (key.split("/") for key in self.metrics)
         return [part[1] for part in parts if part[0] == "data" and part[-1] == "missing"]
-
-
-def is_run(name_or_run):
-    """Whether a command's argument names a run directory and not a zoo entry."""
-    return (pathlib.Path(name_or_run) / "recipe.json").is_file()
 
 
 def collect(directories):
@@ -122,7 +117,7 @@ def _evaluated_members(run):
 
 
 def _read(run):
-    intervals = run.directory / "intervals.json"
+    intervals = run.directory / INTERVALS
     return Result(
         directory=run.directory,
         recipe=run.recipe,

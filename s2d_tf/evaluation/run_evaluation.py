@@ -2,19 +2,18 @@
 
 import datetime
 import importlib.metadata
-import os
 import platform
 import time
 
-from s2d_tf import __version__, files, storage, zoo
+from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
 from s2d_tf.evaluation import cost, intervals, scaling, views
 from s2d_tf.evaluation.evaluator import gather
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
 from s2d_tf.recipes import build
+from s2d_tf.storage.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
-METRICS, INTERVALS, PREDICTIONS = "metrics.json", "intervals.json", "predictions"
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 
 
@@ -104,23 +103,20 @@ def evaluate_predictor(
 def cache_directory(run):
     """Where a run's predictions lie: an ensemble and its members share those of the ensemble."""
     home = run.home.resolve()
-    if home.name.startswith("member_") and (home.parent / "recipe.json").is_file():
+    if home.name.startswith(MEMBER) and storage.is_run(home.parent):
         return home.parent / PREDICTIONS
     return home / PREDICTIONS
 
 
-def evaluate_entry(name, data_dir=None, batch_size=256, log=print):
-    """The flat dict of a pretrained zoo entry."""
-    if os.sep in name or os.path.isdir(name):
-        raise ValueError(
-            "Expected a run directory, with a recipe.json in it, or the name of an entry, "
-            f"received {name}: `s2d list` shows the entries."
-        )
-    predictor, recipe = zoo.load(name), zoo.entry(name).recipe
-    folder = location.cache_dir() / PREDICTIONS / name
-    found, _ = evaluate_predictor(predictor, recipe, data_dir, folder, batch_size, log=log)
-    # A rule of the zoo, which `s2d publish` keeps.
-    return found | {"run/name": name, "run/seed": 0, "run/split": "train"}
+def evaluate_entry(where, data_dir=None, batch_size=256, log=print):
+    """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`."""
+    opened = storage.open_model(where)
+    folder = location.cache_dir() / PREDICTIONS / opened.name
+    found, _ = evaluate_predictor(
+        opened.predictor, opened.recipe, data_dir, folder, batch_size, log=log
+    )
+    facts = {"run/name": opened.name, "run/seed": opened.seeds[0], "run/split": opened.split}
+    return found | facts
 
 
 def _costs(predictor, recipe):

@@ -9,7 +9,7 @@ import dataclasses
 
 from s2d_tf.paper import published
 from s2d_tf.storage import Run
-from s2d_tf.storage.runs import VIEW
+from s2d_tf.storage.layout import RECIPE, VIEW
 
 
 def view(run, method=None, members=None):
@@ -50,7 +50,7 @@ def directory(run, viewed):
 
 def held(run):
     """The views of a run whose numbers lie in it, as runs."""
-    folders = sorted(run.directory.glob(f"{VIEW}*/recipe.json"))
+    folders = sorted(run.directory.glob(f"{VIEW}*/{RECIPE}"))
     return [Run.open(path.parent) for path in folders]
 
 

@@ -40,8 +40,7 @@ def write_version(directory: str | pathlib.Path, write: Callable) -> pathlib.Pat
     draft.mkdir(parents=True)
     try:
         write(draft)
-        for path in (*draft.rglob("*"), draft):
-            files.flush(path)
+        files.flush_folder(draft)
         return _move_to_next(draft, directory)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)

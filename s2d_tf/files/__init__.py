@@ -1,24 +1,41 @@
-"""Files that are written whole or not at all. No TensorFlow."""
+"""Files that are written whole or not at all, locks, and data that is checked. No TensorFlow."""
 
 from s2d_tf.files.atomic import (
     PARTIAL,
     flush,
+    flush_folder,
+    folder_written_beside,
     is_disk_full,
+    read_bytes,
     read_json,
     sha256,
     sweep,
+    within,
+    write_array,
+    write_bytes,
     write_json,
     write_text,
     written_beside,
 )
+from s2d_tf.files.locks import locked
+from s2d_tf.files.records import parse_json, read_record
 
 __all__ = [
     "PARTIAL",
     "flush",
+    "flush_folder",
+    "folder_written_beside",
     "is_disk_full",
+    "locked",
+    "parse_json",
+    "read_bytes",
     "read_json",
+    "read_record",
     "sha256",
     "sweep",
+    "within",
+    "write_array",
+    "write_bytes",
     "write_json",
     "write_text",
     "written_beside",

@@ -1,19 +1,21 @@
-"""Files that are there whole or not at all."""
+"""Files and folders that are there whole or not at all."""
 
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import pathlib
 import secrets
 import shutil
+import stat
 
 PARTIAL = ".partial_"
 """How the names of unfinished files and folders begin; what a killed process left can go."""
 
 
-def sha256(path):
+def sha256(path) -> str:
     """Hex digest of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -36,6 +38,30 @@ def written_beside(path):
         temporary.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def folder_written_beside(path):
+    """Yields an empty folder; on success it is flushed to disk and takes the place of `path`.
+
+    One process at a time may write the same path.
+    """
+    path = pathlib.Path(path)
+    temporary = path.with_name(f"{PARTIAL}{path.name}")
+    old = path.with_name(f"{PARTIAL}old_{path.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        flush_folder(temporary)
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            path.rename(old)
+        temporary.rename(path)
+        flush(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def flush(path):
     """Asks the system to bring a file or a folder's entries to disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -43,6 +69,14 @@ def flush(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def flush_folder(folder):
+    """Asks the system to bring a folder and all that is in it to disk."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            flush(os.path.join(parent, name))
+        flush(parent)
 
 
 def sweep(directory):
@@ -54,7 +88,7 @@ def sweep(directory):
             path.unlink(missing_ok=True)
 
 
-def is_disk_full(error):
+def is_disk_full(error) -> bool:
     """Whether an error says that the disk, the quota or the largest file size is used up."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -66,11 +100,60 @@ def write_json(path, values):
     write_text(path, json.dumps(values, indent=2) + "\n")
 
 
-def write_text(path, text):
+def write_text(path, text: str):
     """Writes a text file, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_array(path, array):
+    """Writes a NumPy array as `.npy`, whole or not at all."""
+    import numpy as np
+
+    # In memory first: NumPy hides from its callers why a disk did not take a file.
+    packed = io.BytesIO()
+    np.save(packed, array, allow_pickle=False)
+    write_bytes(path, packed.getbuffer())
+
+
+def write_bytes(path, data):
+    """Writes a file, whole or not at all."""
     with written_beside(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(data)
 
 
 def read_json(path):
+    """Values of a JSON file of our own; see `parse_json` for those of others."""
     return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+
+
+def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) -> bytes:
+    """Bytes of a regular file from outside.
+
+    Args:
+        path: the file. Pipes, devices and folders are rejected without waiting for them.
+        limit: the most bytes that it may have.
+        error: class of the error to raise.
+        follow_links: whether `path` may be a symbolic link.
+    """
+    # These flags exist on Unix only; elsewhere links are followed.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
+    try:
+        descriptor = os.open(path, flags)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise error(f"{path}: expected a regular file, received another kind.")
+        with open(descriptor, "rb") as file:
+            data = file.read(limit + 1)
+    except FileNotFoundError:
+        raise error(f"{path}: expected a file, received none. Get it again.") from None
+    except OSError as failure:  # of a link: too many levels of symbolic links
+        raise error(f"{path}: expected a file, received {failure.strerror!r}.") from None
+    return within(data, limit, path, error)
+
+
+def within(data: bytes, limit: int, where, error=ValueError) -> bytes:
+    """The data, if it has no more bytes than `limit`."""
+    if len(data) > limit:
+        raise error(f"{where}: expected at most {limit:,} bytes, received more.")
+    return data

@@ -15,10 +15,11 @@ from s2d_tf.evaluation.results import METRICS, collect, for_claims, groups, publ
 from s2d_tf.paper import claims
 from s2d_tf.paper.table_set import tables_of
 from s2d_tf.storage import Run
+from s2d_tf.storage.layout import INTERVALS, RECIPE, SUMMARY
 from s2d_tf.training import tuning
 
 RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
-KEPT = ("recipe.json", "intervals.json", "summary.json")
+KEPT = (RECIPE, INTERVALS, SUMMARY)
 
 
 def archive(directories, out):

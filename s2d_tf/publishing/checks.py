@@ -12,7 +12,7 @@ class PublishError(ValueError):
 
 
 def check_run(run, named, other_numbers=False):
-    """Refuses a run that is unfinished, of another recipe, split or seed.
+    """Rejects a run that is unfinished, of another recipe, split or seed.
 
     Returns:
         `{number: (value in the recipe, value of the run)}`, empty unless `other_numbers`.

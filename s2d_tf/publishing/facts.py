@@ -1,4 +1,4 @@
-"""What an entry says about where it comes from, and how far its seeds lie apart."""
+"""What an entry says about where it comes from, and how much its seeds differ."""
 
 import datetime
 import json
@@ -7,21 +7,20 @@ import statistics
 import s2d_tf
 from s2d_tf import data, files
 from s2d_tf.publishing.checks import PublishError
-from s2d_tf.publishing.precision import figures
-from s2d_tf.storage import Run
-
-METRICS = "metrics.json"
+from s2d_tf.publishing.precision import table_metrics
+from s2d_tf.storage import Run, is_run
+from s2d_tf.storage.layout import MEMBER, METRICS, SUMMARY, TEACHER_LOGITS
 
 
 def spread(run, recipe, also=()):
-    """Mean and standard deviation of the figures over runs that differ only in their seed.
+    """Mean and standard deviation of the metrics over runs that differ only in their seed.
 
     Returns:
         `{metric: {"mean", "stddev", "seeds"}}`, empty where there is only one run.
     """
     runs = {run.directory.resolve(): run}
     parent = run.directory.resolve().parent
-    if run.directory.name.startswith("member_") and (parent / "recipe.json").is_file():
+    if run.directory.name.startswith(MEMBER) and is_run(parent):
         # Its ensemble may still be in training: only what has been evaluated counts.
         held = [d for d in Run.open(parent).member_directories if (d / METRICS).is_file()]
         runs |= {directory: Run.open(directory) for directory in held}
@@ -41,7 +40,7 @@ def spread(run, recipe, also=()):
             "stddev": statistics.stdev(values),
             "seeds": list(found),
         }
-        for key in figures(next(iter(found.values())))
+        for key in table_metrics(next(iter(found.values())))
         if len(values := [m[key] for m in found.values() if key in m]) == len(found)
     }
 
@@ -49,7 +48,7 @@ def spread(run, recipe, also=()):
 def provenance(run, recipe, changes, data_dir):
     """Flat facts on the training behind an entry."""
     parts = run.members or [run]
-    summaries = [files.read_json(part.directory / "summary.json") for part in parts]
+    summaries = [files.read_json(part.directory / SUMMARY) for part in parts]
     found = {
         "seeds": [part.seed for part in parts],
         "split": run.split,
@@ -61,7 +60,7 @@ def provenance(run, recipe, changes, data_dir):
         "training_data": recipe.source_dataset,
         "training_data_fingerprint": _fingerprint(recipe.source_dataset, run.split, data_dir),
     }
-    teachers = run.directory / "teacher_logits.json"
+    teachers = (run.directory / TEACHER_LOGITS).with_suffix(".json")
     if teachers.is_file():
         found["teachers_sha256"] = files.read_json(teachers)["teachers"]
     if changes:
@@ -70,7 +69,7 @@ def provenance(run, recipe, changes, data_dir):
 
 
 def commands(run, recipe, changes):
-    """The commands that make these weights and their figures again."""
+    """The commands that reproduce these weights and their metrics."""
     train = f"s2d train {run.recipe.name} --workdir=RUN"
     for key, (_, value) in changes.items():
         if key == "training.epochs":

@@ -1,120 +1,100 @@
-"""Half precision where the figures do not change, and weights that are stored only once."""
+"""Half precision where no metric changes, and weights that are stored only once."""
 
 import dataclasses
 
-from s2d_tf import files, models
+from s2d_tf import files
 from s2d_tf.data import MissingDataError
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.publishing.checks import PublishError
 from s2d_tf.storage import entries, weights
+from s2d_tf.storage.layout import ENTRY, weights_file
 
 # Half of the last digit that the paper's tables print (0.1 per cent; NLL a thousandth).
 TOLERANCE = 5e-4
-FIGURES = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")
+METRICS = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")
 
 
-@dataclasses.dataclass(frozen=True)
-class Published:
-    """Weights as they are in an entry's folder, and what they answer."""
-
-    predictor: models.Predictor
-    weights: tuple
-    metrics: dict
-
-
-def choose(run, recipe, predictor, metrics, folder, zoo_dir, data_dir, precision, log):
-    """Writes the weights into the folder, in half precision if the figures allow it.
+def write_weights(opened, metrics, folder, target, data_dir, precision, log):
+    """Writes the weights into the folder, in half precision if the metrics allow it.
 
     Args:
-        run: the run that is published.
-        recipe: that of the entry.
-        predictor: what draws members as the entry does; it has the run's own weights.
+        opened: the run, drawn as the entry is; its predictor then has what was written.
         metrics: those of the run's own weights, or None where they are not known.
         folder: where to write.
-        zoo_dir: other entries, whose weights are referred to instead of stored again.
+        target: where the folder will be; weights of the entries beside it are referred to instead
+            of stored again.
         data_dir, precision, log: as for `publish`.
 
     Returns:
-        `Published`.
+        A tuple of `entries.WeightsFile`, and the metrics of the weights as they are written.
     """
-    evaluate = _Evaluation(run, recipe, data_dir, log)
     if metrics is None:
         log("evaluating the run's own weights")
-        metrics = evaluate(predictor)
+        metrics = _evaluate(opened, data_dir, log)
     # A deviation of 1e-5 has one or two digits in half precision.
-    if precision == "auto" and recipe.draws != "swag":
-        listed = _write(run, predictor, folder, zoo_dir, half=True)
+    if precision == "auto" and opened.recipe.draws != "swag":
+        listed = _write(opened, folder, target, half=True)
         log("evaluating the weights in half precision")
-        halved = evaluate(predictor)
-        moved = {
-            key: abs(halved[key] - metrics[key])
-            for key in figures(metrics)
-            if key in halved and abs(halved[key] - metrics[key]) > TOLERANCE
-        }
-        if not moved:
-            return Published(predictor, listed, halved)
-        worst = max(moved, key=moved.get)
+        halved = _evaluate(opened, data_dir, log)
+        moved = {k: abs(halved[k] - metrics[k]) for k in table_metrics(metrics) if k in halved}
+        worst = max(moved, key=moved.get, default=None)
+        if worst is None or moved[worst] <= TOLERANCE:
+            return listed, halved
         log(f"float32 is kept: in half precision {worst} moves by {moved[worst]:.2g}")
         for item in listed:
             (folder / item.file).unlink(missing_ok=True)
-    return Published(predictor, _write(run, predictor, folder, zoo_dir, half=False), metrics)
+    return _write(opened, folder, target, half=False), metrics
 
 
-def figures(metrics):
-    """The keys of the figures that tables show."""
-    return [key for key in metrics if len(p := key.split("/")) > 1 and p[1] in FIGURES]
+def table_metrics(metrics):
+    """The keys of the metrics that tables show."""
+    return [key for key in metrics if len(p := key.split("/")) > 1 and p[1] in METRICS]
 
 
-class _Evaluation:
-    """All numbers of a predictor, as `s2d evaluate` makes them."""
-
-    def __init__(self, run, recipe, data_dir, log):
-        self.run, self.recipe, self.data_dir, self.log = run, recipe, data_dir, log
-        self.cache = run_evaluation.cache_directory(run)
-
-    def __call__(self, predictor):
-        try:
-            found, _ = run_evaluation.evaluate_predictor(
-                predictor, self.recipe, self.data_dir, self.cache, log=self.log
-            )
-        except MissingDataError as error:
-            raise PublishError(
-                f"{error} To publish without it: --precision=float32, for an evaluated run."
-            ) from None
-        facts = {"run/name": self.recipe.name, "run/seed": self.run.seed}
-        return found | facts | {"run/split": self.run.split}
+def _evaluate(opened, data_dir, log):
+    """All metrics of a predictor, as `s2d evaluate` makes them."""
+    run, cache = opened.run, run_evaluation.cache_directory(opened.run)
+    try:
+        found, _ = run_evaluation.evaluate_predictor(
+            opened.predictor, opened.recipe, data_dir, cache, log=log
+        )
+    except MissingDataError as error:
+        raise PublishError(
+            f"{error} To publish without it: --precision=float32, for an evaluated run."
+        ) from None
+    return found | {"run/name": opened.name, "run/seed": run.seed, "run/split": run.split}
 
 
-def _write(run, predictor, folder, zoo_dir, half):
-    """Writes weights files for all networks; the predictor then has what they hold.
-
-    Returns:
-        Tuple of `WeightsFile`.
-    """
+def _write(opened, folder, target, half):
+    """Writes a weights file for each network, unless another entry has it; then loads it."""
     precision = "float16" if half else "float32"
-    parts = run.members or [run]
-    listed = []
-    for index, (part, network) in enumerate(zip(parts, predictor.networks, strict=True)):
+    parts, listed = opened.run.members or [opened.run], []
+    for index, (part, network) in enumerate(zip(parts, opened.predictor.networks, strict=True)):
         source = files.sha256(part.weights())
         weights.load(network, part.weights(), source)
-        item = _stored_already(zoo_dir, folder, source, precision)
+        item = _stored_already(target, source, precision)
         if item is None:
-            name = f"member_{index}.weights.h5" if run.members else "model.weights.h5"
+            name = weights_file(index if opened.run.members else None)
             weights.save(network, folder / name, half=half)
             digest = files.sha256(folder / name)
-            item = entries.WeightsFile(name, digest, precision, part.seed, source)
-        path = (zoo_dir / item.entry if item.entry else folder) / item.file
-        weights.load(network, path, item.sha256)
+            item = entries.WeightsFile(name, digest, precision, part.seed, source, entry=None)
+        place = target.parent / item.entry if item.entry else folder
+        weights.load(network, place / item.file, item.sha256)
         listed.append(item)
     return tuple(listed)
 
 
-def _stored_already(zoo_dir, folder, source, precision):
+def weights_beside(target):
+    """The name and each `entries.WeightsFile` of the other entries in the same zoo."""
+    for path in sorted(target.parent.glob(f"[!.]*/{ENTRY}")):
+        if path.parent != target:
+            record = entries.read(path.read_bytes(), path)
+            yield from ((path.parent.name, item) for item in record.weights)
+
+
+def _stored_already(target, source, precision):
     """The weights of the same run in another entry, so that they are not stored twice."""
-    for path in sorted(zoo_dir.glob(f"[!.]*/{entries.ENTRY}")):
-        if folder.name.endswith(f"-{path.parent.name}"):
-            continue
-        for item in entries.read(path.read_bytes(), path).weights:
-            if item.entry is None and (item.source, item.precision) == (source, precision):
-                return dataclasses.replace(item, entry=path.parent.name)
+    for name, item in weights_beside(target):
+        if (item.entry, item.source, item.precision) == (None, source, precision):
+            return dataclasses.replace(item, entry=name)
     return None

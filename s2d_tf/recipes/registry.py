@@ -8,7 +8,7 @@ import itertools
 import json
 import tomllib
 
-from s2d_tf import _paths
+from s2d_tf import _paths, files
 from s2d_tf.recipes import rules
 
 PARTS = ("architecture", "method", "dataset")
@@ -131,12 +131,15 @@ class Recipe:
     @classmethod
     def from_dict(cls, values):
         """Reads what `to_dict` wrote, checking every name, type and range."""
-        recipe = _read(cls, values, "recipe")
-        breach = rules.first_breach(recipe)
+        return files.read_record(cls, values, "recipe", RecipeError).checked()
+
+    def checked(self):
+        """This recipe, if every number is in its range."""
+        breach = rules.first_breach(self)
         if breach:
             name, expected, received = breach
             raise RecipeError(f"{name}: expected {expected}, received {received!r}.")
-        return recipe
+        return self
 
 
 def names():
@@ -203,43 +206,6 @@ def _load_cached(part, stem):
 
 def _load(part, stem):
     return copy.deepcopy(_load_cached(part, stem))
-
-
-def _read(cls, values, where):
-    """A dataclass from a dict of plain values, refusing unknown, missing and mistyped ones."""
-    if not isinstance(values, dict):
-        raise RecipeError(f"{where}: expected names and values, received {values!r}.")
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    unknown = sorted(set(values) - set(fields))
-    if unknown:
-        raise RecipeError(f"{where}: unknown {unknown}, expected some of {sorted(fields)}.")
-    sections = {
-        "data": DataRecipe,
-        "training": TrainingRecipe,
-        "model": ModelRecipe,
-        "start": Start,
-    }
-    read = {}
-    for name, value in values.items():
-        if cls is Recipe and name in sections and value is not None:
-            value = _read(sections[name], value, f"{where}, {name}")
-        elif isinstance(value, list):
-            value = tuple(value)
-        read[name] = _typed(value, fields[name].type, f"{where}, {name}")
-    required = [n for n, f in fields.items() if f.default is dataclasses.MISSING and n not in read]
-    if required:
-        raise RecipeError(f"{where}: missing {required}.")
-    return cls(**read)
-
-
-def _typed(value, expected, where):
-    takes_floats = float in getattr(expected, "__args__", (expected,))
-    if takes_floats and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
-        kind = getattr(expected, "__name__", str(expected))
-        raise RecipeError(f"{where}: expected {kind}, received {value!r}.")
-    return value
 
 
 def override(recipe, assignments=(), epochs=None, members=None):

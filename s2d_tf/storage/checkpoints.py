@@ -4,23 +4,23 @@ import concurrent.futures
 import contextlib
 import hashlib
 import json
-import math
 import pathlib
 import re
 import shutil
-import zipfile
 
 import numpy as np
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf.storage import arrays as packing
 
-FORMAT = 2
+FORMAT = 3
+ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
 
 _NAME = re.compile(r"step_(\d{9})")
 _METRICS = "metrics/"
 # What reading a manifest raises where it is damaged; CheckpointError is a ValueError.
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, RecursionError)
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class CheckpointError(ValueError):
@@ -49,40 +49,25 @@ def collect(variables, metrics=()):
 def write(directory, step, arrays, facts, keep=3):
     """Writes what `collect` returned; see `save`."""
     directory = pathlib.Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     folder = directory / f"step_{step:09d}"
-    if folder.exists():
-        try:
-            _manifest(folder)
-            return  # the same step of the same run: the same bits
-        except _DAMAGED:
-            folder.rename(directory / f"{files.PARTIAL}damaged_{folder.name}")
-    beside = directory / f"{files.PARTIAL}{folder.name}"
-    try:
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        path = beside / "arrays.npz"
-        with open(path, "wb") as file:
-            np.savez(file, **arrays)
-        files.flush(path)
-        manifest = {
-            "format": FORMAT,
-            "step": step,
-            "sha256": {path.name: files.sha256(path)},
-            "facts": facts,
-        }
-        files.write_json(beside / "manifest.json", manifest | {"checksum": _checksum(manifest)})
-        beside.rename(folder)
-        files.flush(directory)
-    except OSError:
-        shutil.rmtree(beside, ignore_errors=True)  # a full disk needs the room
-        raise
+    with contextlib.suppress(*_DAMAGED):
+        _manifest(folder)
+        return  # the same step of the same run: the same bits
+    with files.folder_written_beside(folder) as beside:
+        packed = packing.pack(arrays)
+        digest = hashlib.sha256(packed).hexdigest()
+        (beside / ARRAYS).write_bytes(packed)
+        manifest = {"format": FORMAT, "step": step, "sha256": {ARRAYS: digest}, "facts": facts}
+        files.write_json(beside / MANIFEST, manifest | {"checksum": _checksum(manifest)})
     for old in [*found(directory)[:-keep], *directory.glob(f"{files.PARTIAL}*")]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-class Writer:
-    """Writes checkpoints in a thread of its own, one at a time, while training goes on."""
+class Writer(contextlib.AbstractContextManager):
+    """Writes checkpoints in a thread of its own, one at a time, while training goes on.
+
+    On leaving the context, all is on disk.
+    """
 
     def __init__(self, directory, keep=3):
         self.directory = directory
@@ -112,20 +97,11 @@ class Writer:
             self.wait()
         return newest(self.directory)
 
-    def close(self):
+    def __exit__(self, kind, *_):
         """Lets a write that is under way end, whatever else has happened."""
         self._pool.shutdown(wait=True)
-
-
-@contextlib.contextmanager
-def writer(directory, keep=3):
-    """A `Writer`; on leaving, all is on disk."""
-    writer = Writer(directory, keep)
-    try:
-        yield writer
-        writer.wait()
-    finally:
-        writer.close()
+        if kind is None:
+            self.wait()
 
 
 def found(directory):
@@ -162,7 +138,7 @@ def restore(directory, variables):
         except _DAMAGED as error:
             logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
             continue
-        arrays, metrics = _read_arrays(folder / "arrays.npz", variables)
+        arrays, metrics = _read_arrays(folder / ARRAYS, variables)
         for variable, array in zip(variables, arrays, strict=True):
             variable.assign(array)
         return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
@@ -176,22 +152,19 @@ def restore(directory, variables):
 
 def _manifest(folder):
     """The manifest of a checkpoint that is what was written."""
-    path = folder / "manifest.json"
+    path, arrays = folder / MANIFEST, folder / ARRAYS
     manifest = files.read_json(path)
-    if not isinstance(manifest, dict):
-        raise CheckpointError(f"{path} is not a manifest")
     if manifest.pop("checksum") != _checksum(manifest):
         raise CheckpointError(f"{path} does not match its checksum")
     if manifest["format"] != FORMAT:
         raise CheckpointError(f"{path} is of another release, format {manifest['format']}")
-    arrays = folder / "arrays.npz"
-    if files.sha256(arrays) != manifest["sha256"][arrays.name]:
+    if files.sha256(arrays) != manifest["sha256"][ARRAYS]:
         raise CheckpointError(f"{arrays} does not match its sha256")
     facts, step = manifest["facts"], manifest["step"]
-    if not isinstance(facts, dict):
-        raise CheckpointError(f"{path}: expected facts by name, received {facts!r:.80}")
-    if type(step) is not int or step < 0:
-        raise CheckpointError(f"{path}: expected a number of steps, received {step!r:.80}")
+    if not isinstance(facts, dict) or type(step) is not int or step < 0:
+        raise CheckpointError(
+            f"{path}: expected facts and a step, received {facts!r:.80}, {step!r}"
+        )
     return {"facts": facts, "step": step}
 
 
@@ -201,73 +174,27 @@ def _checksum(manifest):
 
 
 def _read_arrays(path, variables):
-    """The arrays of the variables and of the metrics; nothing is read before it is known to fit."""
+    """The arrays of the variables and of the metrics, if they are those of this model."""
+    named = {_key(i, v): v for i, v in enumerate(variables)}
     try:
-        return _unpack(path, variables)
-    except CheckpointError:
-        raise
-    # Somebody else wrote it, and its checksums: what we write is read or refused by those. What
-    # zipfile and NumPy raise for such a file has many types.
-    except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        stored, _ = packing.unpack(path.read_bytes())
+        metrics = {key: stored.pop(key) for key in sorted(stored) if key.startswith(_METRICS)}
+        packing.check_fits(stored, named)
+        if not all(array.dtype.kind in "biuf" for array in metrics.values()):
+            raise packing.ArraysError("expected metrics that are numbers, received others")
+    except packing.ArraysError as error:
+        # Not damage, which the sha256 shows, unless somebody wrote that as well.
         raise CheckpointError(
-            f"{path} is not a checkpoint's archive ({reason:.200}): remove its folder to continue "
-            "from the one before."
-        ) from error
-
-
-def _unpack(path, variables):
-    with zipfile.ZipFile(path) as archive:
-        stored = {_plain(entry.filename.removesuffix(".npy")): entry for entry in archive.filelist}
-        keys = [_key(i, v) for i, v in enumerate(variables)]
-        metrics = sorted(key for key in stored if key.startswith(_METRICS))
-        if sorted(stored) != sorted(keys + metrics) or len(stored) < len(archive.filelist):
-            raise CheckpointError(f"{path} holds the variables of another model.")
-        arrays = [
-            _read_array(archive, stored[key], key, variable)
-            for key, variable in zip(keys, variables, strict=True)
-        ]
-        return arrays, [_read_array(archive, stored[key], key) for key in metrics]
-
-
-def _read_array(archive, entry, key, variable=None):
-    """One array; its header is checked before room is made for it."""
-    with archive.open(entry) as file:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise CheckpointError(f"{archive.filename}, {key}: unknown array format {version}.")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        if variable is not None:
-            _check_fits(variable, shape, dtype, f"{archive.filename} is of another model: {key}")
-        size = math.prod(shape) * dtype.itemsize
-        plain = dtype.kind in "biuf" and entry.compress_type == zipfile.ZIP_STORED
-        if not plain or entry.file_size - file.tell() != size:
-            raise CheckpointError(
-                f"{archive.filename}, {key}: not a plain array of numbers, received {dtype} with "
-                f"shape {shape}."
-            )
-        array = np.frombuffer(file.read(size), dtype)
-    return array.reshape(shape, order="F" if fortran else "C")
-
-
-def _check_fits(variable, shape, dtype, what):
-    expected = tuple(variable.shape)
-    if shape != expected:
-        raise CheckpointError(f"{what}: expected the shape {expected}, received {shape}.")
-    # Not the type of its value: among several workers, to read that can need all of them.
-    expected = np.dtype(getattr(variable, "dtype", dtype))
-    if dtype != expected:
-        raise CheckpointError(f"{what}: expected the type {expected}, received {dtype}.")
+            f"{path} is of another model: {error}. Continue with that model, or remove the folder "
+            "to continue from the one before."
+        ) from None
+    return [stored[key] for key in named], list(metrics.values())
 
 
 def _key(index, variable):
-    return _plain(f"{index:05d}/{variable.path}")
-
-
-def _plain(path):
-    """A variable's name without Keras' counters.
+    """A variable's name without Keras' counters, after its place.
 
     Keras counts objects of a kind over the whole process (`seed_generator_7`), so the same model
     has other names when it was built after others, as the members of an ensemble are.
     """
-    return re.sub(r"_\d+(?=[_/]|$)", "", path)
+    return re.sub(r"_\d+(?=[_/]|$)", "", f"{index:05d}/{variable.path}")

@@ -1,24 +1,23 @@
 """A run directory: what was trained, how far it is, and the predictor that came out."""
 
-import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
-import os
 import pathlib
-import socket
 
 from s2d_tf import files
 from s2d_tf.recipes import Recipe
-
-FINAL = "final.weights.h5"
-VIEW = "as_"
-"""What the folders begin with in which a run's weights are evaluated as another method."""
+from s2d_tf.storage import layout
+from s2d_tf.storage.layout import FINAL, RECIPE
 
 
 class RunError(ValueError):
     """A run directory is missing, unfinished, in use, or another recipe's."""
+
+
+def is_run(where) -> bool:
+    """Whether a path is that of a run directory."""
+    return (pathlib.Path(where) / RECIPE).is_file()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Run:
     def create(cls, directory, recipe, seed, split="train"):
         """Makes the directory, or opens it if it holds the very same run."""
         run = cls(pathlib.Path(directory), recipe, seed, split)
-        path = run.directory / "recipe.json"
+        path = run.directory / RECIPE
         if path.exists():
             held = cls.open(directory)
             if held != run and not held.grows_to(run):
@@ -61,9 +60,9 @@ class Run:
     def open(cls, directory):
         """Opens an existing run directory."""
         directory = pathlib.Path(directory)
-        path = directory / "recipe.json"
-        if not path.is_file():
-            raise RunError(f"Expected a run directory with a recipe.json, received {directory}.")
+        path = directory / RECIPE
+        if not is_run(directory):
+            raise RunError(f"Expected a run directory with a {RECIPE}, received {directory}.")
         try:
             facts = files.read_json(path)
             recipe, seed, split = (facts[key] for key in ("recipe", "seed", "split"))
@@ -90,11 +89,11 @@ class Run:
     def home(self):
         """Where the weights lie: those of a view are the weights of the run that it lies in."""
         parent = self.directory.resolve().parent
-        is_view = self.directory.name.startswith(VIEW) and (parent / "recipe.json").is_file()
+        is_view = self.directory.name.startswith(layout.VIEW) and is_run(parent)
         return parent if is_view else self.directory
 
     def member_directory(self, index):
-        return self.home / f"member_{index}"
+        return self.home / f"{layout.MEMBER}{index}"
 
     @property
     def finished(self):
@@ -107,28 +106,13 @@ class Run:
         """Path of the final weights, or of the snapshot after a fraction of the epochs."""
         if at == 1.0:
             return self.home / FINAL
-        epoch = snapshot_epoch(self.recipe, at)
-        return self.directory / "snapshots" / f"epoch_{epoch:03d}.weights.h5"
+        return self.directory / layout.snapshot_file(snapshot_epoch(self.recipe, at))
 
     def predictor(self):
-        """The trained predictor, ready to answer."""
-        from s2d_tf.recipes import build
-        from s2d_tf.storage import weights
+        """The trained predictor."""
+        from s2d_tf.storage import opening
 
-        if not self.finished:
-            raise RunError(
-                f"{self.directory} is not finished: `s2d train {self.recipe.name} "
-                f"--workdir={self.directory} --seed={self.seed}` continues it."
-            )
-        if self.recipe.draws == "ensemble":
-            networks = [member.predictor() for member in self.members]
-        else:
-            networks = [build.build_network(self.recipe, self.seed)]
-        predictor = build.build_predictor(self.recipe, networks)
-        if self.recipe.draws != "ensemble":
-            held = predictor if self.recipe.draws == "swag" else networks[0]
-            weights.load(held, self.weights())
-        return predictor
+        return opening.open_run(self).predictor
 
     @property
     def fingerprint(self):
@@ -136,23 +120,9 @@ class Run:
         facts = {"seed": self.seed, "split": self.split, "recipe": self.recipe.to_dict()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    @contextlib.contextmanager
     def lock(self):
-        """Holds the directory for this process; a second one is refused."""
-        with open(self.directory / ".lock", "a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read().strip() or "another process"
-                raise RunError(
-                    f"{self.directory} is in use by {holder}: wait for it, or choose another "
-                    "--workdir."
-                ) from None
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
-            yield
+        """Holds the directory for this process; a second one is rejected."""
+        return files.locked(self.directory / layout.LOCK, RunError)
 
 
 def snapshot_epoch(recipe, at):
@@ -165,7 +135,7 @@ def summary(run):
     lines = []
     trained = [d for d in run.member_directories if (d / FINAL).is_file()]
     for part in [Run.open(directory) for directory in trained] or [run]:
-        facts = files.read_json(part.directory / "summary.json")
+        facts = files.read_json(part.directory / layout.SUMMARY)
         minutes = facts["training_seconds"] / 60
         logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
         lines.append(

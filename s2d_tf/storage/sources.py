@@ -1,11 +1,11 @@
 """Where an entry's files come from: a folder, or an address on the web. Both only give bytes."""
 
-import errno
 import os
 import pathlib
-import stat
 
-from s2d_tf.storage.entries import ENTRY, ZooError, entry_name, file_name, within
+from s2d_tf import _paths, files, recipes
+from s2d_tf.storage.entries import ZooError, entry_name, file_name
+from s2d_tf.storage.layout import ENTRY, RECIPE
 
 
 class Folder:
@@ -22,26 +22,40 @@ class Folder:
         return Folder(self.path.resolve().parent / entry_name(name))
 
     def read(self, name, limit):
-        """The bytes of a file in the folder: regular, no link, at most `limit` bytes."""
-        path = self.path / file_name(name)
-        try:
-            # Not waiting for the other end of a pipe, nor following a link out of the folder.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise ZooError(f"{path} is not a regular file.")
-                data = file.read(limit + 1)
-        except FileNotFoundError:
-            raise ZooError(f"{path} is missing: get the entry's folder again.") from None
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise ZooError(f"{path} is a symbolic link, expected the file itself.") from None
-            raise ZooError(f"{path} cannot be read ({error.strerror}).") from None
-        return within(data, limit, path)
+        """The bytes of a file in the folder: regular, not a link, at most `limit` bytes."""
+        return files.read_bytes(self.path / file_name(name), limit, ZooError, follow_links=False)
+
+
+def pretrained_directory() -> pathlib.Path:
+    """The folder of this library's entries with weights."""
+    return _paths.zoo_directory() / "pretrained"
+
+
+def pretrained_names() -> set:
+    """Names of this library's entries with weights."""
+    return {path.parent.name for path in pretrained_directory().glob(f"*/{ENTRY}")}
+
+
+def is_name(where) -> bool:
+    """Whether a person means an entry of this library, not a folder or an address."""
+    plain = isinstance(where, str) and "://" not in where and os.sep not in where
+    return plain and (where in recipes.names() or not os.path.isdir(where))
 
 
 def find(where):
-    """The source of an entry that is given by a path or an address, of its folder or entry.json."""
+    """The source of an entry.
+
+    Args:
+        where: the name of an entry of this library; or the path or the http(s) address of an
+            entry's folder or `entry.json`.
+    """
+    if is_name(where):
+        recipes.resolve(where)  # an unknown name lists near ones
+        if where not in pretrained_names():
+            raise ZooError(
+                f"{where} has no weights yet: `s2d train {where} --workdir=DIR` trains it."
+            )
+        return Folder(pretrained_directory() / where)
     if isinstance(where, str) and "://" in where:
         # Here and not above: urllib takes long to import, and most entries are folders.
         import urllib.parse
@@ -50,15 +64,19 @@ def find(where):
         from s2d_tf.storage.web import Address
 
         parts = urllib.parse.urlsplit(where)
-        if parts.scheme not in ("http", "https", "file"):
-            raise ZooError(f"Expected an address of http, https or file, received {where!r}.")
-        if parts.query or parts.fragment:
-            raise ZooError(f"Expected an address without ? and #, received {where!r}.")
+        if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
+            raise ZooError(
+                f"where: expected an http, https or file address without ? and #, received "
+                f"{where!r}."
+            )
         if parts.scheme == "file":
             return find(pathlib.Path(urllib.request.url2pathname(parts.path)))
         return Address(where.removesuffix(f"/{ENTRY}"))
     path = pathlib.Path(where).expanduser()
     path = path.parent if path.name == ENTRY else path
-    if not path.is_dir():
-        raise ZooError(f"Expected the folder of an entry, received {path}, which is none.")
+    if not (path / ENTRY).exists():
+        raise ZooError(
+            f"Expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
+            f"received {path}."
+        )
     return Folder(path)

@@ -5,10 +5,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from s2d_tf.storage.entries import ZooError, entry_name, file_name, within
+from s2d_tf import files
+from s2d_tf.storage.entries import ZooError, entry_name, file_name
 
 TIMEOUT_SECONDS = 30
-CHUNK_BYTES = 2**16
 
 
 class Address:
@@ -24,16 +24,12 @@ class Address:
         return Address(f"{self.url.rpartition('/')[0]}/{entry_name(name)}")
 
     def read(self, name, limit):
-        """The bytes of a file, received in pieces and at most `limit` of them."""
+        """The bytes of a file, at most `limit` of them."""
         url = f"{self.url}/{urllib.parse.quote(file_name(name))}"
         try:
-            with _opener().open(url, timeout=TIMEOUT_SECONDS) as response:
-                data = bytearray()
-                while len(data) <= limit:
-                    piece = response.read(min(CHUNK_BYTES, limit + 1 - len(data)))
-                    if not piece:
-                        break
-                    data += piece
+            opener = urllib.request.build_opener(_WebOnly)
+            with opener.open(url, timeout=TIMEOUT_SECONDS) as response:
+                data = response.read(limit + 1)
                 stated = response.headers.get("Content-Length", "")
         except urllib.error.HTTPError as error:
             raise ZooError(f"{url} answered {error.code} {error.reason}.") from None
@@ -41,7 +37,7 @@ class Address:
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ZooError(f"{url} cannot be fetched ({reason}).") from None
-        data = within(bytes(data), limit, url)
+        data = files.within(data, limit, url, ZooError)
         if stated.isdecimal() and len(stated) < 20 and len(data) < int(stated):
             raise ZooError(f"{url} ended after {len(data):,} of {stated} bytes: try again.")
         return data
@@ -55,18 +51,3 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
         if scheme not in ("https", req.type):
             raise ZooError(f"{req.full_url} redirects to {newurl[:200]}, which is not followed.")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener():
-    """An opener for http and https alone: urllib's own also opens files and FTP."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-        urllib.request.HTTPDefaultErrorHandler,
-        urllib.request.HTTPErrorProcessor,
-        _WebOnly,
-    ):
-        opener.add_handler(handler())
-    return opener

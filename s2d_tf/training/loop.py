@@ -157,7 +157,7 @@ def _train_network(run, settings, strategy, team, stop):
     if recipe.draws == "swag":
         done.append(moments)
     dataset = functools.partial(_dataset, recipe, run.seed, images, labels, targets)
-    with checkpoints.writer(run.directory / "checkpoints") as writer, stop.deferred():
+    with checkpoints.Writer(run.directory / "checkpoints") as writer, stop.deferred():
         save = callbacks.Checkpoint(
             writer,
             state,

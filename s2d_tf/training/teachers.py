@@ -1,7 +1,6 @@
 """What a run takes from other runs: weights to start from, and teachers to learn from."""
 
 import hashlib
-import io
 import pathlib
 import shlex
 
@@ -10,6 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf.storage.layout import TEACHER_LOGITS
 from s2d_tf.storage.runs import Run, RunError
 
 
@@ -47,7 +47,7 @@ def attach(network, run, settings, images):
     if run.recipe.data.augmentation != "none":
         network.learn_from(source.predictor())
         return None
-    path = run.directory / "teacher_logits.npy"
+    path = run.directory / TEACHER_LOGITS
     origin = {
         "teachers": [files.sha256(member.weights()) for member in source.members],
         # In their order, which data.fingerprint leaves out: a row is found by its image's index.
@@ -59,12 +59,8 @@ def attach(network, run, settings, images):
     logging.info("computing the predictions of %s once", source.directory)
     _, members = source.predictor().predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
-    packed = io.BytesIO()  # NumPy hides from its callers why a disk did not take a file.
-    np.save(packed, targets)
-    with files.written_beside(path) as temporary:
-        temporary.write_bytes(packed.getbuffer())
-        digest = files.sha256(temporary)
-    files.write_json(path.with_suffix(".json"), origin | {"sha256": digest})
+    files.write_array(path, targets)
+    files.write_json(path.with_suffix(".json"), origin | {"sha256": files.sha256(path)})
     return targets
 
 

@@ -18,8 +18,8 @@ import sys
 import tempfile
 import time
 
-import numpy as np
 import pytest
+import safetensors.numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAME = "wrn_10_2_s2.s2d.digits"
@@ -146,13 +146,13 @@ def final_state(directory):
     from s2d_tf.storage import checkpoints
 
     folder = checkpoints.found(directory / "checkpoints")[-1]
-    with np.load(folder / "arrays.npz") as arrays:
-        state = {key: arrays[key].tobytes() for key in arrays.files}
+    arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
+    state = {key: array.tobytes() for key, array in arrays.items()}
     return {
         **state,
         "history": files.read_json(folder / "manifest.json")["facts"]["history"],
         "log.csv": (directory / "log.csv").read_text(),
-        "final.weights.h5": files.sha256(directory / "final.weights.h5"),
+        "final.safetensors": files.sha256(directory / "final.safetensors"),
     }
 
 
@@ -163,7 +163,7 @@ def damage(directory, dice):
     folders = checkpoints.found(directory / "checkpoints")
     if len(folders) < 2:
         return None
-    path = folders[-1] / dice.choice(["arrays.npz", "manifest.json"])
+    path = folders[-1] / dice.choice(["arrays.safetensors", "manifest.json"])
     kind = dice.choice(["flipped bit", "truncated", "emptied", "removed"])
     if kind == "removed":
         path.unlink()

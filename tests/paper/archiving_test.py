@@ -19,7 +19,7 @@ def ensemble(make_run):
         folder = made / f"member_{index}"
         own = {"cifar100/accuracy": value, "run/weights": f"weights {index}"}
         make_run(f"{ARCHITECTURE}.individual.cifar100", index, own, folder=folder)
-    (made / "member_0" / "final.weights.h5").write_bytes(b"many megabytes")
+    (made / "member_0" / "final.safetensors").write_bytes(b"many megabytes")
     return made
 
 

@@ -1,6 +1,7 @@
 """Checkpoints survive an exit at any moment of a write, damage, and a full disk."""
 
 import builtins
+import concurrent.futures
 import errno
 import io
 import json
@@ -158,14 +159,14 @@ def test_an_exit_at_any_operation_leaves_a_whole_checkpoint(tmp_path, project_ro
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda folder: (folder / "arrays.npz").write_bytes(b""),
-        lambda folder: (folder / "arrays.npz").unlink(),
+        lambda folder: (folder / "arrays.safetensors").write_bytes(b""),
+        lambda folder: (folder / "arrays.safetensors").unlink(),
         lambda folder: (folder / "manifest.json").unlink(),
         lambda folder: (folder / "manifest.json").write_text("{"),
         lambda folder: (folder / "manifest.json").write_text("[]"),
-        lambda folder: flip(folder / "arrays.npz", 5000),
+        lambda folder: flip(folder / "arrays.safetensors", 5000),
         lambda folder: flip(folder / "manifest.json", 40),
-        lambda folder: os.truncate(folder / "arrays.npz", 9000),
+        lambda folder: os.truncate(folder / "arrays.safetensors", 9000),
         lambda folder: edit(folder / "manifest.json", '"epoch": 2', '"epoch": 1'),
     ],
 )
@@ -195,7 +196,7 @@ def edit(path, old, new):
 
 def test_when_all_are_damaged_a_person_decides(tmp_path):
     save(tmp_path, 1)
-    (tmp_path / "step_000000001" / "arrays.npz").write_bytes(b"")
+    (tmp_path / "step_000000001" / "arrays.safetensors").write_bytes(b"")
     with pytest.raises(checkpoints.CheckpointError, match="step_000000001"):
         restored(tmp_path)
     assert checkpoints.newest(tmp_path) is None
@@ -213,23 +214,25 @@ def test_arrays_of_another_shape_are_refused_before_they_are_read(tmp_path):
     save(tmp_path, 1)
     wrong = state(0)
     wrong[0] = Value("net/dense/kernel", np.zeros((60, 71), np.float32))
-    with pytest.raises(checkpoints.CheckpointError, match=r"\(60, 71\), received \(60, 70\)"):
+    with pytest.raises(checkpoints.CheckpointError, match=r"\(60, 71\), received .*\(60, 70\)"):
         checkpoints.restore(tmp_path, wrong)
 
 
 def test_objects_are_never_read(tmp_path):
     save(tmp_path, 1)
     folder = tmp_path / "step_000000001"
-    np.savez(
-        folder / "arrays.npz",
-        **{"00000/net/dense/kernel": np.full((60, 70), None), "00001/net/seed/state": np.zeros(2)},
-    )
+    objects = {
+        "00000/net/dense/kernel": np.full((60, 70), None),
+        "00001/net/seed/state": np.zeros(2),
+    }
+    with open(folder / "arrays.safetensors", "wb") as file:
+        np.savez(file, **objects)
     manifest = files.read_json(folder / "manifest.json")
     manifest.pop("checksum")
-    manifest["sha256"]["arrays.npz"] = files.sha256(folder / "arrays.npz")
+    manifest["sha256"]["arrays.safetensors"] = files.sha256(folder / "arrays.safetensors")
     manifest["checksum"] = checkpoints._checksum(manifest)  # As somebody with bad intent would.
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(checkpoints.CheckpointError, match="not a plain array"):
+    with pytest.raises(checkpoints.CheckpointError, match="expected a header of at most"):
         checkpoints.restore(tmp_path, state(0))
 
 
@@ -254,11 +257,11 @@ def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(run, monkeypatch,
     def full(*args, **kwargs):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
     with (
         pytest.raises(failures.DiskFullError) as stopped,
         failures.explained(run),
-        checkpoints.writer(folder) as writer,
+        checkpoints.Writer(folder) as writer,
     ):
         writer.write(2, checkpoints.collect(state(2)), {})
     text = str(stopped.value)
@@ -278,20 +281,20 @@ def test_a_failed_write_is_noticed_at_the_next_step(tmp_path, monkeypatch):
     def broken(*args, **kwargs):
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(np, "savez", broken)
-    writer = checkpoints.Writer(tmp_path)
-    writer.write(1, checkpoints.collect(state(1)), {})
-    writer.close()
-    with pytest.raises(OSError, match="broken"):
-        writer.check()
-    writer.check()  # said once
+    monkeypatch.setattr(pathlib.Path, "write_bytes", broken)
+    with checkpoints.Writer(tmp_path) as writer:
+        writer.write(1, checkpoints.collect(state(1)), {})
+        concurrent.futures.wait([writer._running])
+        with pytest.raises(OSError, match="broken"):
+            writer.check()
+        writer.check()  # said once
 
 
 def test_leftovers_of_killed_processes_are_swept(run):
     folder = run.directory / "checkpoints" / f"{files.PARTIAL}step_000000007"
     folder.mkdir(parents=True)
-    (folder / "arrays.npz").write_bytes(b"half")
-    leftover = run.directory / f"{files.PARTIAL}12ab_final.weights.h5"
+    (folder / "arrays.safetensors").write_bytes(b"half")
+    leftover = run.directory / f"{files.PARTIAL}12ab_final.safetensors"
     leftover.write_bytes(b"half")
     files.sweep(run.directory)
     assert not folder.exists()
@@ -302,7 +305,7 @@ def test_leftovers_of_killed_processes_are_swept(run):
 def test_a_second_process_is_refused_and_told_who_is_first(run):
     with run.lock():
         script = (
-            "import sys; from s2d_tf import training; run = storage.Run.open(sys.argv[1])\n"
+            "import sys; from s2d_tf import storage; run = storage.Run.open(sys.argv[1])\n"
             "with run.lock(): print('in')"
         )
         second = subprocess.run(

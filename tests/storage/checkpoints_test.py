@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import files
+from s2d_tf.storage import arrays as packing
 from s2d_tf.storage import checkpoints
 
 
@@ -53,9 +54,9 @@ def test_the_newest_wins_and_old_ones_go(tmp_path):
 
 
 DAMAGE = {
-    "flipped_bit": lambda folder: flip(folder / "arrays.npz"),
-    "cut": lambda folder: cut(folder / "arrays.npz"),
-    "no_arrays": lambda folder: (folder / "arrays.npz").unlink(),
+    "flipped_bit": lambda folder: flip(folder / "arrays.safetensors"),
+    "cut": lambda folder: cut(folder / "arrays.safetensors"),
+    "no_arrays": lambda folder: (folder / "arrays.safetensors").unlink(),
     "no_manifest": lambda folder: (folder / "manifest.json").unlink(),
     "empty_manifest": lambda folder: (folder / "manifest.json").write_text(""),
     "other_manifest": lambda folder: (folder / "manifest.json").write_text("[]"),
@@ -117,13 +118,13 @@ def rewrite(folder, arrays=None, **changes):
     manifest = files.read_json(path) | changes
     manifest.pop("checksum")
     if arrays is not None:
-        np.savez(folder / "arrays.npz", **arrays)
-        manifest["sha256"] = {"arrays.npz": files.sha256(folder / "arrays.npz")}
+        (folder / "arrays.safetensors").write_bytes(packing.pack(arrays))
+        manifest["sha256"] = {"arrays.safetensors": files.sha256(folder / "arrays.safetensors")}
     files.write_json(path, manifest | {"checksum": checkpoints._checksum(manifest)})
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, 3])
-@pytest.mark.parametrize("dtype", ["S4", "U4", "<f8", ">f4", "<c8", "<M8[s]", "V4", "?", "<i2"])
+@pytest.mark.parametrize("dtype", ["<f8", "<c8", "?", "<i2"])
 def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     """Whichever array it is: those before it are not assigned, either."""
     metrics = [keras.Variable(0.5, name="total")]
@@ -137,7 +138,8 @@ def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables are not there yet
         assert checkpoints.restore(tmp_path, held)["metrics"] == [0]
         return
-    with pytest.raises(checkpoints.CheckpointError, match=f"{key}.*received") as error:
+    message = f"{key}.*received" if which < 3 else "another model"
+    with pytest.raises(checkpoints.CheckpointError, match=message) as error:
         checkpoints.restore(tmp_path, held)
     assert "\n" not in str(error.value)
     assert same(held, variables(3))
@@ -165,7 +167,7 @@ def test_facts_and_steps_of_another_type_are_damage(tmp_path, changes):
     assert same(held, variables(1))
 
 
-def test_an_array_that_is_there_twice_is_refused(tmp_path):
+def test_an_array_beyond_the_variables_is_refused(tmp_path):
     checkpoints.save(tmp_path, 7, variables(7), {})
     (folder,) = checkpoints.found(tmp_path)
     arrays = checkpoints.collect(variables(7))

@@ -44,9 +44,9 @@ def test_damage_under_fitting_checksums_is_refused_in_our_words(tmp_path, mutate
     variables = [keras.Variable(value, name=f"v{i}") for i, value in enumerate(VALUES)]
     checkpoints.save(tmp_path, 1, variables, {"epoch": 1})
     (folder,) = checkpoints.found(tmp_path)
-    arrays, manifest = folder / "arrays.npz", folder / "manifest.json"
+    arrays, manifest = folder / "arrays.safetensors", folder / "manifest.json"
     good, rng, refused = arrays.read_bytes(), random.Random(3), 0
-    for _ in range(1000):
+    for _ in range(300):
         arrays.write_bytes(mutate(good, rng))
         facts = files.read_json(manifest)
         facts.pop("checksum")
@@ -59,7 +59,7 @@ def test_damage_under_fitting_checksums_is_refused_in_our_words(tmp_path, mutate
         except checkpoints.CheckpointError:
             refused += 1
             assert all((variable.numpy() == -1).all() for variable in variables)
-    assert refused > 700
+    assert refused > 210
 
 
 def test_damaged_checkpoints_are_refused_or_whole(tmp_path, mutate):

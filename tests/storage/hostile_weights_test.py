@@ -1,29 +1,31 @@
-"""Weights files that mean harm, and thousands of damaged ones: refused, or harmless.
+"""Weights files that mean harm, and thousands of damaged ones: rejected, or harmless.
 
 The model has two small layers, so that most bytes of its file are structure and not numbers.
 """
 
-import io
+import json
 import os
+import pickle
 import random
 import resource
-import sys
+import tracemalloc
 import zipfile
 
-import h5py
 import keras
 import numpy as np
 import pytest
 
+from s2d_tf.storage import arrays as packing
 from s2d_tf.storage import weights
 
 CRAFTED = {}
-LITTLE = 2**12
-"""Kilobytes beyond what a good file takes; the bombs among the crafted ones declare far more."""
+LITTLE = 2**20
+"""Bytes that a rejection may take; the bombs among the crafted files declare far more."""
 
 
 def crafted(function):
-    """A function that writes a hostile file over a good one; returns what the error must say."""
+    """A function from the bytes of a good file to those of a hostile one, or `None` if it wrote
+    the path itself; and what the error must say."""
     CRAFTED[function.__name__] = function
     return function
 
@@ -41,564 +43,378 @@ def model():
 
 @pytest.fixture(scope="module")
 def good(model, tmp_path_factory):
-    path = tmp_path_factory.mktemp("good") / "a.weights.h5"
+    path = tmp_path_factory.mktemp("good") / "a.safetensors"
     weights.save(model, path)
     return path.read_bytes()
 
 
-@pytest.fixture(scope="module")
-def checker():
-    with weights.Checker() as running:
-        yield running
+def split(data):
+    """The header's values and the bytes after it."""
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + size]), data[8 + size :]
 
 
-# The checker's own program; each child says by how many kilobytes reading the file raised its peak,
-# and the number goes to a file, since the child itself may open none.
-MEASURED = """
-import importlib.util, pathlib, resource, sys
-spec = importlib.util.spec_from_file_location("check", sys.argv[1])
-check = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(check)
-answer, in_child, report = check.answer, check._in_child, pathlib.Path(sys.argv[2])
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-def measured(request, data):
-    before = peak()
-    result = answer(request, data)
-    return {**result, "growth": peak() - before}
-
-def reported(request, data):
-    result = in_child(request, data)
-    report.write_text(str(result.pop("growth", "the child died")))
-    return result
-
-check.answer, check._in_child = measured, reported
-check.main()
-"""
+def join(header, body):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + body
 
 
-class MeasuredChecker(weights.Checker):
-    """A checker that knows how much memory the last child took, in kilobytes."""
-
-    def __init__(self, report, program=MEASURED):
-        super().__init__(
-            [sys.executable, "-c", program, weights.weights_check.__file__, str(report)]
-        )
-        self.report = report
-
-    def growth(self):
-        return int(self.report.read_text())
+def changed(data, **arrays):
+    """A file with other arrays (`a__kernel` for a/kernel; None for none) and the digest of them."""
+    held, _ = packing.unpack(data)
+    held |= {name.replace("__", "/"): array for name, array in arrays.items()}
+    held = {name: array for name, array in held.items() if array is not None}
+    return packing.pack(held, {"sha256": weights._digest(held)})
 
 
-@pytest.fixture(scope="module")
-def measured(model, good, tmp_path_factory):
-    """A measured checker, and what a child takes for a good file."""
-    with MeasuredChecker(tmp_path_factory.mktemp("growth") / "kilobytes") as running:
-        weights.parse(good, model, "x", checker=running)
-        yield running, running.growth()
-
-
-def replace(path, name, **how):
-    """Puts another array in the place of one."""
-    with h5py.File(path, "r+") as file:
-        values = np.asarray(file[name])
-        del file[name]
-        how = {"data": values, **how}
-        if how["data"] is None:
-            del how["data"]
-        file.create_dataset(name, **how)
-
-
-def read(path, model, checker):
-    data = weights.read_bytes(path, weights.size_limit(model))
-    return weights.parse(data, model, path, checker=checker)
+def with_header(data, **entry):
+    """A file whose header says otherwise about a/kernel."""
+    header, body = split(data)
+    header["a/kernel"] |= entry
+    return join(header, body)
 
 
 @crafted
-def empty(path):
-    path.write_bytes(b"")
-    return "not a readable HDF5 file"
+def empty(data, path):
+    return b"", "expected a header of at most"
 
 
 @crafted
-def text(path):
-    path.write_text("weights\n" * 100)
-    return "not a readable HDF5 file"
+def text(data, path):
+    return b"weights\n" * 100, "expected a header of at most"
 
 
 @crafted
-def pickled(path):
-    path.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    return "not a readable HDF5 file"
+def pickled(data, path):
+    return pickle.dumps(os.system), "expected a header of at most"
 
 
 @crafted
-def archive(path):
+def archive(data, path):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("../../weights", b"x")
-    return "not a readable HDF5 file"
+    return None, "expected a header of at most"
 
 
 @crafted
-def only_the_signature(path):
-    path.write_bytes(path.read_bytes()[:8])
-    return "not a readable HDF5 file"
+def hdf5(data, path):
+    return b"\x89HDF\r\n\x1a\n" + bytes(1000), "expected a header of at most"
 
 
 @crafted
-def half_of_it(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    return "not a readable HDF5 file"
+def half_of_it(data, path):
+    return data[: len(data) // 2], "expected a safetensors file"
 
 
 @crafted
-def last_byte_missing(path):
-    path.write_bytes(path.read_bytes()[:-1])
-    return "not a readable HDF5 file"
+def last_byte_missing(data, path):
+    return data[:-1], "expected a safetensors file"
 
 
 @crafted
-def user_block(path):
-    path.write_bytes(bytes(512) + path.read_bytes())
-    return "user block|readable"
+def trailing_bytes(data, path):
+    return data + bytes(8), "not fully covered"
 
 
 @crafted
-def sparse_terabyte(path):
+def sparse_terabyte(data, path):
+    path.write_bytes(data)
     os.truncate(path, 10**12)
-    return "is larger than this model's weights can be"
+    return None, "expected at most .* bytes, received more"
 
 
 @crafted
-def many_links(path):
-    with h5py.File(path, "r+") as file:
-        for i in range(2000):
-            file[f"link{i}"] = h5py.SoftLink("/a")
-    return "is larger than|which the model does not have"
-
-
-@crafted
-def named_pipe(path):
-    path.unlink()
+def named_pipe(data, path):
     os.mkfifo(path)
-    return "is not a file"
+    return None, "expected a regular file"
 
 
 @crafted
-def missing_array(path):
-    with h5py.File(path, "r+") as file:
-        del file["b/bias"]
-    return "it lacks b/bias"
+def folder(data, path):
+    path.mkdir()
+    return None, "expected a regular file"
 
 
 @crafted
-def extra_array(path):
-    with h5py.File(path, "r+") as file:
-        file["b/more"] = np.zeros(3, np.float32)
-    return "'b/more', which the model does not have"
+def header_length_of_an_exabyte(data, path):
+    return (2**63).to_bytes(8, "little") + data[8:], "expected a header of at most"
 
 
 @crafted
-def escaping_name(path):
-    with h5py.File(path, "r+") as file:
-        h5py.h5g.create(file.id, b"..")
-    return "'..', which the model does not have"
+def header_beyond_the_file(data, path):
+    return (len(data) + 1).to_bytes(8, "little") + data[8:], "expected a safetensors file"
 
 
 @crafted
-def unreadable_name(path):
-    with h5py.File(path, "r+") as file:
-        h5py.h5g.create(file.id, b"\xff\xfe\n")
-    return "which the model does not have|not a readable"
+def header_of_no_bytes(data, path):
+    return bytes(8) + data[8:], "expected a safetensors file"
 
 
 @crafted
-def shape_bomb(path):
-    replace(path, "a/kernel", data=None, shape=(2**40,), dtype="<f4", chunks=(2**20,))
-    return "expected the shape"
+def padded_header(data, path):
+    header, body = split(data)
+    return join(json.dumps(header).encode() + b" " * 10_000, body), "at most .* bytes, received"
 
 
 @crafted
-def shape_bomb_of_many_sides(path):
-    replace(path, "a/kernel", data=None, shape=(2**15,) * 4, dtype="<f4")
-    return "expected the shape"
+def many_arrays(data, path):
+    header, body = split(data)
+    nothing = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header |= {f"x{i}": nothing for i in range(2000)}
+    return join(header, body), "expected at most|expected a header of at most"
 
 
 @crafted
-def transposed(path):
-    replace(path, "a/kernel", data=np.zeros((4, 5), np.float32))
-    return "expected the shape"
+def deep_header(data, path):
+    return join(b'{"a":' * 1000 + b"1" + b"}" * 1000, b""), "recursion limit|expected a header"
 
 
 @crafted
-def growing(path):
-    replace(path, "a/kernel", maxshape=(None, 4), chunks=(5, 4))
-    return "compressed or in pieces"
+def header_that_is_a_list(data, path):
+    return join(b"[]", split(data)[1]), "expected a safetensors file"
 
 
 @crafted
-def no_space(path):
-    replace(path, "a/bias", data=h5py.Empty("<f4"))
-    return "expected the shape"
+def header_that_is_not_utf8(data, path):
+    return join(b'{"\xff\xfe": 1}', split(data)[1]), "expected a safetensors file"
 
 
 @crafted
-def no_bytes(path):
-    replace(path, "a/kernel", data=None, shape=(5, 4), dtype="<f4")
-    return "no bytes of its own"
+def header_without_an_end(data, path):
+    header, body = split(data)
+    return join(json.dumps(header).encode()[:-1], body), "expected a safetensors file"
 
 
 @crafted
-def double_precision(path):
-    replace(path, "a/kernel", dtype="<f8")
-    return "expected numbers of type"
+def array_twice(data, path):
+    header, body = split(data)
+    kernel = json.dumps(header["a/kernel"])
+    text = json.dumps(header)[:-1] + f', "a/kernel": {kernel}}}'
+    return join(text.encode(), body), "a key appears twice"
 
 
 @crafted
-def whole_numbers(path):
-    replace(path, "a/kernel", dtype="<i4")
-    return "expected numbers of type"
+def infinite_shape(data, path):
+    header, body = split(data)
+    text = json.dumps(header).replace("[5, 4]", "[Infinity, 4]")
+    return join(text.encode(), body), "expected a safetensors file"
 
 
 @crafted
-def other_byte_order(path):
-    replace(path, "a/kernel", dtype=">f4")
-    return "expected numbers of type"
+def missing_array(data, path):
+    return changed(data, b__bias=None), "expected an array 'b/bias', received none"
 
 
 @crafted
-def strange_floats(path):
-    with h5py.File(path, "r+") as file:
-        del file["a/bias"]
-        kind = h5py.h5t.IEEE_F32LE.copy()
-        kind.set_ebias(100)
-        space = h5py.h5s.create_simple((4,))
-        h5py.h5d.create(file["a"].id, b"bias", kind, space)
-    return "type made for the file|expected numbers|no bytes|not a readable"
+def extra_array(data, path):
+    return changed(data, b__more=np.zeros(3, np.float32)), "expected no array 'b/more'"
 
 
 @crafted
-def texts(path):
-    replace(path, "a/kernel", data=np.full((5, 4), b"abcd"))
-    return "expected numbers of type"
+def escaping_name(data, path):
+    return changed(data, **{"../../x": np.zeros(1, np.float32)}), "expected no array '../../x'"
 
 
 @crafted
-def texts_of_any_length(path):
-    kind = h5py.string_dtype()
-    replace(path, "a/kernel", data=np.full((5, 4), "abcd", object), dtype=kind)
-    return "expected numbers of type"
+def name_with_a_line_break(data, path):
+    return changed(data, **{"\n\x00": np.zeros(1, np.float32)}), r"expected no array '\\n\\x00'"
 
 
 @crafted
-def compound(path):
-    replace(path, "a/kernel", data=np.zeros((5, 4), [("x", "<f4")]))
-    return "expected numbers of type"
+def no_arrays(data, path):
+    return packing.pack({}, {"sha256": "0" * 64}), "expected an array 'a/bias', received none"
 
 
 @crafted
-def truth_values(path):
-    replace(path, "a/kernel", data=np.zeros((5, 4), bool))
-    return "expected numbers of type"
+def other_models_names(data, path):
+    held, _ = packing.unpack(data)
+    renamed = {f"c/{name}": array for name, array in held.items()}
+    return packing.pack(renamed, {"sha256": weights._digest(renamed)}), "expected an array 'a/bias'"
 
 
 @crafted
-def references(path):
-    replace(path, "a/kernel", data=None, shape=(5, 4), dtype=h5py.ref_dtype)
-    return "expected numbers of type"
+def transposed(data, path):
+    return changed(data, a__kernel=np.zeros((4, 5), np.float32)), r"of shape \(5, 4\), received"
 
 
 @crafted
-def compressed(path):
-    replace(path, "a/kernel", compression="gzip")
-    return "compressed or in pieces"
+def flat(data, path):
+    return changed(data, a__kernel=np.zeros(20, np.float32)), r"of shape \(5, 4\), received"
 
 
 @crafted
-def compressed_bomb(path):
-    bomb = np.zeros((2**22,), np.float32)
-    replace(path, "a/kernel", data=bomb, compression="gzip", compression_opts=9)
-    return "expected the shape|is larger than"
+def shape_bomb(data, path):
+    return with_header(data, shape=[2**40]), "expected a safetensors file"
 
 
 @crafted
-def checksum_filter(path):
-    replace(path, "a/kernel", fletcher32=True, shuffle=True)
-    return "compressed or in pieces"
+def overflowing_shape(data, path):
+    return with_header(data, shape=[2**62, 2**62]), "overflow"
 
 
 @crafted
-def inside_the_header(path):
-    with h5py.File(path, "r+") as file:
-        del file["a/bias"]
-        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plan.set_layout(h5py.h5d.COMPACT)
-        space = h5py.h5s.create_simple((4,))
-        h5py.h5d.create(file["a"].id, b"bias", h5py.h5t.IEEE_F32LE, space, plan)
-    return "compressed or in pieces"
+def negative_shape(data, path):
+    return with_header(data, shape=[-5, -4]), "expected a safetensors file"
 
 
 @crafted
-def virtual(path):
-    layout = h5py.VirtualLayout((5, 4), "<f4")
-    layout[:] = h5py.VirtualSource("/etc/passwd", "x", (5, 4))
-    with h5py.File(path, "r+") as file:
-        del file["a/kernel"]
-        file.create_virtual_dataset("a/kernel", layout)
-    return "virtual"
+def fractional_shape(data, path):
+    return with_header(data, shape=[5.5, 4]), "expected a safetensors file"
 
 
 @crafted
-def external_bytes(path):
-    how = {"shape": (5, 4), "dtype": "<f4", "external": [("/etc/passwd", 0, 80)]}
-    replace(path, "a/kernel", data=None, **how)
-    return "lies in another file"
+def empty_bomb(data, path):
+    """No bytes, and so many rows that a loop over them would never end."""
+    return changed(
+        data, a__kernel=np.zeros((2**60, 0), np.float32)
+    ), r"received float32 of shape \(1152921504606846976, 0\)"
 
 
 @crafted
-def soft_link(path):
-    with h5py.File(path, "r+") as file:
-        file["b/more"] = file["a/kernel"]
-        del file["a/kernel"]
-        file["a/kernel"] = h5py.SoftLink("/b/more")
-    return "is a link to another place|which the model does not have"
+def offsets_beyond_the_file(data, path):
+    return with_header(data, data_offsets=[10**12, 10**12 + 80]), "expected a safetensors file"
 
 
 @crafted
-def dangling_link(path):
-    with h5py.File(path, "r+") as file:
-        del file["a/kernel"]
-        file["a/kernel"] = h5py.SoftLink("/nowhere")
-    return "is a link to another place"
+def offsets_backwards(data, path):
+    return with_header(data, data_offsets=[80, 0]), "expected a safetensors file"
 
 
 @crafted
-def external_link(path):
-    with h5py.File(path.with_name("other.h5"), "w") as file:
-        file["kernel"] = np.zeros((5, 4), np.float32)
-    with h5py.File(path, "r+") as file:
-        del file["a/kernel"]
-        file["a/kernel"] = h5py.ExternalLink(str(path.with_name("other.h5")), "kernel")
-    return "is a link to another place"
+def negative_offsets(data, path):
+    return with_header(data, data_offsets=[-80, 0]), "expected a safetensors file"
 
 
 @crafted
-def linked_group(path):
-    with h5py.File(path, "r+") as file:
-        file.move("a", "c")
-        file["a"] = h5py.SoftLink("/c")
-    return "is a link to another place|which the model does not have"
+def overlapping_arrays(data, path):
+    header, body = split(data)
+    header["a/kernel"]["data_offsets"] = header["b/kernel"]["data_offsets"]
+    return join(header, body), "expected a safetensors file"
 
 
 @crafted
-def one_array_under_two_names(path):
-    with h5py.File(path, "r+") as file:
-        for name in ("a/bias", "b/bias"):
-            del file[name]
-        file["a/bias"] = np.zeros(4, np.float32)
-        file["b/bias"] = np.zeros(3, np.float32)
-        del file["a/kernel"]
-        file["a/kernel"] = np.zeros((5, 4), np.float32)
-        del file["b/kernel"]
-        file["b/kernel"] = file["a/kernel"]
-    return "expected the shape"
+def hole_between_arrays(data, path):
+    header, body = split(data)
+    for entry in header.values():
+        if "data_offsets" in entry and entry["data_offsets"][0]:
+            entry["data_offsets"] = [offset + 4 for offset in entry["data_offsets"]]
+    return join(header, body[:16] + bytes(4) + body[16:]), "expected a safetensors file"
 
 
 @crafted
-def circle(path):
-    with h5py.File(path, "r+") as file:
-        del file["a"]
-        file["a"] = file["/"]
-    return "a has attributes"
+def double_precision(data, path):
+    return changed(
+        data, a__kernel=np.zeros((5, 4))
+    ), "expected float32 or float16 .* received float64"
 
 
 @crafted
-def group_for_an_array(path):
-    with h5py.File(path, "r+") as file:
-        del file["a/kernel"]
-        file.create_group("a/kernel/deep/deeper")
-    return "is not an array"
+def whole_numbers(data, path):
+    kernel = np.zeros((5, 4), np.int32)
+    return changed(data, a__kernel=kernel), "expected float32 or float16 .* received int32"
 
 
 @crafted
-def array_for_a_group(path):
-    with h5py.File(path, "r+") as file:
-        del file["a"]
-        file["a"] = np.zeros(3, np.float32)
-    return "is not a group"
+def truth_values(data, path):
+    return changed(data, a__kernel=np.zeros((5, 4), bool)), "expected float32 or float16"
 
 
 @crafted
-def type_for_an_array(path):
-    with h5py.File(path, "r+") as file:
-        del file["a/kernel"]
-        file["a/kernel"] = np.dtype("<f4")
-    return "is not an array"
+def complex_numbers(data, path):
+    return changed(data, a__kernel=np.zeros((5, 4), np.complex64)), "received complex64"
 
 
 @crafted
-def attribute_of_an_array(path):
-    with h5py.File(path, "r+") as file:
-        file["a/kernel"].attrs["note"] = "x"
-    return "a/kernel has attributes"
+def brain_floats(data, path):
+    header, body = split(data)
+    header["a/kernel"] |= {"dtype": "BF16", "shape": [5, 8]}
+    return join(header, body), "BF16"
 
 
 @crafted
-def huge_attribute(path):
-    with h5py.File(path, "r+") as file:
-        file.attrs["sha256"] = np.zeros(2**12, np.float64)
-    return "is not a text of fixed length"
+def unknown_type(data, path):
+    return with_header(data, dtype="OBJECT"), "expected a safetensors file"
 
 
 @crafted
-def long_text_attribute(path):
-    with h5py.File(path, "r+") as file:
-        file.attrs["format"] = np.bytes_(b"x" * 5000)
-    return "has 5000 bytes"
+def no_metadata(data, path):
+    return packing.pack(packing.unpack(data)[0]), "expected the digest of it all, received {}"
 
 
 @crafted
-def attribute_in_the_heap(path):
-    with h5py.File(path, "r+") as file:
-        file.attrs["sha256"] = "a" * 64
-    return "is not a text of fixed length"
+def more_metadata(data, path):
+    header, body = split(data)
+    header["__metadata__"]["format"] = "pt"
+    return join(header, body), "expected the digest of it all"
 
 
 @crafted
-def more_attributes(path):
-    with h5py.File(path, "r+") as file:
-        file.attrs["keras_version"] = np.bytes_("3")
-    return "expected the attributes format and sha256"
+def metadata_that_is_code(data, path):
+    metadata = {"sha256": "__import__('os').system('true')"}
+    return packing.pack(packing.unpack(data)[0], metadata), "expected the digest of it all"
 
 
 @crafted
-def another_format(path):
-    with h5py.File(path, "r+") as file:
-        file.attrs["format"] = np.bytes_("s2d_tf weights 9")
-    return "expected the format 's2d_tf weights 1'"
+def metadata_of_numbers(data, path):
+    header, body = split(data)
+    return join(header | {"__metadata__": {"sha256": 1}}, body), "expected a safetensors file"
 
 
 @crafted
-def other_numbers(path):
-    with h5py.File(path, "r+") as file:
-        file["a/kernel"][0, 0] += 1
-    return "do not match its digest"
+def other_numbers(data, path):
+    return data[:-1] + bytes([data[-1] ^ 1]), "expected the digest of it all"
 
 
 @crafted
-def not_a_number(path):
-    with h5py.File(path, "r+") as file:
-        file["a/bias"][0] = np.nan
-        arrays = {n: np.asarray(file[n]) for n in ("a/kernel", "a/bias", "b/kernel", "b/bias")}
-        file.attrs["sha256"] = np.bytes_(weights._digest(arrays))
-    return "a/bias is not finite"
+def not_a_number(data, path):
+    return changed(data, a__bias=np.full(4, np.nan, np.float32)), "a/bias: expected finite"
 
 
-def test_there_are_thirty_of_them():
-    assert len(CRAFTED) >= 30
+def test_there_are_forty_of_them():
+    assert len(CRAFTED) >= 40
 
 
 @pytest.mark.parametrize("name", CRAFTED)
-def test_a_crafted_file_is_refused_and_nothing_changes(name, model, good, measured, tmp_path):
-    checker, usual = measured
-    checker.report.write_text("0")  # of what is refused before a child parses it
-    path = tmp_path / "a.weights.h5"
-    path.write_bytes(good)
-    message = CRAFTED[name](path)
+def test_a_crafted_file_is_rejected_and_nothing_changes(name, model, good, tmp_path):
+    path = tmp_path / "a.safetensors"
+    data, message = CRAFTED[name](good, path)
+    if data is not None:
+        path.write_bytes(data)
     before = [weight.numpy().copy() for weight in model.weights]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start()
     with pytest.raises(weights.WeightsError, match=message) as caught:
-        read(path, model, checker)
+        weights.load(model, path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert "\n" not in str(caught.value)
-    # Neither who reads the bytes nor who parses them takes what is declared.
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < LITTLE
-    assert checker.growth() - usual < LITTLE
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 800
+    # Neither Python nor the reader itself takes what is declared; the first is counted in bytes.
+    assert peak < LITTLE
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 16 * LITTLE // 1024
     for expected, weight in zip(before, model.weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), expected)
 
 
-def test_what_a_child_takes_is_seen(model, good, measured, tmp_path):
-    wasteful = MEASURED.replace("peak() - before", "len(b'x' * 2**24) and peak() - before")
-    with MeasuredChecker(tmp_path / "kilobytes", wasteful) as checker:
-        weights.parse(good, model, "x", checker=checker)
-        assert checker.growth() - measured[1] > LITTLE
-
-
-def test_one_array_cannot_serve_as_two(model, good, checker):
-    """Two names for the same bytes, where the shapes would allow it."""
-    network = keras.Sequential(
-        [keras.Input((4,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(4, name="b")]
-    )
-    file = io.BytesIO()
-    with h5py.File(file, "w") as made:
-        made.attrs["format"], made.attrs["sha256"] = map(
-            np.bytes_, (weights.weights_check.FORMAT, "0" * 64)
-        )
-        for layer in "ab":
-            made[f"{layer}/bias"] = np.zeros(4, np.float32)
-        made["a/kernel"] = np.zeros((4, 4), np.float32)
-        made["b/kernel"] = made["a/kernel"]
-    with pytest.raises(weights.WeightsError, match="shares its bytes"):
-        weights.parse(file.getvalue(), network, "x", checker=checker)
-
-
-@pytest.mark.parametrize(
-    ("harm", "message"),
-    [
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
-        ("os.abort()", "SIGABRT"),
-        ("bytearray(10**10)", "over a limit"),
-        ("open('/etc/passwd')", "over a limit"),
-    ],
-)
-def test_whatever_happens_in_a_child_the_next_file_is_answered(harm, message, model, good):
-    """Harm that no crafted file achieved, done by hand."""
-    program = (
-        "import importlib.util, os, signal, sys\n"
-        f"path = {weights.weights_check.__file__!r}\n"
-        "spec = importlib.util.spec_from_file_location('check', path)\n"
-        "check = importlib.util.module_from_spec(spec); spec.loader.exec_module(check)\n"
-        "honest, calls = check._in_child, []\n"
-        "def once(request, data):\n"
-        "    calls.append(1)\n"
-        f"    check.answer = (lambda *_: {harm}) if len(calls) == 1 else answer\n"
-        "    return honest(request, data)\n"
-        "answer, check._in_child = check.answer, once\n"
-        "check.main()\n"
-    )
-    with weights.Checker([sys.executable, "-c", program]) as checker:
-        with pytest.raises(weights.WeightsError, match=message):
-            weights.parse(good, model, "x", checker=checker)
-        assert weights.parse(good, model, "x", checker=checker)
-
-
-def check_mutations(model, good, checker, mutate, count, seed):
-    """Every copy is refused by name or gives the very arrays; returns how many were refused."""
+def check_mutations(model, good, mutate, count, seed):
+    """Every copy is rejected by name or gives the very arrays; returns how many were rejected."""
     expected = {name: weight.numpy() for name, weight in weights.by_name(model).items()}
     rng, reasons = random.Random(seed), []
     for i in range(count):
         data = mutate(good, rng)
         try:
-            arrays = weights.parse(data, model, f"copy {i}", checker=checker)
+            arrays = weights.parse(data, model, f"copy {i}")
         except weights.WeightsError as error:
             reasons.append(str(error))
             continue
         assert arrays.keys() == expected.keys(), i
         for name, array in arrays.items():
             np.testing.assert_array_equal(array, expected[name], err_msg=f"copy {i}")
-    assert checker.process.poll() is None
     assert not [reason for reason in reasons if len(reason) > 600 or "\n" in reason]
     return len(reasons)
 
 
-def test_damaged_copies_are_refused_or_harmless(model, good, checker, mutate):
-    refused = check_mutations(model, good, checker, mutate, count=300, seed=1)
-    assert 100 < refused <= 300
-
-
-@pytest.mark.slow
-def test_ten_thousand_damaged_copies_are_refused_or_harmless(model, good, checker, mutate):
-    refused = check_mutations(model, good, checker, mutate, count=10_000, seed=2)
-    assert 3000 < refused <= 10_000
+def test_ten_thousand_damaged_copies_are_rejected_or_harmless(model, good, mutate):
+    rejected = check_mutations(model, good, mutate, count=10_000, seed=2)
+    assert 9000 < rejected <= 10_000

@@ -56,7 +56,7 @@ def test_an_unfinished_run_says_the_command_that_goes_on(tmp_path, recipe):
 
 HOLD = """
 import sys
-from s2d_tf.training import runs
+from s2d_tf.storage import runs
 with runs.Run.open({directory!r}).lock():
     print("held", flush=True)
     sys.stdin.read()
@@ -88,8 +88,8 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, recipe, proj
 
 def test_snapshots(tmp_path, recipe):
     run = runs.Run(pathlib.Path(tmp_path), recipe.replace(training={"epochs": 300}), 0)
-    assert run.weights() == tmp_path / "final.weights.h5"
-    assert run.weights(0.5) == tmp_path / "snapshots" / "epoch_150.weights.h5"
+    assert run.weights() == tmp_path / "final.safetensors"
+    assert run.weights(0.5) == tmp_path / "snapshots" / "epoch_150.safetensors"
     assert runs.snapshot_epoch(recipe.replace(training={"epochs": 1}), 0.5) == 1
 
 

@@ -240,7 +240,7 @@ class TestTwoWorkers:
         assert "Epoch" in (tmp_path / "worker_0.log").read_text()
         assert "Epoch" not in (tmp_path / "worker_1.log").read_text()
         assert len(list((tmp_path / "run" / "tensorboard" / "train").iterdir())) == 1
-        assert (tmp_path / "run" / "final.weights.h5").is_file()
+        assert (tmp_path / "run" / "final.safetensors").is_file()
 
     @pytest.mark.parametrize("victim", [0, 1])
     def test_a_killed_worker_stops_the_others_and_the_job_resumes(

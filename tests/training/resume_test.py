@@ -7,6 +7,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from s2d_tf import backbones, files, layers, recipes, storage, training
 from s2d_tf.backbones import batch_norm
@@ -62,8 +63,8 @@ def settings(**kwargs):
 def final_state(directory):
     """All that a run's last checkpoint holds, as bytes, and its history."""
     folder = checkpoints.found(directory / "checkpoints")[-1]
-    with np.load(folder / "arrays.npz") as arrays:
-        state = {key: arrays[key].tobytes() for key in arrays.files}
+    arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
+    state = {key: array.tobytes() for key, array in arrays.items()}
     return state, files.read_json(folder / "manifest.json")["facts"]["history"]
 
 

@@ -7,6 +7,7 @@ import shlex
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from s2d_tf import backbones, files, layers, recipes, training
 from s2d_tf.recipes import build
@@ -173,7 +174,7 @@ def test_the_command_in_the_message_makes_what_is_found(tmp_path, monkeypatch, s
 def test_a_missing_snapshot_is_named(tmp_path):
     made(tmp_path / f"{NETWORK}.s2d.digits", recipe("s2d"))
     run = student(tmp_path / "run", "h2d_dir")
-    with pytest.raises(runs.RunError, match=r"epoch_001\.weights\.h5, .*50%.*--start") as error:
+    with pytest.raises(runs.RunError, match=r"epoch_001\.safetensors, .*50%.*--start") as error:
         teachers.start(None, run)
     assert "\n" not in str(error.value)
 
@@ -315,8 +316,8 @@ def test_other_teachers_and_another_order_of_images_are_noticed(tmp_path, ensemb
 def final_state(directory):
     """All that a run's last checkpoint holds, as bytes, and its history."""
     folder = checkpoints.found(directory / "checkpoints")[-1]
-    with np.load(folder / "arrays.npz") as arrays:
-        state = {key: arrays[key].tobytes() for key in arrays.files}
+    arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
+    state = {key: array.tobytes() for key, array in arrays.items()}
     return state, files.read_json(folder / "manifest.json")["facts"]["history"]
 
 

@@ -11,6 +11,7 @@ from s2d_tf import files, publishing, recipes, storage, zoo
 from s2d_tf.evaluation import cost, results
 from s2d_tf.publishing import checks, facts, precision
 from s2d_tf.storage import entries
+from s2d_tf.storage.layout import CARD, ENTRY
 
 SINGLE = "wrn_10_2_s2.s2d.digits"
 
@@ -28,12 +29,12 @@ def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monke
     said = []
     monkeypatch.setattr(precision, "TOLERANCE", -1.0)
     folder = publishing.publish(runs / "member_0", SINGLE, tmp_path, log=said.append)
-    record = entries.read((folder / entries.ENTRY).read_bytes(), folder)
+    record = entries.read((folder / ENTRY).read_bytes(), folder)
     assert [item.precision for item in record.weights] == ["float32"]
     assert any("float32 is kept" in line for line in said)
     # The very numbers of the run, since the very weights are published.
     assert record.metrics == files.read_json(runs / "member_0" / "metrics.json")
-    assert record.weights[0].source == files.sha256(runs / "member_0" / "final.weights.h5")
+    assert record.weights[0].source == files.sha256(runs / "member_0" / "final.safetensors")
     predictor = zoo.load(folder)
     own = storage.Run.open(runs / "member_0").predictor()
     for ours, theirs in zip(predictor.weights, own.weights, strict=True):
@@ -41,7 +42,7 @@ def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monke
 
 
 def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
-    record = zoo.records.read((small_zoo / SINGLE / entries.ENTRY).read_bytes(), "entry")
+    record = entries.read((small_zoo / SINGLE / ENTRY).read_bytes(), "entry")
     own = files.read_json(runs / "member_0" / "metrics.json")
     assert record.weights[0].precision == "float16"
     assert record.metrics["run/weights"] != own["run/weights"]
@@ -60,26 +61,26 @@ def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
 
 def test_the_rule_looks_at_the_figures_of_the_tables():
     found = ["c/accuracy", "c/nll", "s/auroc/knowledge", "c/scaled_nll", "run/seed", "time/x", "x"]
-    assert precision.figures(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
+    assert precision.table_metrics(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
     assert precision.TOLERANCE == 5e-4
 
 
 def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
-    record = zoo.records.read((small_zoo / SINGLE / entries.ENTRY).read_bytes(), "entry")
+    record = entries.read((small_zoo / SINGLE / ENTRY).read_bytes(), "entry")
     values = [
         files.read_json(runs / f"member_{i}" / "metrics.json")["digits/nll"] for i in range(2)
     ]
     assert record.spread["digits/nll"]["mean"] == pytest.approx(np.mean(values))
     assert record.spread["digits/nll"]["stddev"] == pytest.approx(np.std(values, ddof=1))
     assert record.spread["digits/nll"]["seeds"] == [0, 1]
-    card = (small_zoo / SINGLE / entries.CARD).read_text()
+    card = (small_zoo / SINGLE / CARD).read_text()
     assert "mean ± std over seeds" in card
     assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in card
 
 
 def test_provenance_names_data_seeds_and_commands(small_zoo):
     folder = small_zoo / "wrn_10_2_s2.s2d_ensemble.digits"
-    found = zoo.records.read((folder / entries.ENTRY).read_bytes(), "entry").provenance
+    found = entries.read((folder / ENTRY).read_bytes(), "entry").provenance
     assert found["seeds"] == [0, 1]
     assert found["commands"][0].endswith("s2d_ensemble.digits --workdir=RUN --members=2")
     assert re.fullmatch("[0-9a-f]{64}", found["training_data_fingerprint"])
@@ -114,7 +115,7 @@ def copied(runs, tmp_path):
 
 def test_an_unfinished_run_is_refused(runs, tmp_path):
     run = copied(runs, tmp_path)
-    (run / "final.weights.h5").unlink()
+    (run / "final.safetensors").unlink()
     refused(run, "is not finished: `s2d train", tmp_path)
 
 
@@ -147,7 +148,7 @@ def test_a_run_that_was_not_evaluated_is_refused(runs, tmp_path):
 
 def test_metrics_of_other_weights_are_refused(runs, tmp_path):
     run = copied(runs, tmp_path)
-    shutil.copy(runs / "member_1" / "final.weights.h5", run)
+    shutil.copy(runs / "member_1" / "final.safetensors", run)
     refused(run, "was made from other weights", tmp_path)
 
 
@@ -169,7 +170,7 @@ def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_pa
     shutil.rmtree(folder / "wrn_10_2_s2.s2d_ensemble.digits")
     shutil.rmtree(folder / "wrn_10_2_s2.s2d_mc.digits")
     publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
-    record = json.loads((folder / SINGLE / entries.ENTRY).read_text())
+    record = json.loads((folder / SINGLE / ENTRY).read_text())
     assert record["weights"][0]["precision"] == "float32"
     assert sorted(path.name for path in folder.iterdir()) == [SINGLE]
 

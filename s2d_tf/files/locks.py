@@ -1,0 +1,35 @@
+"""One process at a time."""
+
+import contextlib
+import os
+import pathlib
+import socket
+
+try:
+    import fcntl
+except ImportError:  # not a Unix system: nothing is locked there
+    fcntl = None
+
+
+@contextlib.contextmanager
+def locked(path, error=RuntimeError):
+    """Holds a lock file for this process; the system releases it when the process ends.
+
+    Args:
+        path: the lock file, in the folder that it protects.
+        error: class of the error to raise if another process holds it.
+    """
+    with open(path, "a+", encoding="utf-8") as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder, folder = file.read().strip() or "another process", pathlib.Path(path).parent
+            raise error(
+                f"{folder} is in use by {holder}: wait for it, or choose another folder."
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield

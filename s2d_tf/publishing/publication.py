@@ -1,0 +1,110 @@
+"""Makes an entry's folder; what was there under its name is replaced at the end."""
+
+import dataclasses
+import json
+import pathlib
+
+from s2d_tf import files, recipes, storage, zoo
+from s2d_tf.evaluation import results, run_evaluation, views
+from s2d_tf.publishing import card, facts
+from s2d_tf.publishing.checks import PublishError, check_run
+from s2d_tf.publishing.precision import weights_beside, write_weights
+from s2d_tf.storage import entries, golden
+from s2d_tf.storage.layout import CARD, ENTRY, GOLDEN, METRICS
+
+
+def publish(
+    directory,
+    name: str,
+    zoo_dir=None,
+    data_dir=None,
+    also=(),
+    precision: str = "auto",
+    other_numbers: bool = False,
+    log=print,
+) -> pathlib.Path:
+    """Makes `zoo_dir/name/` from a run.
+
+    Which seed: a single model's entry is the run with seed 0, an ensemble's members have the seeds
+    0, 1, 2, ... Weights are stored in float16 if no metric of the tables moves by more than
+    `precision.TOLERANCE`, except for SWAG, whose deviations are too small for it.
+
+    Args:
+        directory: an evaluated run directory. A Monte Carlo entry is made from the run of its
+            network, which is trained in the very same way.
+        name: `architecture.method.dataset`.
+        zoo_dir: folder of the entries; default: the zoo of this library.
+        data_dir: TFDS folder, to evaluate the weights as they are published.
+        also: run directories of the same recipe with other seeds, for the spread of the metrics.
+            Other members of the ensemble that a run belongs to count by themselves.
+        precision: "auto" (the rule above), or "float32", which needs no data.
+        other_numbers: publish although the run's numbers are not those of the named recipe; the
+            card then lists them.
+        log: function that gets lines for a person.
+
+    Returns:
+        Path of the entry's folder.
+    """
+    run, named = storage.Run.open(directory), recipes.resolve(name)
+    target = (pathlib.Path(zoo_dir) if zoo_dir else zoo.directory()) / name
+    changes = check_run(run, named, other_numbers)
+    recipe = views.drawn_as(run.recipe, named)
+    opened = storage.open_run(dataclasses.replace(run, recipe=recipe))
+    metrics = _own_metrics(run, opened)
+    spread = facts.spread(run, recipe, also)
+    with files.folder_written_beside(target) as folder:
+        listed, metrics = write_weights(opened, metrics, folder, target, data_dir, precision, log)
+        files.write_text(folder / GOLDEN, json.dumps(golden.answers(opened.predictor)) + "\n")
+        record = entries.Record(
+            name=name,
+            recipe=recipe,
+            preprocessing=entries.preprocessing(recipe),
+            class_names=opened.class_names,
+            kind=opened.predictor.kind,
+            num_members=opened.predictor.num_members,
+            parameters=opened.predictor.num_parameters,
+            weights=listed,
+            golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
+            metrics=results.public(metrics),
+            spread=spread,
+            provenance=facts.provenance(run, recipe, changes, data_dir),
+        )
+        files.write_text(folder / ENTRY, record.to_json())
+        files.write_text(folder / CARD, card.text(record))
+        _verify(folder)
+        _check_references(target, folder)
+    log(f"published {target}")
+    return target
+
+
+def _own_metrics(run, opened):
+    """The metrics of the run as it is, or None if it was not evaluated as this method."""
+    path = run.directory / METRICS
+    if run.recipe.name != opened.name:
+        return None
+    if not path.is_file():
+        raise PublishError(f"{run.directory} is not evaluated: `s2d evaluate {run.directory}`.")
+    metrics = files.read_json(path)
+    if metrics.get("run/weights") != run_evaluation.weights_hash(opened.predictor):
+        raise PublishError(
+            f"{path} was made from other weights: `s2d evaluate {run.directory}` again."
+        )
+    return metrics
+
+
+def _check_references(target, folder):
+    """Rejects a replacement that would take away weights to which other entries refer."""
+    written = {path.name: files.sha256(path) for path in folder.iterdir()}
+    for name, item in weights_beside(target):
+        if item.entry == target.name and written.get(item.file) != item.sha256:
+            raise PublishError(
+                f"{name} refers to the weights that {target.name} has now: remove that entry first "
+                "and publish it again afterwards."
+            )
+
+
+def _verify(folder):
+    """Loads what was written as a user would, and compares its predictions."""
+    difference = golden.difference(zoo.load(folder), files.read_json(folder / GOLDEN))
+    if difference > golden.TOLERANCE:
+        raise PublishError(f"{folder} predicts otherwise than when it was made ({difference:.2g}).")

@@ -1,0 +1,164 @@
+"""One way to open a trained model, wherever it is.
+
+TensorFlow is imported when a model is opened, not before: `s2d list` and tables need none.
+"""
+
+import dataclasses
+import hashlib
+import json
+
+from s2d_tf.recipes import Recipe
+from s2d_tf.storage import sources
+from s2d_tf.storage.entries import MAX_TEXT_BYTES, Record, ZooError, read
+from s2d_tf.storage.layout import ENTRY
+from s2d_tf.storage.runs import Run, RunError, is_run
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A trained model and what is known about it.
+
+    Attributes:
+        predictor: the `models.Predictor`; it has the `class_names` and `metadata` too.
+        recipe: the resolved recipe.
+        seeds: of the training runs, one for each network.
+        split: what it was trained on.
+        class_names: one for each class.
+        metadata: what an export keeps: the entry's record, or the run's recipe, seed and split.
+        run: the run, if it is one.
+        record: the entry's record, if it is one.
+    """
+
+    predictor: object
+    recipe: Recipe
+    seeds: tuple
+    split: str
+    class_names: tuple
+    metadata: dict
+    run: Run | None = None
+    record: Record | None = None
+
+    def __post_init__(self):
+        self.predictor.class_names, self.predictor.metadata = self.class_names, self.metadata
+
+    @property
+    def name(self) -> str:
+        """`architecture.method.dataset`."""
+        return self.recipe.name
+
+
+def open_model(where, sha256: str | None = None) -> Opened:
+    """Opens a trained model.
+
+    Args:
+        where: a run directory; the name of a zoo entry; or the path or the http(s) address of an
+            entry's folder, as `s2d publish` writes it. A folder that has the name of an entry is
+            meant by a `pathlib.Path` or `./NAME`. The network is built by this library and the
+            arrays are checked before they are used, so files can be wrong but do no harm.
+        sha256: expected hash of the `entry.json`, to pin one version of an entry.
+
+    Example:
+
+    >>> opened = open_model("wrn_10_2_s2.s2d.digits")
+    >>> opened.recipe.method, opened.predictor.num_members
+    ('s2d', 1)
+    """
+    if not is_run(where) or sources.is_name(where):
+        return open_entry(sources.find(where), sha256)
+    if sha256 is not None:
+        raise RunError(f"sha256: expected None for the run directory {where}, received {sha256!r}.")
+    return open_run(Run.open(where))
+
+
+def open_run(run: Run) -> Opened:
+    """Opens a finished run."""
+    from s2d_tf.data.registry import info
+    from s2d_tf.storage import weights
+
+    if not run.finished:
+        raise RunError(
+            f"{run.directory} is not finished: `s2d train {run.recipe.name} "
+            f"--workdir={run.directory} --seed={run.seed}` continues it."
+        )
+    parts = run.members or [run]
+    predictor = build_model(run.recipe, [(part.recipe, part.seed) for part in parts])
+    for network, part in zip(predictor.networks, parts, strict=True):
+        weights.load(network, part.weights())
+    facts = {"name": run.recipe.name, "recipe": run.recipe.to_dict()}
+    return Opened(
+        predictor,
+        run.recipe,
+        seeds=tuple(part.seed for part in parts),
+        split=run.split,
+        class_names=info(run.recipe.source_dataset).class_names,
+        metadata=facts | {"seed": run.seed, "split": run.split},
+        run=run,
+    )
+
+
+def open_entry(source, sha256: str | None = None) -> Opened:
+    """Opens the entry in a `sources.Folder` or `web.Address`."""
+    from s2d_tf.storage import weights
+
+    record = read_record(source, sha256)
+    recipe = record.recipe
+    member = recipe.member_recipe if recipe.draws == "ensemble" else recipe
+    predictor = build_model(recipe, [(member, item.seed) for item in record.weights])
+    # All files are read and checked before the first weight is set.
+    pairs = list(zip(record.weights, predictor.networks, strict=True))
+    held = [_read_weights(source, *pair) for pair in pairs]
+    for (_, network), arrays in zip(pairs, held, strict=True):
+        weights.assign(network, arrays)
+    if (predictor.kind, predictor.num_members) != (record.kind, record.num_members):
+        raise ZooError(
+            f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
+            f"{record.num_members} {record.kind}."
+        )
+    return Opened(
+        predictor,
+        recipe,
+        seeds=tuple(item.seed for item in record.weights),
+        split="train",  # A rule of the zoo, which `s2d publish` keeps.
+        class_names=record.class_names,
+        metadata={"name": record.name, "entry": json.loads(record.to_json())},
+        record=record,
+    )
+
+
+def read_record(source, sha256: str | None = None) -> Record:
+    """The record of an entry, without its weights."""
+    text = source.read(ENTRY, MAX_TEXT_BYTES)
+    received = hashlib.sha256(text).hexdigest()
+    if sha256 not in (None, received):
+        raise ZooError(f"{source}/{ENTRY}: expected the sha256 {sha256}, received {received}.")
+    return read(text, f"{source}/{ENTRY}")
+
+
+def build_model(recipe: Recipe, members):
+    """A predictor with fresh weights.
+
+    Args:
+        recipe: that of the predictor.
+        members: the recipe and the seed of each network.
+    """
+    from s2d_tf.recipes import build
+
+    networks = [build.build_network(*member) for member in members]
+    return build.build_predictor(recipe, networks)
+
+
+def _read_weights(source, item, network):
+    """Arrays of an entry's file, or of the entry that it refers to: beside it, else in our zoo."""
+    from s2d_tf.storage import weights
+
+    limit, place = weights.size_limit(network), source
+    try:
+        place = source.sibling(item.entry) if item.entry else source
+        content = place.read(item.file, limit)
+    except ZooError as error:
+        if item.entry not in sources.pretrained_names():
+            refers = f"{source} refers to weights of {item.entry}: " if item.entry else ""
+            raise ZooError(f"{refers}{error}") from None
+        place = sources.Folder(sources.pretrained_directory() / item.entry)
+        content = place.read(item.file, limit)
+    return weights.parse(content, network, f"{place}/{item.file}", item.sha256)
