@@ -184,6 +184,7 @@ class Classifier(Predictor):
 
         One label for all heads is repeated.
         """
+        y = y["labels"] if isinstance(y, dict) else y
         labels = tf.reshape(y, [-1])
         if self.num_heads > 1 and (y.shape.rank == 1 or y.shape[-1] == 1):
             labels = tf.repeat(labels, self.num_heads)

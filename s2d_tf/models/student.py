@@ -154,10 +154,9 @@ class Student(Classifier):
         return loss + self.decay()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        trained = isinstance(y, dict)
-        labels = y["labels"] if trained else y
-        results = super().compute_metrics(x, labels, self.point(y_pred), sample_weight)
-        return {name: results[name] for name in results if trained or name not in self.trackers}
+        results = super().compute_metrics(x, y, self.point(y_pred), sample_weight)
+        hidden = () if isinstance(y, dict) else self.trackers  # a dict only in training
+        return {name: results[name] for name in results if name not in hidden}
 
     def point(self, outputs):
         """The logits of the most probable prediction, without draws."""
