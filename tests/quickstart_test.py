@@ -35,9 +35,9 @@ def outcome(short_recipes, tmp_path_factory):
     return out, quickstart.run(out, seeds=2, verbose=0)
 
 
-def test_writes_the_table_and_the_pictures(outcome):
+def test_writes_the_table_and_the_figures(outcome):
     out, _ = outcome
-    for name in ("table.png", "reliability.png", "uncertainty.png"):
+    for name in ("reliability.png", "uncertainty.png"):
         width, height = png_size(out / name)
         assert width > 500
         assert height > 200

@@ -3,6 +3,9 @@
 import dataclasses
 import re
 
+from s2d_tf.evaluation.names import SHORT_NAMES, variant
+
+# Printed name -> our method.
 METHODS = {
     "Individual": "individual",
     "S2D Individual": "s2d",
@@ -22,7 +25,7 @@ METHODS = {
     "H2D-Gauss": "h2d_gauss",
 }
 TRAINED_ON = {"C100": "cifar100", "C100+": "cifar100_plus"}
-UNCERTAINTIES = {"Conf.": "confidence", "TU": "total", "DU": "data", "KU": "knowledge"}
+_UNCERTAINTIES = {printed: name for name, printed in SHORT_NAMES.items()}
 # Printed column -> the metric's key and the unit of the printed number.
 _COLUMNS = {
     "Acc": ("cifar100/accuracy", "percent"),
@@ -35,10 +38,7 @@ _COLUMNS = {
     "Classes": (None, "count"),
 }
 _SCALE = {"percent": 0.01, "nats": 1.0, "million": 1e6, "milliseconds": 1.0, "count": 1.0}
-_CELL = re.compile(
-    r"(?P<mark>\*{0,3})(?P<value>\d+(?:\.\d+)?)(?P=mark)(?P<unit>M|ms|)(?P<note>\*?)"
-    r"(?: ± (?P<spread>\d+(?:\.\d+)?))?"
-)
+_CELL = re.compile(r"(\*{0,3})(?P<value>\d+(?:\.\d+)?)\1(?:M|ms|)\*?(?: ± \d+(?:\.\d+)?)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,26 +61,17 @@ class Column:
 class Cell:
     """One printed cell with its provenance.
 
-    `value` and `spread` (two standard deviations) are in the printed `unit`; both are None in a
-    blank. `metric_value` is the value in the unit of our metrics. `best` and `best_overall` are the
-    paper's bold and bold blue; `merged` marks a cell that the paper prints once for several rows.
+    `text` is as printed, with the marks and the spread (two standard deviations); `value` is the
+    number in the unit of the column, None in a blank. `variant` is our method with its size.
     """
 
     table: int
+    architecture: str | None
     row: str
-    column: str
+    variant: str | None
+    column: Column
     text: str
     value: float | None
-    spread: float | None
-    unit: str
-    best: bool
-    best_overall: bool
-    merged: bool
-    architecture: str | None
-    method: str | None
-    members: int | None
-    trained_on: str | None
-    metric: str | None
 
     @property
     def blank(self):
@@ -88,19 +79,14 @@ class Cell:
         return self.value is None
 
     @property
+    def plain(self):
+        """The text without marks."""
+        return self.text.replace("*", "")
+
+    @property
     def metric_value(self):
         """The value as `evaluate` reports it: fractions instead of per cent, single parameters."""
-        return None if self.value is None else self.value * _SCALE[self.unit]
-
-    @property
-    def metric_spread(self):
-        """The spread in the unit of `metric_value`."""
-        return None if self.spread is None else self.spread * _SCALE[self.unit]
-
-    @property
-    def source(self):
-        """Where the number stands, for people: `Table 3, S2D Individual, OOD %AUROC KU`."""
-        return f"Table {self.table}, {self.row}, {self.column}"
+        return None if self.blank else self.value * _SCALE[self.column.unit]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +96,7 @@ class Row:
     name: str
     stub: tuple[str, ...]
     block: int
-    method: str | None
-    members: int | None
+    variant: str | None
     cells: tuple[Cell, ...]
 
 
@@ -119,16 +104,14 @@ class Row:
 class Table:
     """A table in the shape in which it is printed.
 
-    `kind` is "performance", "detection" or "datasets"; `ood` names the out-of-distribution set.
+    `kind` is "performance", "detection" or "datasets"; `ood` names the out-of-distribution dataset.
     """
 
     number: int
-    label: str
     caption: str
     kind: str
     architecture: str | None
     ood: str | None
-    header_printed: bool
     stub: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -139,20 +122,18 @@ class Table:
 
 
 def parse_table(data):
+    """A `Table` from its record in `paper_tables.toml`."""
     columns = tuple(_parse_column(group, name, data.get("ood")) for group, name in data["columns"])
-    rows, above = [], None
+    rows = []
     for block, printed_rows in enumerate(data["blocks"]):
         for printed in printed_rows:
-            above = _parse_row(data, columns, block, printed, above)
-            rows.append(above)
+            rows.append(_parse_row(data, columns, block, printed, rows[-1] if rows else None))
     return Table(
         number=data["number"],
-        label=data["label"],
         caption=data["caption"],
         kind=data["kind"],
         architecture=data.get("architecture"),
         ood=data.get("ood"),
-        header_printed=data["header_printed"],
         stub=tuple(data["stub"]),
         columns=columns,
         rows=tuple(rows),
@@ -160,9 +141,9 @@ def parse_table(data):
 
 
 def _parse_column(group, name, ood):
-    if name in UNCERTAINTIES:
+    if name in _UNCERTAINTIES:
         ranking = group.rpartition("%")[2].lower()
-        return Column(group, name, f"{ood}/{ranking}/{UNCERTAINTIES[name]}", "percent", "cifar100")
+        return Column(group, name, f"{ood}/{ranking}/{_UNCERTAINTIES[name]}", "percent", "cifar100")
     metric, unit = _COLUMNS[name.rstrip(".")]
     # Sizes and costs are those of the network, whatever it was trained on.
     of_network = metric is None or metric.startswith("cost/")
@@ -172,39 +153,15 @@ def _parse_column(group, name, ood):
 
 def _parse_row(data, columns, block, printed, above):
     stub = tuple(printed[: len(data["stub"])])
-    method = METHODS[stub[0]] if data["kind"] != "datasets" else None
-    members = int(stub[1]) if len(stub) > 1 else None
-    shared = {
-        "table": data["number"],
-        "row": " ".join(stub),
-        "architecture": data.get("architecture"),
-        "method": method,
-        "members": members,
-    }
+    name, members = " ".join(stub), int(stub[1]) if len(stub) > 1 else None
+    own = None if data["kind"] == "datasets" else variant(METHODS[stub[0]], members)
     cells = []
     for index, (column, text) in enumerate(zip(columns, printed[len(stub) :], strict=True)):
-        if text == "^":
-            cells.append(dataclasses.replace(above.cells[index], merged=True, **shared))
-        else:
-            cells.append(_parse_cell(column, text, shared))
-    return Row(shared["row"], stub, block, method, members, tuple(cells))
-
-
-def _parse_cell(column, text, shared):
-    match = _CELL.fullmatch(text)
-    if match is None and text not in ("", "-"):
-        raise ValueError(f"paper_tables.toml: cannot read the cell {text!r} of {shared['row']}.")
-    mark = match["mark"] if match else ""
-    return Cell(
-        column=column.title,
-        text=text,
-        value=float(match["value"]) if match else None,
-        spread=float(match["spread"]) if match and match["spread"] else None,
-        unit=column.unit,
-        best=bool(mark),
-        best_overall=mark == "***",
-        merged=False,
-        trained_on=column.trained_on,
-        metric=column.metric,
-        **shared,
-    )
+        text = above.cells[index].text if text == "^" else text
+        match = _CELL.fullmatch(text)
+        if match is None and text not in ("", "-"):
+            raise ValueError(f"paper_tables.toml: expected a number in {name}, received {text!r}.")
+        value = float(match["value"]) if match else None
+        place = data["number"], data.get("architecture"), name, own
+        cells.append(Cell(*place, column, text, value))
+    return Row(name, stub, block, own, tuple(cells))

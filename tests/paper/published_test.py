@@ -1,6 +1,7 @@
 """The paper's tables: spot values read by eye, counts, and internal consistency."""
 
 import collections
+import re
 
 import pytest
 
@@ -26,39 +27,39 @@ def test_all_tables_have_their_shapes():
 
 
 @pytest.mark.parametrize(
-    ("number", "row", "column", "value", "spread", "best", "best_overall"),
+    ("number", "row", "column", "text"),
     [
-        (1, "Individual", "C100 Acc", 74.6, 0.5, False, False),
-        (1, "S2D Individual", "C100+ %ECE", 4.35, 1.23, True, False),
-        (1, "Deep ensemble", "C100+ Acc", 82.1, None, True, False),
-        (1, "S2D Deep ensemble", "C100+ Acc", 82.1, None, True, False),
-        (1, "H2D-Gauss", "C100+ %ECE", 2.41, None, True, False),
-        (1, "H2D-Gauss", "Computational Cost Inference", 2.4, None, False, False),
-        (2, "Individual", "OOD %AUROC Conf.", 77.3, 0.9, False, False),
-        (2, "H2D-Dir", "OOD %AUROC KU", 86.4, None, True, True),
-        (2, "H2D-Gauss", "OOD %AUPR DU", 85.8, None, True, True),
-        (3, "MC ensemble", "OOD %AUROC KU", 68.3, 3.0, False, False),
-        (3, "Deep ensemble", "OOD %AUPR KU", 91.5, None, True, False),
-        (3, "H2D-Gauss", "OOD %AUPR KU", 81.7, None, False, False),
-        (4, "SVHN", "Test", 26032, None, False, False),
-        (5, "SWAG-Diag", "OOD %AUPR KU", 73.4, 14.2, False, False),
-        (6, "S2D Deep Ensemble", "OOD %AUROC TU", 84.2, None, True, True),
-        (7, "EnD", "OOD %AUPR TU", 75.0, None, False, False),
-        (8, "MC 5", "Acc.", 75.6, 0.9, False, False),
-        (8, "Deep 20", "%ECE", 2.19, None, False, False),
-        (10, "MC 20", "OOD %AUPR KU", 51.7, 3.0, False, False),
-        (13, "Deep 20", "OOD %AUPR KU", 85.4, None, False, False),
-        (14, "S2D Individual", "C100 %ECE", 5.48, 2.25, False, False),
-        (16, "S2D Individual", "OOD %AUPR KU", 71.4, 5.5, True, False),
-        (19, "Individual", "OOD %AUROC Conf.", 71.2, 3.8, False, False),
-        (19, "H2D-Gauss", "OOD %AUPR KU", 73.5, None, False, False),
+        (1, "Individual", "C100 Acc", "74.6 ± 0.5"),
+        (1, "S2D Individual", "C100+ %ECE", "**4.35** ± 1.23"),
+        (1, "Deep ensemble", "C100+ Acc", "**82.1**"),
+        (1, "S2D Deep ensemble", "C100+ Acc", "**82.1**"),
+        (1, "H2D-Gauss", "C100+ %ECE", "**2.41**"),
+        (1, "H2D-Gauss", "Computational Cost Inference", "2.4ms"),
+        (2, "Individual", "OOD %AUROC Conf.", "77.3 ± 0.9"),
+        (2, "H2D-Dir", "OOD %AUROC KU", "***86.4***"),
+        (2, "H2D-Gauss", "OOD %AUPR DU", "***85.8***"),
+        (3, "MC ensemble", "OOD %AUROC KU", "68.3 ± 3.0"),
+        (3, "Deep ensemble", "OOD %AUPR KU", "**91.5**"),
+        (3, "H2D-Gauss", "OOD %AUPR KU", "81.7"),
+        (4, "SVHN", "Test", "26032"),
+        (5, "SWAG-Diag", "OOD %AUPR KU", "73.4 ± 14.2"),
+        (6, "S2D Deep Ensemble", "OOD %AUROC TU", "***84.2***"),
+        (7, "EnD", "OOD %AUPR TU", "75.0"),
+        (8, "MC 5", "Acc.", "75.6 ± 0.9"),
+        (8, "Deep 20", "%ECE", "2.19"),
+        (10, "MC 20", "OOD %AUPR KU", "51.7 ± 3.0"),
+        (13, "Deep 20", "OOD %AUPR KU", "85.4"),
+        (14, "S2D Individual", "C100 %ECE", "5.48 ± 2.25"),
+        (16, "S2D Individual", "OOD %AUPR KU", "**71.4** ± 5.5"),
+        (19, "Individual", "OOD %AUROC Conf.", "71.2 ± 3.8"),
+        (19, "H2D-Gauss", "OOD %AUPR KU", "73.5"),
     ],
 )
-def test_values_read_by_eye(number, row, column, value, spread, best, best_overall):
+def test_values_read_by_eye(number, row, column, text):
     cell = published.value(number, row, column)
-    assert (cell.value, cell.spread) == (value, spread)
-    assert (cell.best, cell.best_overall) == (best, best_overall)
-    assert cell.source == f"Table {number}, {row}, {column}"
+    assert cell.text == text
+    assert cell.value == float(re.search(r"[\d.]+", text)[0])
+    assert (cell.table, cell.row, cell.column.title) == (number, row, column)
 
 
 def test_blanks_stay_blank():
@@ -67,44 +68,44 @@ def test_blanks_stay_blank():
     assert published.value(1, "MC ensemble", "C100+ Acc").text == "-"
     individual = published.value(2, "Individual", "OOD %AUROC DU")
     assert individual.text == ""
-    assert individual.value is individual.metric_value is individual.metric_spread is None
+    assert individual.value is individual.metric_value is None
     # A single categorical prediction does not decompose: no row of either has DU or KU.
     for cell in (c for t in published.tables() if t.kind == "detection" for c in t.cells()):
-        decomposed = cell.metric.endswith(("/data", "/knowledge"))
-        assert cell.blank == (decomposed and cell.method in ("individual", "end"))
+        decomposed = cell.column.metric.endswith(("/data", "/knowledge"))
+        assert cell.blank == (decomposed and cell.variant in ("individual", "end"))
 
 
 def test_costs_are_shared_by_the_rows_they_are_printed_for():
     expected = {
-        "individual": (0.80, 2.3, False),
-        "s2d": (0.80, 2.3, True),
-        "s2d_mimo": (0.83, 2.3, True),
-        "swag": (1.60, 11.6, False),
-        "s2d_swag": (1.60, 11.6, True),
-        "s2d_ensemble": (4.00, 11.5, True),
-        "end": (0.80, 2.3, False),
-        "h2d_dir": (0.80, 2.3, True),
-        "h2d_gauss": (0.83, 2.4, False),
+        "individual": (0.80, 2.3),
+        "s2d": (0.80, 2.3),
+        "s2d_mimo": (0.83, 2.3),
+        "swag": (1.60, 11.6),
+        "s2d_swag": (1.60, 11.6),
+        "s2d_ensemble": (4.00, 11.5),
+        "end": (0.80, 2.3),
+        "h2d_dir": (0.80, 2.3),
+        "h2d_gauss": (0.83, 2.4),
     }
-    for method, (parameters, milliseconds, merged) in expected.items():
+    for method, (parameters, milliseconds) in expected.items():
         cell = published.value(1, method, "cost/parameters")
-        assert (cell.value, cell.unit, cell.merged) == (parameters, "million", merged)
+        assert (cell.value, cell.column.unit) == (parameters, "million")
         assert cell.metric_value == pytest.approx(1e6 * parameters)
-        assert cell.method == method
+        assert cell.variant == method
         assert published.value(1, method, "cost/inference_ms").value == milliseconds
     assert published.value(1, "swag", "cost/inference_ms").text == "11.6ms*"
 
 
 def test_units_and_keys():
     cell = published.value(3, "s2d", "svhn_cropped/auroc/knowledge")
-    assert cell.value == 81.2
+    assert (cell.value, cell.text, cell.plain) == (81.2, "81.2 ± 3.8", "81.2 ± 3.8")
+    assert published.value(2, "h2d_dir", "OOD %AUROC KU").plain == "86.4"
     assert cell.metric_value == pytest.approx(0.812, abs=1e-15)
-    assert cell.metric_spread == pytest.approx(0.038, abs=1e-15)
-    assert (cell.row, cell.column, cell.unit) == ("S2D Individual", "OOD %AUROC KU", "percent")
+    assert (cell.row, cell.column.title) == ("S2D Individual", "OOD %AUROC KU")
     nll = published.value(1, "s2d", "C100 NLL")
-    assert (nll.metric, nll.unit, nll.metric_value) == ("cifar100/nll", "nats", 0.87)
-    units = {(c.metric or "").split("/")[1]: c.unit for c in published.numbers() if c.metric}
-    assert units == {
+    assert (nll.column.metric, nll.column.unit, nll.metric_value) == ("cifar100/nll", "nats", 0.87)
+    columns = [c.column for c in published.numbers() if c.column.metric]
+    assert {column.metric.split("/")[1]: column.unit for column in columns} == {
         "accuracy": "percent",
         "nll": "nats",
         "ece": "percent",
@@ -114,22 +115,22 @@ def test_units_and_keys():
         "aupr": "percent",
     }
     for cell in published.numbers():
-        if cell.unit == "percent":
+        if cell.column.unit == "percent":
             assert 0 < cell.metric_value < 1
 
 
-def test_lookup_of_our_results():
+def test_results_by_network_and_training_data():
     densenet, wide = "densenet_bc_100_12", "wrn_28_10"
-    assert published.lookup(densenet, "s2d", "cifar100_plus", "cifar100/nll").value == 0.81
-    assert published.lookup(wide, "s2d", "cifar100_plus", "cifar100/nll").value == 0.74
-    size = published.lookup(densenet, "ensemble", "cifar100", "svhn_cropped/aupr/data", members=20)
-    assert (size.value, size.source) == (92.9, "Table 11, Deep 20, OOD %AUPR DU")
-    usual = published.lookup(densenet, "ensemble", "cifar100", "svhn_cropped/aupr/data", members=5)
-    assert usual.source == "Table 3, Deep ensemble, OOD %AUPR DU"
-    assert published.lookup(densenet, "s2d", "cifar100_plus", "cost/parameters").value == 0.80
-    assert published.lookup(wide, "end", "cifar100", "cifar100/nll") is None
-    assert published.lookup(densenet, "mc", "cifar100_plus", "cifar100/nll") is None
-    assert published.lookup(densenet, "individual", "cifar100", "svhn_cropped/auroc/data") is None
+    plus = published.results(densenet, "cifar100_plus")
+    assert plus["s2d"][0]["cifar100/nll"] == 0.81
+    assert plus["s2d"][0]["cost/parameters"] == pytest.approx(800_000)
+    assert published.results(wide, "cifar100_plus")["s2d"][0]["cifar100/nll"] == 0.74
+    usual = published.results(densenet)
+    assert usual["ensemble_20"][0]["svhn_cropped/aupr/data"] == pytest.approx(0.929)
+    assert usual["ensemble"][0]["svhn_cropped/aupr/data"] == pytest.approx(0.922)
+    assert "end" not in published.results(wide)
+    assert "cifar100/nll" not in plus["mc"][0]
+    assert "svhn_cropped/auroc/data" not in usual["individual"][0]
 
 
 def test_results_have_the_form_of_ours():
@@ -150,19 +151,15 @@ def test_numbers_printed_twice_agree():
     """The sizes repeat the ensembles of five; one spread differs between the paper's two prints."""
     seen, differing = {}, []
     for cell in published.numbers():
-        key = (
-            cell.architecture,
-            cell.trained_on,
-            cell.metric,
-            published.variant(cell.method, cell.members),
-        )
-        if cell.metric and key in seen:
+        column = cell.column
+        key = cell.architecture, column.trained_on, column.metric, cell.variant
+        if column.metric and key in seen:
             assert cell.value == seen[key].value
-            if cell.spread != seen[key].spread:
-                differing.append((seen[key].source, cell.source))
+            if cell.plain != seen[key].plain:
+                differing.append([(c.table, c.row, c.column.title) for c in (seen[key], cell)])
         seen.setdefault(key, cell)
     column = "OOD %AUPR TU"
-    assert differing == [(f"Table 7, MC ensemble, {column}", f"Table 13, MC 5, {column}")]
+    assert differing == [[(7, "MC ensemble", column), (13, "MC 5", column)]]
 
 
 def test_marks_are_the_best_of_their_column():
@@ -172,11 +169,11 @@ def test_marks_are_the_best_of_their_column():
         for index in range(len(table.columns)):
             cells = [row.cells[index] for row in table.rows if not row.cells[index].blank]
             best = max(cell.value for cell in cells)
-            assert [cell.value for cell in cells if cell.best] == [best]
+            assert [cell.value for cell in cells if "**" in cell.text] == [best]
         for ranking in ("/auroc/", "/aupr/"):
-            cells = [c for c in table.cells() if ranking in c.metric and not c.blank]
+            cells = [c for c in table.cells() if ranking in c.column.metric and not c.blank]
             overall = max(cell.value for cell in cells)
-            assert [cell.value for cell in cells if cell.best_overall] == [overall]
+            assert [cell.value for cell in cells if "***" in cell.text] == [overall]
 
 
 def test_unknown_names_list_the_known():
