@@ -229,7 +229,8 @@ class Page(html.parser.HTMLParser):
 
 def test_the_page_is_whole_and_fetches_nothing(runs, tmp_path, monkeypatch):
     made, _ = runs
-    monkeypatch.setattr(drawing, "DPI", 40)  # Pictures are looked at in report_test.py.
+    monkeypatch.setattr(drawing, "DPI", 40)  # Figures are looked at in report_test.py.
+    monkeypatch.setattr(report_pictures, "NUM_EXAMPLES", 2)
     path = evaluation.write_report(
         made, tmp_path / "report", log=lambda _: None, sections=paper.report_sections
     )
