@@ -68,8 +68,10 @@ def paper_table(number, results, architecture) -> tables.Table:
     marks = _marks(shape, {place: mean for place, (mean, _) in means.items()})
     blocks = [[] for _ in range(shape.rows[-1].block + 1)]
     for i, row in enumerate(shape.rows):
-        places = [(i, j) for j in range(len(shape.columns))]
-        cells = [_cell(row.cells[p[1]], means.get(p), marks.get(p)) for p in places]
+        cells = [
+            _cell(column, row.cells[j], means.get((i, j)), marks.get((i, j)))
+            for j, column in enumerate(shape.columns)
+        ]
         blocks[row.block].append([*row.stub, *cells])
     footnotes = _footnotes(shape, own, architecture)
     return tables.make(caption.replace("*", ""), columns, blocks, stub, footnotes)
@@ -93,18 +95,18 @@ def _means(shape, results):
             seeds = held[column.trained_on].get(row.variant, ())
             key = _our_metric(column)
             values = [r.metrics[key] for r in seeds if key in r.metrics]
-            if values and not row.cells[j].blank:
+            if values and row.cells[j].value is not None:
                 found[i, j] = mean_and_two_std(values)
     return found
 
 
-def _cell(printed, ours, mark):
-    if printed.blank:
+def _cell(column, printed, ours, mark):
+    if printed.value is None:
         return tables.Cell(printed.text)
     if ours is None:
         return tables.Cell(NOT_RUN, note=printed.plain)
     mean, spread = ours
-    key = _our_metric(printed.column)
+    key = _our_metric(column)
     text = format_value(key, mean, None if key.startswith("cost/") else spread)
     return tables.Cell(text, best=bool(mark), best_overall=mark == "overall", note=printed.plain)
 
@@ -120,7 +122,7 @@ def _marks(shape, means):
     Performance is compared within a block, detection in a column and, for the best overall, in all
     columns of one ranking metric. What is printed alike is equally good.
     """
-    if not any("**" in cell.text for cell in shape.cells()):
+    if not any("**" in cell.text for *_, cell in shape.cells()):
         return {}
     compared = {}
     for i, j in means:

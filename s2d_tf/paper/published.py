@@ -1,7 +1,7 @@
 """The paper's tables as typed records, so that comparisons are generated and never typed.
 
-Everything comes from `paper_tables.toml`; each cell knows the table, row and column it was printed
-in, which method it is about and which metric of `evaluate` it corresponds to.
+Everything comes from `paper_tables.toml`; each row knows which method it is about, and each column
+which metric of `evaluate` it corresponds to.
 """
 
 import difflib
@@ -39,17 +39,13 @@ def value(number, row, column):
         column: the printed title (`"C100+ NLL"`, `"OOD %AUROC KU"`) or, where only one column
             has it, the metric's key (`"svhn_cropped/auroc/knowledge"`).
     """
-    rows = {name: r for r in table(number).rows for name in (r.name, r.variant) if name}
+    found = table(number)
+    rows = {name: r for r in found.rows for name in (r.name, r.variant) if name}
     cells = _pick(rows, row, f"row of table {number}").cells
-    metrics = [cell.column.metric for cell in cells]
-    titles = {cell.column.title: cell for cell in cells}
+    metrics = [column.metric for column in found.columns]
+    titles = {column.title: cell for column, cell in zip(found.columns, cells, strict=True)}
     titles |= {m: c for m, c in zip(metrics, cells, strict=True) if m and metrics.count(m) == 1}
     return _pick(titles, column, f"column of table {number}")
-
-
-def numbers():
-    """Every cell that holds a number."""
-    return [cell for found in tables() for cell in found.cells() if not cell.blank]
 
 
 def results(architecture, trained_on="cifar100", tables_used=None):
@@ -64,12 +60,13 @@ def results(architecture, trained_on="cifar100", tables_used=None):
         tables_used: numbers of the tables to take, or None for all.
     """
     found = {}
-    for cell in numbers():
-        used = tables_used is None or cell.table in tables_used
-        same = cell.architecture == architecture and cell.column.trained_on in (trained_on, None)
-        if used and same and cell.column.metric:
-            metrics = found.setdefault(cell.variant, {})
-            metrics.setdefault(cell.column.metric, cell.metric_value)
+    for each in tables():
+        used = tables_used is None or each.number in tables_used
+        for row, column, cell in each.cells() if used and each.architecture == architecture else ():
+            same = column.metric and column.trained_on in (trained_on, None)
+            if same and cell.value is not None:
+                metrics = found.setdefault(row.variant, {})
+                metrics.setdefault(column.metric, cell.value * column.scale)
     return {method: [metrics] for method, metrics in found.items()}
 
 

@@ -26,29 +26,32 @@ METHODS = {
 }
 TRAINED_ON = {"C100": "cifar100", "C100+": "cifar100_plus"}
 _UNCERTAINTIES = {printed: name for name, printed in SHORT_NAMES.items()}
-# Printed column -> the metric's key and the unit of the printed number.
+# Printed column -> the metric's key and what the printed number is counted in.
 _COLUMNS = {
-    "Acc": ("cifar100/accuracy", "percent"),
-    "NLL": ("cifar100/nll", "nats"),
-    "%ECE": ("cifar100/ece", "percent"),
-    "Params": ("cost/parameters", "million"),
-    "Inference": ("cost/inference_ms", "milliseconds"),
-    "Train": (None, "count"),
-    "Test": (None, "count"),
-    "Classes": (None, "count"),
+    "Acc": ("cifar100/accuracy", 0.01),
+    "NLL": ("cifar100/nll", 1.0),
+    "%ECE": ("cifar100/ece", 0.01),
+    "Params": ("cost/parameters", 1e6),
+    "Inference": ("cost/inference_ms", 1.0),
+    "Train": (None, 1.0),
+    "Test": (None, 1.0),
+    "Classes": (None, 1.0),
 }
-_SCALE = {"percent": 0.01, "nats": 1.0, "million": 1e6, "milliseconds": 1.0, "count": 1.0}
 _CELL = re.compile(r"(\*{0,3})(?P<value>\d+(?:\.\d+)?)\1(?:M|ms|)\*?(?: ± \d+(?:\.\d+)?)?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A printed column; `metric` is the key of `evaluate`, None for what is not a metric."""
+    """A printed column; `metric` is the key of `evaluate`, None for what is not a metric.
+
+    A printed number times `scale` is the value that `evaluate` reports: fractions instead of per
+    cent, single parameters.
+    """
 
     group: str
     name: str
     metric: str | None
-    unit: str
+    scale: float
     trained_on: str | None
 
     @property
@@ -59,45 +62,33 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One printed cell with its provenance.
+    """The text as printed, with marks and spread, and its number; None in a blank or at a dash."""
 
-    `text` is as printed, with the marks and the spread (two standard deviations); `value` is the
-    number in the unit of the column, None in a blank. `variant` is our method with its size.
-    """
-
-    table: int
-    architecture: str | None
-    row: str
-    variant: str | None
-    column: Column
     text: str
     value: float | None
-
-    @property
-    def blank(self):
-        """Whether the paper prints nothing, or a dash, here."""
-        return self.value is None
 
     @property
     def plain(self):
         """The text without marks."""
         return self.text.replace("*", "")
 
-    @property
-    def metric_value(self):
-        """The value as `evaluate` reports it: fractions instead of per cent, single parameters."""
-        return None if self.blank else self.value * _SCALE[self.column.unit]
-
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A printed row. `block` counts the parts that the paper separates by a rule, from 0."""
+    """A printed row.
 
-    name: str
+    `block` counts the parts that the paper separates by a rule, from 0; `variant` is our method
+    with its number of members, such as `ensemble_10`.
+    """
+
     stub: tuple[str, ...]
     block: int
     variant: str | None
     cells: tuple[Cell, ...]
+
+    @property
+    def name(self):
+        return " ".join(self.stub)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +108,9 @@ class Table:
     rows: tuple[Row, ...]
 
     def cells(self):
-        """All cells, row by row."""
-        return [cell for row in self.rows for cell in row.cells]
+        """All `(row, column, cell)`, row by row."""
+        pairs = [(row, zip(self.columns, row.cells, strict=True)) for row in self.rows]
+        return [(row, column, cell) for row, cells in pairs for column, cell in cells]
 
 
 def parse_table(data):
@@ -127,7 +119,14 @@ def parse_table(data):
     rows = []
     for block, printed_rows in enumerate(data["blocks"]):
         for printed in printed_rows:
-            rows.append(_parse_row(data, columns, block, printed, rows[-1] if rows else None))
+            stub, texts = printed[: len(data["stub"])], printed[len(data["stub"]) :]
+            members = int(stub[1]) if len(stub) > 1 else None
+            own = None if data["kind"] == "datasets" else variant(METHODS[stub[0]], members)
+            cells = [
+                rows[-1].cells[i] if text == "^" else _parse_cell(text)
+                for i, text in enumerate(texts)
+            ]
+            rows.append(Row(tuple(stub), block, own, tuple(cells)))
     return Table(
         number=data["number"],
         caption=data["caption"],
@@ -143,25 +142,16 @@ def parse_table(data):
 def _parse_column(group, name, ood):
     if name in _UNCERTAINTIES:
         ranking = group.rpartition("%")[2].lower()
-        return Column(group, name, f"{ood}/{ranking}/{_UNCERTAINTIES[name]}", "percent", "cifar100")
-    metric, unit = _COLUMNS[name.rstrip(".")]
+        return Column(group, name, f"{ood}/{ranking}/{_UNCERTAINTIES[name]}", 0.01, "cifar100")
+    metric, scale = _COLUMNS[name.rstrip(".")]
     # Sizes and costs are those of the network, whatever it was trained on.
     of_network = metric is None or metric.startswith("cost/")
     trained_on = None if of_network else TRAINED_ON.get(group, "cifar100")
-    return Column(group, name, metric, unit, trained_on)
+    return Column(group, name, metric, scale, trained_on)
 
 
-def _parse_row(data, columns, block, printed, above):
-    stub = tuple(printed[: len(data["stub"])])
-    name, members = " ".join(stub), int(stub[1]) if len(stub) > 1 else None
-    own = None if data["kind"] == "datasets" else variant(METHODS[stub[0]], members)
-    cells = []
-    for index, (column, text) in enumerate(zip(columns, printed[len(stub) :], strict=True)):
-        text = above.cells[index].text if text == "^" else text
-        match = _CELL.fullmatch(text)
-        if match is None and text not in ("", "-"):
-            raise ValueError(f"paper_tables.toml: expected a number in {name}, received {text!r}.")
-        value = float(match["value"]) if match else None
-        place = data["number"], data.get("architecture"), name, own
-        cells.append(Cell(*place, column, text, value))
-    return Row(name, stub, block, own, tuple(cells))
+def _parse_cell(text):
+    match = _CELL.fullmatch(text)
+    if match is None and text not in ("", "-"):
+        raise ValueError(f"paper_tables.toml: expected a number in each cell, received {text!r}.")
+    return Cell(text, float(match["value"]) if match else None)

@@ -8,6 +8,12 @@ import pytest
 from s2d_tf.paper import published
 
 
+def numbers():
+    """Every `(table, row, column, cell)` that holds a number."""
+    cells = [(table, *place) for table in published.tables() for place in table.cells()]
+    return [place for place in cells if place[-1].value is not None]
+
+
 def test_all_tables_have_their_shapes():
     shapes = {t.number: (len(t.rows), len(t.columns)) for t in published.tables()}
     detection, sizes, wide = (13, 8), (6, 8), (7, 8)
@@ -23,7 +29,7 @@ def test_all_tables_have_their_shapes():
         **dict.fromkeys(range(15, 20), wide),
     }
     assert all(len(row.cells) == len(t.columns) for t in published.tables() for row in t.rows)
-    assert len(published.numbers()) == 1147
+    assert len(numbers()) == 1147
 
 
 @pytest.mark.parametrize(
@@ -59,20 +65,22 @@ def test_values_read_by_eye(number, row, column, text):
     cell = published.value(number, row, column)
     assert cell.text == text
     assert cell.value == float(re.search(r"[\d.]+", text)[0])
-    assert (cell.table, cell.row, cell.column.title) == (number, row, column)
 
 
 def test_blanks_stay_blank():
-    blanks = collections.Counter(c.table for t in published.tables() for c in t.cells() if c.blank)
+    cells = [(table, *place) for table in published.tables() for place in table.cells()]
+    blanks = collections.Counter(t.number for t, _, _, cell in cells if cell.value is None)
     assert blanks == {1: 6, 2: 8, 3: 8, 4: 3, 5: 8, 6: 8, 7: 8} | dict.fromkeys(range(15, 20), 4)
-    assert published.value(1, "MC ensemble", "C100+ Acc").text == "-"
+    dash = published.value(1, "MC ensemble", "C100+ Acc")
+    assert (dash.text, dash.value) == ("-", None)
     individual = published.value(2, "Individual", "OOD %AUROC DU")
-    assert individual.text == ""
-    assert individual.value is individual.metric_value is None
+    assert (individual.text, individual.value) == ("", None)
     # A single categorical prediction does not decompose: no row of either has DU or KU.
-    for cell in (c for t in published.tables() if t.kind == "detection" for c in t.cells()):
-        decomposed = cell.column.metric.endswith(("/data", "/knowledge"))
-        assert cell.blank == (decomposed and cell.variant in ("individual", "end"))
+    for table, row, column, cell in cells:
+        if table.kind == "detection":
+            decomposed = column.metric.endswith(("/data", "/knowledge"))
+            blank = decomposed and row.variant in ("individual", "end")
+            assert (cell.value is None) == blank
 
 
 def test_costs_are_shared_by_the_rows_they_are_printed_for():
@@ -88,35 +96,33 @@ def test_costs_are_shared_by_the_rows_they_are_printed_for():
         "h2d_gauss": (0.83, 2.4),
     }
     for method, (parameters, milliseconds) in expected.items():
-        cell = published.value(1, method, "cost/parameters")
-        assert (cell.value, cell.column.unit) == (parameters, "million")
-        assert cell.metric_value == pytest.approx(1e6 * parameters)
-        assert cell.variant == method
+        assert published.value(1, method, "cost/parameters").value == parameters
+        (metrics,) = published.results("densenet_bc_100_12")[method]
+        assert metrics["cost/parameters"] == pytest.approx(1e6 * parameters)
         assert published.value(1, method, "cost/inference_ms").value == milliseconds
     assert published.value(1, "swag", "cost/inference_ms").text == "11.6ms*"
 
 
-def test_units_and_keys():
+def test_scales_and_keys():
     cell = published.value(3, "s2d", "svhn_cropped/auroc/knowledge")
     assert (cell.value, cell.text, cell.plain) == (81.2, "81.2 ± 3.8", "81.2 ± 3.8")
     assert published.value(2, "h2d_dir", "OOD %AUROC KU").plain == "86.4"
-    assert cell.metric_value == pytest.approx(0.812, abs=1e-15)
-    assert (cell.row, cell.column.title) == ("S2D Individual", "OOD %AUROC KU")
-    nll = published.value(1, "s2d", "C100 NLL")
-    assert (nll.column.metric, nll.column.unit, nll.metric_value) == ("cifar100/nll", "nats", 0.87)
-    columns = [c.column for c in published.numbers() if c.column.metric]
-    assert {column.metric.split("/")[1]: column.unit for column in columns} == {
-        "accuracy": "percent",
-        "nll": "nats",
-        "ece": "percent",
-        "parameters": "million",
-        "inference_ms": "milliseconds",
-        "auroc": "percent",
-        "aupr": "percent",
+    (metrics,) = published.results("densenet_bc_100_12")["s2d"]
+    assert metrics["svhn_cropped/auroc/knowledge"] == pytest.approx(0.812, abs=1e-15)
+    assert metrics["cifar100/nll"] == 0.87
+    columns = [column for _, _, column, _ in numbers() if column.metric]
+    assert {column.metric.split("/")[1]: column.scale for column in columns} == {
+        "accuracy": 0.01,
+        "nll": 1.0,
+        "ece": 0.01,
+        "parameters": 1e6,
+        "inference_ms": 1.0,
+        "auroc": 0.01,
+        "aupr": 0.01,
     }
-    for cell in published.numbers():
-        if cell.column.unit == "percent":
-            assert 0 < cell.metric_value < 1
+    for _, _, column, cell in numbers():
+        if column.scale == 0.01:
+            assert 0 < cell.value * column.scale < 1
 
 
 def test_results_by_network_and_training_data():
@@ -150,28 +156,29 @@ def test_results_have_the_form_of_ours():
 def test_numbers_printed_twice_agree():
     """The sizes repeat the ensembles of five; one spread differs between the paper's two prints."""
     seen, differing = {}, []
-    for cell in published.numbers():
-        column = cell.column
-        key = cell.architecture, column.trained_on, column.metric, cell.variant
+    for table, row, column, cell in numbers():
+        key = table.architecture, column.trained_on, column.metric, row.variant
         if column.metric and key in seen:
-            assert cell.value == seen[key].value
-            if cell.plain != seen[key].plain:
-                differing.append([(c.table, c.row, c.column.title) for c in (seen[key], cell)])
-        seen.setdefault(key, cell)
+            first, place = seen[key]
+            assert cell.value == first.value
+            if cell.plain != first.plain:
+                differing.append((place, (table.number, row.name, column.title)))
+        seen.setdefault(key, (cell, (table.number, row.name, column.title)))
     column = "OOD %AUPR TU"
-    assert differing == [[(7, "MC ensemble", column), (13, "MC 5", column)]]
+    assert differing == [((7, "MC ensemble", column), (13, "MC 5", column))]
 
 
 def test_marks_are_the_best_of_their_column():
     marked = [t for t in published.tables() if t.kind == "detection" and "Best" in t.caption]
     assert [t.number for t in marked] == [2, 3, 5, 6, 7, 15, 16, 17, 18, 19]
     for table in marked:
-        for index in range(len(table.columns)):
-            cells = [row.cells[index] for row in table.rows if not row.cells[index].blank]
+        held = [(column, cell) for _, column, cell in table.cells() if cell.value is not None]
+        for column in table.columns:
+            cells = [cell for own, cell in held if own == column]
             best = max(cell.value for cell in cells)
             assert [cell.value for cell in cells if "**" in cell.text] == [best]
         for ranking in ("/auroc/", "/aupr/"):
-            cells = [c for c in table.cells() if ranking in c.column.metric and not c.blank]
+            cells = [cell for column, cell in held if ranking in column.metric]
             overall = max(cell.value for cell in cells)
             assert [cell.value for cell in cells if "***" in cell.text] == [overall]
 
