@@ -19,6 +19,7 @@ from s2d_tf.evaluation.names import dataset_title, format_difference, metric, me
 from s2d_tf.metrics import checks
 
 NUM_RESAMPLES = 10_000
+LEVEL = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +29,10 @@ class Interval:
     estimate: float
     low: float
     high: float
-    level: float = 0.95
+    level: float = LEVEL
 
 
-def classification(
-    log_probs, labels, other=None, num_resamples=NUM_RESAMPLES, seed=0, level=0.95, num_bins=15
-):
+def classification(log_probs, labels, other=None, num_resamples=NUM_RESAMPLES, seed=0):
     """Intervals of accuracy, nll, ece and brier.
 
     Args:
@@ -44,8 +43,6 @@ def classification(
             differences, first minus other, resampled in pairs.
         num_resamples: number of bootstrap resamples.
         seed: integer; the same seed gives the same intervals.
-        level: confidence level.
-        num_bins: bins of the calibration error.
 
     Returns:
         Dict of `Interval`.
@@ -53,20 +50,20 @@ def classification(
     models = [checks.as_matrix(m, "log_probs") for m in (log_probs, other) if m is not None]
     for model in models:
         labels = checks.as_labels(labels, *model.shape)
-    count = _checked(num_resamples, level)
-    samples = resampling.classification_resamples(models, labels, count, seed, num_bins)
+    checks.as_positive_int(num_resamples, "num_resamples")
+    samples = resampling.classification_resamples(models, labels, num_resamples, seed)
     names = ("accuracy", "nll", "ece", "brier")
-    found = {name: _percentile(samples, name, level) for name in names}
+    found = {name: _percentile(samples, name) for name in names}
     estimate, ece = found["ece"].estimate, found["ece"]
     low, high = 2.0 * estimate - ece.high, 2.0 * estimate - ece.low
     if other is None:
-        may_be_noise = estimate <= np.quantile(samples[0]["ece_noise"][1:], (1.0 + level) / 2.0)
+        may_be_noise = estimate <= np.quantile(samples[0]["ece_noise"][1:], (1.0 + LEVEL) / 2.0)
         low = 0.0 if may_be_noise else max(low, 0.0)
         high = min(max(high, estimate), 1.0)
-    return found | {"ece": Interval(estimate, low, high, level)}
+    return found | {"ece": Interval(estimate, low, high)}
 
 
-def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, seed=0, level=0.95):
+def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, seed=0):
     """Intervals of AUROC and AUPR; ID and OOD examples are resampled separately.
 
     Args:
@@ -77,7 +74,6 @@ def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, se
             then the intervals are of the differences for the scores that both have.
         num_resamples: number of bootstrap resamples.
         seed: integer; the same seed gives the same intervals.
-        level: confidence level.
 
     Returns:
         Dict of `Interval` with keys `auroc/total`, `aupr/total`, ...
@@ -92,14 +88,14 @@ def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, se
     pairs = [[model[name] for model in models] for name in names]
     if len({(known.size, unknown.size) for each in pairs for known, unknown in each}) > 1:
         raise ValueError("Expected scores of the same examples, received sets of different sizes.")
-    count = _checked(num_resamples, level)
+    checks.as_positive_int(num_resamples, "num_resamples")
     flat = [pair for each in pairs for pair in each]
-    samples = iter(resampling.detection_resamples(flat, count, seed))
+    samples = iter(resampling.detection_resamples(flat, num_resamples, seed))
     found = {}
     for name in names:
         drawn = [next(samples) for _ in models]
         for key in ("auroc", "aupr"):
-            found[f"{key}/{name}"] = _percentile(drawn, key, level)
+            found[f"{key}/{name}"] = _percentile(drawn, key)
     return found
 
 
@@ -159,11 +155,11 @@ def difference_table(found, caption, num_resamples):
     )
 
 
-def _percentile(samples, name, level):
+def _percentile(samples, name):
     """Of one model's resamples, or of the first's minus the second's; the estimate comes first."""
     values = functools.reduce(operator.sub, [part[name] for part in samples])
-    low, high = np.quantile(values[1:], [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Interval(float(values[0]), float(low), float(high), level)
+    low, high = np.quantile(values[1:], [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
+    return Interval(float(values[0]), float(low), float(high))
 
 
 def _pairs(id_scores, ood_scores):
@@ -177,8 +173,3 @@ def _pairs(id_scores, ood_scores):
         name: [checks.as_scores(part[name], f"{side}[{name!r}]") for side, part in sides.items()]
         for name in id_scores
     }
-
-
-def _checked(num_resamples, level):
-    checks.as_fraction(level, "level")
-    return checks.as_positive_int(num_resamples, "num_resamples")

@@ -15,6 +15,8 @@ from s2d_tf.metrics.calibration import bin_indices
 
 # Counts are handled in pieces of this many bytes, which stay in the processor's cache.
 CHUNK_BYTES = 2**19
+# Of the calibration error, as in `metrics.expected_calibration_error`.
+NUM_BINS = 15
 
 
 def draw_counts(num_examples, num_resamples, seed, step):
@@ -29,7 +31,7 @@ def draw_counts(num_examples, num_resamples, seed, step):
         yield counts
 
 
-def classification_resamples(models, labels, num_resamples, seed, num_bins=15):
+def classification_resamples(models, labels, num_resamples, seed):
     """Metrics of resampled test sets.
 
     Args:
@@ -37,14 +39,13 @@ def classification_resamples(models, labels, num_resamples, seed, num_bins=15):
         labels: `[examples]` integer classes.
         num_resamples: number of resamples.
         seed: integer; the same seed draws the same resamples.
-        num_bins: bins of the calibration error.
 
     Returns:
         For each model a dict of `[1 + num_resamples]` arrays: accuracy, nll, ece, brier, and
         ece_noise, the part of the calibration error that resampling alone makes: the distance of
         the gaps of the bins from those of the whole set.
     """
-    columns = [_per_example(log_probs, labels, num_bins) for log_probs in models]
+    columns = [_per_example(log_probs, labels) for log_probs in models]
     drawn = draw_counts(labels.size, num_resamples, (seed, 0), _step(labels.size))
     # One product for each model: the same model twice has the same sums to the last bit.
     sums = np.concatenate([[counts @ own for own in columns] for counts in drawn], axis=1)
@@ -86,7 +87,7 @@ def _step(num_examples):
     return max(1, CHUNK_BYTES // (8 * num_examples))
 
 
-def _per_example(log_probs, labels, num_bins):
+def _per_example(log_probs, labels):
     """Columns whose means over the examples give every classification metric."""
     log_probs = checks.as_matrix(log_probs, "log_probs")
     shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
@@ -95,8 +96,8 @@ def _per_example(log_probs, labels, num_bins):
     predicted = probs.argmax(axis=-1)
     correct = (predicted == labels).astype(np.float64)
     confidence = probs[rows, predicted]
-    gaps = np.zeros((labels.size, num_bins))
-    gaps[rows, bin_indices(confidence, num_bins)] = confidence - correct
+    gaps = np.zeros((labels.size, NUM_BINS))
+    gaps[rows, bin_indices(confidence, NUM_BINS)] = confidence - correct
     brier = np.sum((probs - np.eye(probs.shape[1])[labels]) ** 2, axis=-1)
     return np.column_stack((correct, -log_probs[rows, labels], brier, gaps))
 

@@ -10,12 +10,14 @@ from scipy import stats
 
 from s2d_tf.metrics import checks
 
+LEVEL = 0.95
+
 
 @dataclasses.dataclass(frozen=True)
 class SeedComparison:
     """A paired comparison over seeds; differences are first minus second.
 
-    `low` and `high` are Student's interval for the mean difference, None for a single pair;
+    `low` and `high` are Student's 95% interval for the mean difference, None for a single pair;
     `positive` and `negative` count the signs.
     """
 
@@ -37,7 +39,7 @@ def mean_and_two_std(values):
     return float(values.mean()), float(2.0 * values.std(ddof=1)) if values.size > 1 else None
 
 
-def compare_over_seeds(values_a, values_b, level=0.95):
+def compare_over_seeds(values_a, values_b):
     """Paired comparison of a metric of two methods, one pair per seed; differences are a - b."""
     values_a = checks.as_scores(values_a, "values_a")
     values_b = checks.as_scores(values_b, "values_b")
@@ -46,11 +48,10 @@ def compare_over_seeds(values_a, values_b, level=0.95):
             "values_a and values_b: expected values paired by seed, received "
             f"{values_a.size} and {values_b.size}."
         )
-    checks.as_fraction(level, "level")
     differences = values_a - values_b
     (mean, two_std), low, high = mean_and_two_std(differences), None, None
     if two_std is not None:
-        quantile = stats.t.ppf((1.0 + level) / 2.0, differences.size - 1)
+        quantile = stats.t.ppf((1.0 + LEVEL) / 2.0, differences.size - 1)
         half_width = float(quantile * two_std / 2.0 / np.sqrt(differences.size))
         low, high = mean - half_width, mean + half_width
     signs = int((differences > 0).sum()), int((differences < 0).sum())

@@ -6,6 +6,7 @@ import html
 import io
 import itertools
 import operator
+import typing
 
 _LATEX = str.maketrans(
     {
@@ -26,11 +27,6 @@ class Cell:
     best_overall: bool = False
     note: str = ""
     """Small print that belongs to the cell, such as a published number."""
-
-    def marked(self, best, overall):
-        """The text in the pattern of its rank, such as `"**{}**"`."""
-        pattern = overall if self.best_overall else best if self.best else "{}"
-        return pattern.format(self.text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,24 +81,36 @@ def make(caption, columns, blocks, stub=1, footnotes=()):
 
 def render(table: Table, form: str = "text") -> str:
     """The table as a string in one of `FORMATS`."""
-    if form not in _RENDERERS:
+    if form not in FORMATS:
         raise ValueError(f"form: expected one of {', '.join(FORMATS)}, received {form!r}.")
-    return _RENDERERS[form](table)
+    function, style = _RENDERERS[form]
+    blocks = [[[style.cell(cell) for cell in row] for row in block] for block in table.blocks]
+    return function(table, blocks)
 
 
-def _markdown(table):
-    def cell(value):
-        text = value.marked("**{}**", "***{}***").replace("|", r"\|")
-        return f"{text} ({value.note})" if value.note else text
+class _Style(typing.NamedTuple):
+    """How a format writes a cell: its text, the best of a column and overall, and a note."""
 
+    escape: typing.Callable
+    best: str
+    overall: str
+    note: str
+
+    def cell(self, cell):
+        pattern = self.overall if cell.best_overall else self.best if cell.best else "{}"
+        text = pattern.format(self.escape(cell.text))
+        return self.note.format(text, self.escape(cell.note)) if cell.note else text
+
+
+def _markdown(table, blocks):
     rules = ["---"] * table.stub + ["---:"] * (len(table.columns) - table.stub)
-    rows = [table.titles, rules, *([cell(c) for c in row] for row in table.rows)]
     lines = [f"**{table.caption}**", ""] if table.caption else []
+    rows = [table.titles, rules, *itertools.chain(*blocks)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, *(f"\n{note}" for note in table.footnotes)]) + "\n"
 
 
-def _csv(table):
+def _csv(table, _):
     """Plain numbers; the notes go into columns of their own, if there are any."""
     noted = [any(row[i].note for row in table.rows) for i in range(len(table.columns))]
     head = [Cell(title, note=f"{title} (paper)") for title in table.titles]
@@ -113,13 +121,7 @@ def _csv(table):
     return file.getvalue()
 
 
-def _latex(table):
-    def cell(value):
-        value = dataclasses.replace(value, text=value.text.translate(_LATEX))
-        text = value.marked(r"\textbf{{{}}}", r"\textcolor{{blue}}{{\textbf{{{}}}}}")
-        note = value.note.translate(_LATEX)
-        return rf"{text} {{\scriptsize({note})}}" if note else text
-
+def _latex(table, blocks):
     def line(cells):
         return " & ".join(cells) + r" \\"
 
@@ -131,19 +133,14 @@ def _latex(table):
         *([line(spans)] if spans else []),
         line(name.translate(_LATEX) for name in table.names),
     ]
-    for block in table.blocks:
-        lines += [r"\midrule", *(line(cell(c) for c in row) for row in block)]
+    for block in blocks:
+        lines += [r"\midrule", *map(line, block)]
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [rf"\par\footnotesize {note.translate(_LATEX)}" for note in table.footnotes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
-def _text(table):
-    def cell(value):
-        text = value.marked("{}*", "{}**")
-        return f"{text} ({value.note})" if value.note else text
-
-    blocks = [[[cell(c) for c in row] for row in block] for block in table.blocks]
+def _text(table, blocks):
     columns = zip(table.names, *itertools.chain(*blocks), strict=True)
     widths = [max(map(len, column)) for column in columns]
     heads, start = [], 0
@@ -166,39 +163,52 @@ def _text(table):
     return "\n".join([*lines, *(["", *table.footnotes] if table.footnotes else [])]) + "\n"
 
 
-def _html(table):
-    def cell(index, value):
-        value = dataclasses.replace(value, text=html.escape(value.text))
-        text = value.marked('<b class="best">{}</b>', '<b class="overall">{}</b>')
-        note = f" <small>{html.escape(value.note)}</small>" if value.note else ""
-        tag = "th" if index < table.stub else "td"
-        return f"<{tag}>{text}{note}</{tag}>"
-
+def _html(table, blocks):
     def row(cells):
-        return f"<tr>{''.join(cells)}</tr>"
+        tags = ["th"] * table.stub + ["td"] * len(table.columns)
+        pairs = zip(cells, tags, strict=False)
+        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell, tag in pairs)}</tr>"
 
-    spans = [
+    spans = "".join(
         f'<th colspan="{count}"{" class=group" if group else ""}>{html.escape(group)}</th>'
         for group, count in table.groups
-    ]
-    names = [
+    )
+    names = "".join(
         f"<th{' class=stub' if i < table.stub else ''}>{html.escape(name)}</th>"
         for i, name in enumerate(table.names)
-    ]
-    head = (row(spans) if spans else "") + row(names)
-    blocks = ("".join(row(itertools.starmap(cell, enumerate(r))) for r in b) for b in table.blocks)
-    bodies = "".join(f"<tbody>{block}</tbody>" for block in blocks)
+    )
+    heads = "".join(f"<tr>{cells}</tr>" for cells in (spans, names) if cells)
+    bodies = "".join(f"<tbody>{''.join(map(row, block))}</tbody>" for block in blocks)
     notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.footnotes)
     caption = f"<figcaption>{html.escape(table.caption)}</figcaption>" if table.caption else ""
-    body = f"<table><thead>{head}</thead>{bodies}</table>"
+    body = f"<table><thead>{heads}</thead>{bodies}</table>"
     return f"<figure class=table>{caption}<div class=scroll>{body}</div>{notes}</figure>\n"
 
 
 _RENDERERS = {
-    "markdown": _markdown,
-    "csv": _csv,
-    "latex": _latex,
-    "text": _text,
-    "html": _html,
+    "markdown": (
+        _markdown,
+        _Style(lambda text: text.replace("|", r"\|"), "**{}**", "***{}***", "{} ({})"),
+    ),
+    "csv": (_csv, _Style(str, "{}", "{}", "{} ({})")),
+    "latex": (
+        _latex,
+        _Style(
+            lambda text: text.translate(_LATEX),
+            r"\textbf{{{}}}",
+            r"\textcolor{{blue}}{{\textbf{{{}}}}}",
+            r"{} {{\scriptsize({})}}",
+        ),
+    ),
+    "text": (_text, _Style(str, "{}*", "{}**", "{} ({})")),
+    "html": (
+        _html,
+        _Style(
+            html.escape,
+            '<b class="best">{}</b>',
+            '<b class="overall">{}</b>',
+            "{} <small>{}</small>",
+        ),
+    ),
 }
 FORMATS = tuple(_RENDERERS)

@@ -100,13 +100,6 @@ def as_positive_int(value, name):
     return int(value)
 
 
-def as_fraction(value, name):
-    """Returns `value`, a number between 0 and 1."""
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must be between 0 and 1, such as 0.95; received {value!r}.")
-    return value
-
-
 def _check_finite(values, name):
     finite = np.isfinite(values)
     if not finite.all():

@@ -116,7 +116,6 @@ def test_pairing_narrows_the_difference():
             lambda: intervals.classification([[0.0, 1.0]], [1], num_resamples=0),
             "num_resamples must be an integer of at least 1",
         ),
-        (lambda: intervals.classification([[0.0, 1.0]], [1], level=95), "level must be between"),
         (lambda: intervals.classification([[0.0, -np.inf]], [1]), "log_probs must be finite"),
         (
             lambda: intervals.detection({"total": [1.0]}, {"data": [1.0]}),
