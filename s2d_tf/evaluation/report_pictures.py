@@ -32,7 +32,7 @@ class Picture(typing.NamedTuple):
 
 
 def draw(results, folder, data_dir=None, log=print) -> list[Picture]:
-    """Draws everything that a group of runs allows.
+    """Draws everything that a group of runs allows, from the first seed of each method.
 
     Args:
         results: `results.Result`s of one network and training set.
@@ -42,64 +42,63 @@ def draw(results, folder, data_dir=None, log=print) -> list[Picture]:
     """
     folder = pathlib.Path(folder)
     first_seeds = {variant: part[0] for variant, part in by_variant(results).items()}
-    shown = sorted(first_seeds, key=_importance)[:MAX_MODELS]
-    if left_out := [variant for variant in first_seeds if variant not in shown]:
+    ranked = sorted(first_seeds, key=_importance)[:MAX_MODELS]
+    if left_out := [variant for variant in first_seeds if variant not in ranked]:
         log(f"a figure holds {MAX_MODELS} models; left out: {', '.join(left_out)}")
-    chosen, gathered = {}, {}
-    for variant in (variant for variant in first_seeds if variant in shown):
-        chosen[variant] = first_seeds[variant]
-        log(f"drawing from {chosen[variant].directory}")
-        gathered[variant] = gather_run(chosen[variant].directory, data_dir)
+    models = {}
+    for result in (result for variant, result in first_seeds.items() if variant in ranked):
+        log(f"drawing from {result.directory}")
+        models[result.title] = gather_run(result.directory, data_dir)
+    ranked = [first_seeds[variant].title for variant in ranked]
+    decomposing = [title for title in ranked if "knowledge" in models[title].known.scores]
     return [
-        *_histograms(gathered, chosen, folder),
-        *_reliability(gathered, chosen, folder),
-        *_curves(gathered, chosen, folder),
-        *_examples(gathered, chosen, data_dir, folder),
+        *_histograms(models, decomposing[:MAX_HISTOGRAMS] or ranked, folder),
+        *_reliability(models, folder),
+        *_curves(models, folder),
+        *(
+            p
+            for title in decomposing[:1]
+            for p in _examples(title, models[title], data_dir, folder)
+        ),
     ]
 
 
-def _histograms(gathered, chosen, folder):
-    sets = _ood_sets(gathered)
-    if not sets:
-        return
+def _histograms(models, shown, folder):
+    sets = _ood_sets(models)
     # The paper shows SVHN; other data has its first set in that place.
-    far = "svhn_cropped" if "svhn_cropped" in sets else sets[0]
-    shown = _decomposing(gathered)[:MAX_HISTOGRAMS] or list(gathered)
-    known = dataset_title(gathered[shown[0]].dataset)
-    scores = {
-        chosen[v].title: {
-            known: found.known.scores,
-            dataset_title(far): found.unknown[far].scores,
+    for far in ["svhn_cropped"] if "svhn_cropped" in sets else sets[:1]:
+        known = _known(models)
+        scores = {
+            title: {known: m.known.scores, dataset_title(far): m.unknown[far].scores}
+            for title, m in models.items()
+            if title in shown and far in m.unknown
         }
-        for v, found in gathered.items()
-        if v in shown and far in found.unknown
-    }
-    yield Picture(
-        figures.system_histograms(scores, folder / "histograms.png"),
-        "Uncertainty of known and unknown images",
-        f"Total, data and knowledge uncertainty on {known} (above) and {dataset_title(far)} "
-        "(below). A column has one scale; its largest thousandth is left out.",
-    )
+        yield Picture(
+            figures.system_histograms(scores, folder / "histograms.png"),
+            "Uncertainty of known and unknown images",
+            f"Total, data and knowledge uncertainty on {known} (above) and {dataset_title(far)} "
+            "(below). A column has one scale; its largest thousandth is left out.",
+        )
 
 
-def _reliability(gathered, chosen, folder):
-    known = dataset_title(next(iter(gathered.values())).dataset)
-    parts = [(chosen[v].title, (g.known.probs, g.known.labels)) for v, g in gathered.items()]
+def _reliability(models, folder):
+    parts = [(title, (m.known.probs, m.known.labels)) for title, m in models.items()]
     for index in range(0, len(parts), MAX_COLUMNS):
         path = folder / f"reliability_{index // MAX_COLUMNS}.png"
         yield Picture(
             figures.reliability_diagram(dict(parts[index : index + MAX_COLUMNS]), path),
             "Reliability" if index == 0 else "Reliability, continued",
-            f"How often a confidence is right on {known}, and how common that confidence is.",
+            f"How often a confidence is right on {_known(models)}, and how common that confidence "
+            "is.",
         )
 
 
-def _curves(gathered, chosen, folder):
-    for name in _ood_sets(gathered):
+def _curves(models, folder):
+    for name in _ood_sets(models):
         pairs = {
-            chosen[v].title: (g.known.scores, g.unknown[name].scores)
-            for v, g in gathered.items()
-            if name in g.unknown
+            title: (m.known.scores, m.unknown[name].scores)
+            for title, m in models.items()
+            if name in m.unknown
         }
         title = dataset_title(name)
         yield Picture(
@@ -112,35 +111,32 @@ def _curves(gathered, chosen, folder):
             f"{title}: precision and recall",
             f"Share of {title} among the flagged images, as more of them are found.",
         )
-    shown = {chosen[v].title: (g.known.scores, g.known.errors) for v, g in gathered.items()}
-    known = dataset_title(next(iter(gathered.values())).dataset)
+    shown = {title: (m.known.scores, m.known.errors) for title, m in models.items()}
     yield Picture(
         figures.risk_coverage_curves(shown, folder / "risk_coverage.png"),
         "Risk and coverage",
-        f"Error rate on {known} among the images that are answered, the most uncertain rejected "
-        "first.",
+        f"Error rate on {_known(models)} among the images that are answered, the most uncertain "
+        "rejected first.",
     )
 
 
-def _examples(gathered, chosen, data_dir, folder):
-    for variant in _decomposing(gathered)[:1]:
-        found, result = gathered[variant], chosen[variant]
-        for name, scored in {found.dataset: found.known, **found.unknown}.items():
-            images, labels = data.load_arrays(name, "test", data_dir)
-            own = labels if name == found.dataset else None
-            classes = data.info(found.dataset).class_names
-            rows = {
-                f"Highest {key} uncertainty": _row(scored, key, images, own, classes)
-                for key in UNCERTAINTIES[1:]
-            }
-            title = dataset_title(name)
-            truth = "" if own is None else ", the true class"
-            yield Picture(
-                figures.example_images(rows, folder / f"examples_{name}.png"),
-                f"{title}: the most uncertain images",
-                f"Images of {title} with the highest uncertainty of {result.title} (seed "
-                f"{result.seed}): the predicted class{truth} and the uncertainty in nats.",
-            )
+def _examples(method, model, data_dir, folder):
+    classes = data.info(model.dataset).class_names
+    for name, scored in {model.dataset: model.known, **model.unknown}.items():
+        images, labels = data.load_arrays(name, "test", data_dir)
+        labels = labels if name == model.dataset else None
+        rows = {
+            f"Highest {key} uncertainty": _row(scored, key, images, labels, classes)
+            for key in UNCERTAINTIES[1:]
+        }
+        title = dataset_title(name)
+        truth = "" if labels is None else ", the true class"
+        yield Picture(
+            figures.example_images(rows, folder / f"examples_{name}.png"),
+            f"{title}: the most uncertain images",
+            f"Images of {title} with the highest uncertainty of {method}: the predicted class"
+            f"{truth} and the uncertainty in nats.",
+        )
 
 
 def _row(scored, key, images, labels, classes):
@@ -161,11 +157,9 @@ def _importance(variant):
     return variant != method, known, variant
 
 
-def _decomposing(gathered):
-    """The models whose uncertainty splits into data and knowledge, the most important first."""
-    held = [v for v, found in gathered.items() if "knowledge" in found.known.scores]
-    return sorted(held, key=_importance)
+def _known(models):
+    return dataset_title(next(iter(models.values())).dataset)
 
 
-def _ood_sets(gathered):
-    return list(dict.fromkeys(name for found in gathered.values() for name in found.unknown))
+def _ood_sets(models):
+    return list(dict.fromkeys(name for m in models.values() for name in m.unknown))

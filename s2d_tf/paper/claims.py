@@ -43,9 +43,7 @@ NOTE = (
 class Verdict:
     """What the results say of one claim; `evidence` is a sentence with the numbers."""
 
-    name: str
-    statement: str
-    source: str
+    claim: "Claim"
     verdict: str
     evidence: str
     held: int = 0
@@ -94,7 +92,7 @@ class Claim:
             noise = f", {within} of them within the spread of the seeds" if within else ""
             evidence = f"True in {held} of {len(found)} comparisons{noise}{summarize(found)}."
             parts = self._judge(found), evidence, held, len(found)
-        return Verdict(self.name, self.statement, self.source, *parts)
+        return Verdict(self, *parts)
 
     def _judge(self, found):
         verdicts = []
@@ -125,7 +123,7 @@ def check_runs(results) -> list[Verdict]:
 
 def table(results) -> tables.Table:
     """The verdicts of `check_runs` with their evidence."""
-    rows = [[v.statement, v.verdict, v.evidence] for v in check_runs(results)]
+    rows = [[v.claim.statement, v.verdict, v.evidence] for v in check_runs(results)]
     columns = ["Claim", "Here", "Evidence"]
     return tables.make("The paper's claims", columns, [rows], stub=3, footnotes=[NOTE])
 

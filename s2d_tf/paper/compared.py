@@ -25,7 +25,7 @@ class Comparison(typing.NamedTuple):
 
     @property
     def within_noise(self):
-        return abs(self.margin) <= self.noise
+        return abs(self.margin) < self.noise
 
     def at(self, side):
         """The margin; within the noise, the end that is best (1) or worst (-1) for the claim."""

@@ -25,7 +25,7 @@ def report_sections(results) -> list[Section]:
 def _item(verdict):
     return (
         f'<li class="{_CLASSES.get(verdict.verdict, "open")}"><p><span class="verdict">'
-        f"{html.escape(verdict.verdict)}</span>{html.escape(verdict.statement)} "
-        f"<small>{html.escape(verdict.source)}</small></p>"
+        f"{html.escape(verdict.verdict)}</span>{html.escape(verdict.claim.statement)} "
+        f"<small>{html.escape(verdict.claim.source)}</small></p>"
         f'<p class="evidence">{html.escape(verdict.evidence)}</p></li>'
     )

@@ -11,7 +11,7 @@ CHECKS = {claim.name: claim for claim in claims.CLAIMS}
 
 
 def verdicts(results):
-    return {v.name: (v.verdict, v.held, v.comparisons) for v in claims.check_all(results)}
+    return {v.claim.name: (v.verdict, v.held, v.comparisons) for v in claims.check_all(results)}
 
 
 def test_the_papers_numbers_for_densenet():
@@ -80,7 +80,7 @@ def test_the_evidence_names_numbers_and_exceptions():
     assert "87.1% for Deep ensemble of 20, " in size
     assert "knowledge 86.8% for Deep ensemble of 20" in size
     for verdict in claims.check_all(published.results(DENSENET)):
-        assert verdict.source.startswith(("Section 5.", "Appendix B"))
+        assert verdict.claim.source.startswith(("Section 5.", "Appendix B"))
         assert "\n" not in verdict.evidence
         assert verdict.evidence.endswith(".")
 
