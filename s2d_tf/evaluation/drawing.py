@@ -37,7 +37,7 @@ STYLE = {
 
 
 def line_style(index):
-    """Colour and dashes of the line with this index; all of the first 16 differ."""
+    """Color and dashes of the line with this index; all of the first 16 differ."""
     dashes = DASHES[index // len(PALETTE) % len(DASHES)]
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 

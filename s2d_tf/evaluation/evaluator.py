@@ -107,8 +107,9 @@ def classification(dataset, scored):
     """Metrics of the dataset whose classes the model knows."""
     found = {f"{dataset}/accuracy": metrics.accuracy(scored.probs, scored.labels)}
     found |= calibration(f"{dataset}/", scored.log_probs, scored.labels)
+    errors = scored.errors
     for name, values in scored.scores.items():
-        pair = values, scored.errors
+        pair = values, errors
         found |= {
             f"{dataset}/aurc/{name}": metrics.area_under_risk_coverage(*pair),
             f"{dataset}/augrc/{name}": metrics.area_under_generalized_risk_coverage(*pair),

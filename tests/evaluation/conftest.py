@@ -1,11 +1,10 @@
-"""Finished runs of tiny networks with untrained weights: what is tested here is not training."""
+"""Finished runs of tiny networks with untrained weights: what is tested here is not training.
+
+Imports are inside the fixtures: this file is read before tests/conftest.py can give TensorFlow its
+two devices.
+"""
 
 import pytest
-
-from s2d_tf import evaluation, recipes, storage
-from s2d_tf.evaluation import cost
-from s2d_tf.recipes import build
-from s2d_tf.storage import weights
 
 ARCHITECTURE = "wrn_10_2_s2"
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
@@ -14,6 +13,9 @@ TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 @pytest.fixture(scope="session")
 def untrained():
     """`untrained(directory, method, ...)` makes such a run on digits and returns its directory."""
+    from s2d_tf import recipes, storage
+    from s2d_tf.recipes import build
+    from s2d_tf.storage import weights
 
     def make(directory, method, seed=0, split="train", members=None):
         recipe = recipes.resolve(f"{ARCHITECTURE}.{method}.digits").replace(arguments=TINY)
@@ -32,6 +34,8 @@ def untrained():
 @pytest.fixture(scope="session")
 def evaluate():
     """`evaluation.evaluate_run` without measuring times, which is tested by itself."""
+    from s2d_tf import evaluation
+    from s2d_tf.evaluation import cost
 
     def run(*args, **kwargs):
         with pytest.MonkeyPatch.context() as patch:
