@@ -56,9 +56,8 @@ def legend(axes, names, lines=False):
         colors = names if isinstance(names, dict) else dict(zip(names, PALETTE, strict=False))
         handles = [Patch(color=color, label=name) for name, color in colors.items()]
     figure = axes[0][0].figure
-    room = figure.get_size_inches()[0] / INCHES_PER_NAME
-    columns = min(len(handles), max(1, int(room)))
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+    room = max(1, int(figure.get_size_inches()[0] / INCHES_PER_NAME))
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), room))
 
 
 def percent_ticks(axis):

@@ -79,24 +79,23 @@ def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, se
         Dict of `Interval` with keys `auroc/total`, `aupr/total`, ...
     """
     models = [_pairs(*scores) for scores in ((id_scores, ood_scores), other) if scores]
-    names = [name for name in models[0] if name in models[-1]]
-    if not names:
+    shared = {n: [model[n] for model in models] for n in models[0] if n in models[-1]}
+    if not shared:
         raise ValueError(
             f"other: expected one of the scores {', '.join(models[0])}, received "
             f"{', '.join(models[1])}."
         )
-    pairs = [[model[name] for model in models] for name in names]
-    if len({(known.size, unknown.size) for each in pairs for known, unknown in each}) > 1:
+    flat = [pair for pairs in shared.values() for pair in pairs]
+    if len({(known.size, unknown.size) for known, unknown in flat}) > 1:
         raise ValueError("Expected scores of the same examples, received sets of different sizes.")
     checks.as_positive_int(num_resamples, "num_resamples")
-    flat = [pair for each in pairs for pair in each]
     samples = iter(resampling.detection_resamples(flat, num_resamples, seed))
-    found = {}
-    for name in names:
-        drawn = [next(samples) for _ in models]
-        for key in ("auroc", "aupr"):
-            found[f"{key}/{name}"] = _percentile(drawn, key)
-    return found
+    drawn = {name: [next(samples) for _ in pairs] for name, pairs in shared.items()}
+    return {
+        f"{ranking}/{name}": _percentile(own, ranking)
+        for name, own in drawn.items()
+        for ranking in ("auroc", "aupr")
+    }
 
 
 def of_gathered(first, second=None, num_resamples=NUM_RESAMPLES):

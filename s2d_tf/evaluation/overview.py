@@ -79,22 +79,17 @@ def metric_table(results, keys, caption="", footnotes=()):
         keys: `{metric key: (group, column title)}`.
         caption, footnotes: text around the table.
     """
-    texts = {key: {} for key in keys}
-    marks = {}
-    for key, column in texts.items():
-        means = {}
-        for label, seeds in results.items():
-            seeds = [seeds] if isinstance(seeds, dict) else seeds
-            values = [metrics[key] for metrics in seeds if key in metrics]
-            if values:
-                mean, spread = mean_and_two_std(values)
-                means[label], column[label] = mean, format_value(key, mean, spread)
-        marks[key] = best_of(key, means)
-    rows = [
-        [label, *(tables.Cell(texts[k].get(label, ""), label in marks[k]) for k in keys)]
-        for label in results
-    ]
-    return tables.make(caption, [("", "Model"), *keys.values()], [rows], footnotes=footnotes)
+    seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
+    rows = {label: [label] for label in results}
+    for key in keys:
+        values = {label: [m[key] for m in own if key in m] for label, own in seeds.items()}
+        found = {label: mean_and_two_std(own) for label, own in values.items() if own}
+        best = best_of(key, {label: mean for label, (mean, _) in found.items()})
+        for label, row in rows.items():
+            text = format_value(key, *found[label]) if label in found else ""
+            row.append(tables.Cell(text, best=label in best))
+    columns = [("", "Model"), *keys.values()]
+    return tables.make(caption, columns, [rows.values()], footnotes=footnotes)
 
 
 def best_of(key, means):
