@@ -44,7 +44,7 @@ def main(argv):
     def log(line):
         print(line, file=sys.stderr, flush=True)
 
-    if evaluation.is_run(argv[1]):
+    if storage.is_run(argv[1]):
         found = evaluation.evaluate_run(
             argv[1],
             _DATA_DIR.value,

@@ -3,13 +3,13 @@
     s2d quickstart --out=s2d_quickstart
 
 Trains both models on embedded images (scikit-learn's digits), tests them on known digits, on digits
-they were never shown and on photographs, and writes a table and pictures.
+they were never shown and on photographs, and writes a table and figures.
 """
 
 from absl import flags
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("out", "s2d_quickstart", "Folder for the runs, the table and the pictures.")
+flags.DEFINE_string("out", "s2d_quickstart", "Folder for the runs, the table and the figures.")
 flags.DEFINE_integer("seeds", 1, "Pairs of models to train.", lower_bound=1)
 
 

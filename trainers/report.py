@@ -1,11 +1,11 @@
-"""Writes one web page with tables, pictures and the paper's claims, from your runs.
+"""Writes one web page with tables, figures and the paper's claims, from your runs.
 
 usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR]
 
     s2d report runs/* --out=report
 
 The page, report.html, holds everything it shows and needs no network. RUNS are evaluated run
-directories (`s2d evaluate`); pictures are drawn from the predictions kept there.
+directories (`s2d evaluate`); figures are drawn from the predictions stored there.
 """
 
 from absl import flags
@@ -17,9 +17,11 @@ _DATA_DIR = flags.DEFINE_string(
 
 
 def main(argv):
-    from s2d_tf import evaluation
+    from s2d_tf import evaluation, paper
 
     if len(argv) < 2:
         raise ValueError("Expected run directories, e.g. `s2d report runs/* --out=report`.")
-    path = evaluation.write_report(argv[1:], _OUT.value, _DATA_DIR.value)
+    path = evaluation.write_report(
+        argv[1:], _OUT.value, _DATA_DIR.value, sections=paper.report_sections
+    )
     print(f"Wrote {path}")

@@ -7,7 +7,7 @@ usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html] [--
     s2d table runs/* --keep=results      # the runs' numbers, and tables.md made from them
 
 Every table has its shape in the paper: mean ± 2 standard deviations over seeds, the best of a
-column in bold and the best overall marked, the published figure in brackets. What was not run says
+column in bold and the best overall marked, the published number in brackets. What was not run says
 so. Runs on other data than CIFAR-100 get an overview. RUNS are evaluated run directories
 (`s2d evaluate`); an ensemble's members count as seeds of its single models. --keep also takes the
 folders of `s2d tune`.
@@ -35,8 +35,7 @@ def main(argv):
     results = evaluation.collect(argv[1:])
     made = paper.tables_of(results, _TABLE.value)
     texts = [evaluation.tables.render(table, _FORMAT.value) for table in made]
-    if (
-        _FORMAT.value == "csv" and len(made) > 1
-    ):  # A caption is no row, but several need telling apart.
+    # A caption is no row of a CSV file, but several tables need telling apart.
+    if _FORMAT.value == "csv" and len(made) > 1:
         texts = [f"# {table.caption}\n{text}" for table, text in zip(made, texts, strict=True)]
     print("\n".join(texts), end="")

@@ -1,4 +1,4 @@
-"""Model and data sets to a flat dict of numbers, to the tables and figures of the paper.
+"""Evaluate any model on any data: metrics, tables, figures and a report.
 
 Names load on first use, so that tables of finished runs need no TensorFlow.
 """
@@ -8,12 +8,12 @@ from s2d_tf import _lazy
 _HOMES = {
     "Predictions": "predictions",
     "Result": "results",
+    "Section": "report",
     "collect": "results",
-    "compare_runs": "run_comparison",
+    "compare_runs": "run_evaluation",
     "evaluate": "evaluator",
     "evaluate_entry": "run_evaluation",
     "evaluate_run": "run_evaluation",
-    "is_run": "results",
     "overview_table": "overview",
     "predict": "predictions",
     "scores": "scoring",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
+# Okabe and Ito's colors, which people with any color vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#8C6D1F")
 DASHES = ("-", (0, (5, 2)))
 INK, FAINT = "#222222", "#888888"
@@ -37,7 +37,7 @@ STYLE = {
 
 
 def line_style(index):
-    """Colour and dashes of the line with this index; all of the first 16 differ."""
+    """Color and dashes of the line with this index; all of the first 16 differ."""
     dashes = DASHES[index // len(PALETTE) % len(DASHES)]
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 
@@ -47,7 +47,7 @@ def legend(axes, names, lines=False):
 
     Args:
         axes: the grid of axes.
-        names: names in the order of the palette, or `{name: colour}`.
+        names: names in the order of the palette, or `{name: color}`.
         lines: whether the figure shows lines and not areas.
     """
     if lines:
@@ -56,9 +56,8 @@ def legend(axes, names, lines=False):
         colors = names if isinstance(names, dict) else dict(zip(names, PALETTE, strict=False))
         handles = [Patch(color=color, label=name) for name, color in colors.items()]
     figure = axes[0][0].figure
-    room = figure.get_size_inches()[0] / INCHES_PER_NAME
-    columns = min(len(handles), max(1, int(room)))
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+    room = max(1, int(figure.get_size_inches()[0] / INCHES_PER_NAME))
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), room))
 
 
 def percent_ticks(axis):
@@ -70,14 +69,14 @@ def percent_ticks(axis):
 
 
 @contextlib.contextmanager
-def frame(path, grid, panel, height_ratios=None):
+def frame(path, grid, panel, **options):
     """Yields a grid of axes of a figure that is written to `path` at the end.
 
     Args:
         path: PNG file.
         grid: rows and columns.
         panel: width and height of one, in inches.
-        height_ratios: of the rows, if not equal.
+        **options: of `Figure.subplots`, such as `sharey` or `height_ratios`.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,5 +84,5 @@ def frame(path, grid, panel, height_ratios=None):
         # Not pyplot: a library must neither open windows nor keep figures alive.
         size = (panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6)
         figure = Figure(figsize=size, layout="constrained")
-        yield figure.subplots(*grid, squeeze=False, height_ratios=height_ratios)
+        yield figure.subplots(*grid, squeeze=False, **options)
         figure.savefig(path, dpi=DPI)

@@ -1,7 +1,9 @@
-"""A model and data sets to one flat dict of numbers."""
+"""A model and datasets to one flat dict of metrics."""
 
 import dataclasses
 import time
+
+import numpy as np
 
 from s2d_tf import data, metrics
 from s2d_tf.evaluation.predictions import predict
@@ -14,12 +16,12 @@ COVERAGE = 0.8
 def evaluate(
     predictor, dataset, ood=(), data_dir=None, split="test", cache_dir=None, batch_size=256
 ):
-    """All metrics of a model on its data set and on out-of-distribution ones.
+    """All metrics of a model on its dataset and on out-of-distribution ones.
 
     Args:
         predictor: a `models.Predictor`.
-        dataset: name of the data set whose classes the model knows.
-        ood: names of out-of-distribution data sets, of which the test split is taken.
+        dataset: name of the dataset whose classes the model knows.
+        ood: names of out-of-distribution datasets, of which the test split is taken.
         data_dir: TFDS folder.
         split: split of `dataset`.
         cache_dir: folder of cached predictions; None makes and keeps none.
@@ -35,13 +37,13 @@ def evaluate(
 
 @dataclasses.dataclass
 class Gathered:
-    """A model's scores on all data sets, and what they were made from.
+    """A model's scores on all datasets, and what they were made from.
 
     Attributes:
-        dataset: name of the data set whose classes the model knows.
+        dataset: name of the dataset whose classes the model knows.
         known: its `Scored`.
         unknown: `{name: Scored}` of the out-of-distribution sets.
-        missing: `{name: why}` of the sets that are not on this machine.
+        missing: `{name: why}` of the datasets that are not available.
         facts: `{name: {"images", "fingerprint"}}` of all sets that were read.
         forward_seconds: time of the forward passes; what came from the cache took none.
         score_seconds: time from member predictions to scores.
@@ -102,34 +104,38 @@ def gather(
 
 
 def classification(dataset, scored):
-    """Metrics of the data set whose classes the model knows."""
-    probs, labels, errors = scored.probs, scored.labels, scored.errors
-    found = {
-        f"{dataset}/accuracy": metrics.accuracy(probs, labels),
-        f"{dataset}/nll": metrics.negative_log_likelihood_from_log_probs(scored.log_probs, labels),
-        f"{dataset}/ece": metrics.expected_calibration_error(probs, labels),
-        f"{dataset}/adaptive_ece": metrics.adaptive_calibration_error(probs, labels),
-        f"{dataset}/brier": metrics.brier_score(probs, labels),
-    }
+    """Metrics of the dataset whose classes the model knows."""
+    found = {f"{dataset}/accuracy": metrics.accuracy(scored.probs, scored.labels)}
+    found |= calibration(f"{dataset}/", scored.log_probs, scored.labels)
+    errors = scored.errors
     for name, values in scored.scores.items():
+        pair = values, errors
         found |= {
-            f"{dataset}/aurc/{name}": metrics.area_under_risk_coverage(values, errors),
-            f"{dataset}/augrc/{name}": metrics.area_under_generalized_risk_coverage(values, errors),
+            f"{dataset}/aurc/{name}": metrics.area_under_risk_coverage(*pair),
+            f"{dataset}/augrc/{name}": metrics.area_under_generalized_risk_coverage(*pair),
             f"{dataset}/risk_at_80_coverage/{name}": metrics.risk_after_rejection(
-                values, errors, 1.0 - COVERAGE
+                *pair, 1.0 - COVERAGE
             ),
         }
     return found
 
 
+def calibration(prefix, log_probs, labels):
+    """The metrics that temperature scaling changes, under keys that begin with `prefix`."""
+    probs = np.exp(log_probs)
+    return {
+        f"{prefix}nll": metrics.negative_log_likelihood_from_log_probs(log_probs, labels),
+        f"{prefix}ece": metrics.expected_calibration_error(probs, labels),
+        f"{prefix}adaptive_ece": metrics.adaptive_calibration_error(probs, labels),
+        f"{prefix}brier": metrics.brier_score(probs, labels),
+    }
+
+
 def detection(ood, known, unknown):
-    """Metrics of telling the data set `ood` from the one that the model knows."""
+    """Metrics of detecting the dataset `ood` among the one that the model knows."""
     found = {}
     for name, values in known.scores.items():
         pair = values, unknown.scores[name]
-        found |= {
-            f"{ood}/auroc/{name}": metrics.auroc(*pair),
-            f"{ood}/aupr/{name}": metrics.aupr(*pair),
-            f"{ood}/fpr_at_95_recall/{name}": metrics.fpr_at_95_recall(*pair),
-        }
+        for metric in ("auroc", "aupr", "fpr_at_95_recall"):
+            found[f"{ood}/{metric}/{name}"] = getattr(metrics, metric)(*pair)
     return found

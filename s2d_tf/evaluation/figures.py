@@ -1,27 +1,17 @@
-"""The pictures: every function draws one figure, writes it as a PNG and returns its path."""
+"""The figures: every function draws one, writes it as a PNG and returns its path."""
 
 import numpy as np
 from matplotlib import ticker
 
 from s2d_tf import metrics
 from s2d_tf.evaluation import drawing
-from s2d_tf.evaluation.curves import precision_recall_curves, risk_coverage_curves, roc_curves
 from s2d_tf.evaluation.drawing import FAINT, INK, PALETTE
 from s2d_tf.evaluation.names import LONG_NAMES, UNCERTAINTIES
 
-__all__ = [
-    "example_images",
-    "precision_recall_curves",
-    "reliability_diagram",
-    "risk_coverage_curves",
-    "roc_curves",
-    "system_histograms",
-    "uncertainty_histograms",
-]
-
 OVERCONFIDENT, UNDERCONFIDENT = "#F3BE99", "#A9D3EE"
-# A set that is almost all in one bin would make the others invisible.
+# A dataset that is almost all in one bin would make the others invisible.
 MAX_PEAK_RATIO = 4.0
+_MAX_POINTS = 1500
 
 
 def reliability_diagram(named, path, num_bins=15):
@@ -32,108 +22,118 @@ def reliability_diagram(named, path, num_bins=15):
         path: PNG file to write.
         num_bins: equal-width bins, as in the calibration error.
     """
-    with drawing.frame(path, (2, len(named)), (2.6, 1.75), height_ratios=(3, 1)) as axes:
-        for column, (label, (probs, labels)) in enumerate(named.items()):
-            upper, lower = axes[0][column], axes[1][column]
-            curve = metrics.reliability_curve(probs, labels, num_bins)
-            error = metrics.expected_calibration_error(probs, labels, num_bins)
-            width, filled = 1.0 / num_bins, curve.count > 0
+    shared = {"sharex": "col", "sharey": "row", "height_ratios": (3, 1)}
+    with drawing.frame(path, (2, len(named)), (2.6, 1.75), **shared) as axes:
+        for (upper, lower), (label, pair) in zip(axes.T, named.items(), strict=True):
+            curve = metrics.reliability_curve(*pair, num_bins)
+            error = metrics.expected_calibration_error(*pair, num_bins)
+            filled = curve.count > 0
             accuracy, confidence = curve.accuracy[filled], curve.confidence[filled]
-            centre, base = curve.edges[:-1][filled] + width / 2, np.minimum(accuracy, confidence)
-            bars = {"width": width * 0.92, "align": "center"}
-            upper.bar(centre, base, color=PALETTE[0], **bars)
-            for gap, color in (
-                (confidence - accuracy, OVERCONFIDENT),
-                (accuracy - confidence, UNDERCONFIDENT),
-            ):
-                upper.bar(centre, np.maximum(gap, 0.0), bottom=base, color=color, **bars)
+            center = curve.edges[:-1][filled] + 0.5 / num_bins
+            base, bars = np.minimum(accuracy, confidence), {"width": 0.92 / num_bins}
+            upper.bar(center, base, color=PALETTE[0], **bars)
+            over, under = np.maximum(confidence - base, 0.0), np.maximum(accuracy - base, 0.0)
+            upper.bar(center, over, bottom=base, color=OVERCONFIDENT, **bars)
+            upper.bar(center, under, bottom=base, color=UNDERCONFIDENT, **bars)
             upper.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
             upper.set_title(label)
             upper.text(0.04, 0.95, f"ECE {100 * error:.1f}%", transform=upper.transAxes, va="top")
-            lower.bar(centre, curve.count[filled] / curve.count.sum(), color="#9A9A9A", **bars)
-            for axis in (upper, lower):
-                drawing.percent_ticks(axis)
-                axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
-            upper.set_ylim(0, 1)
-            upper.tick_params(labelbottom=False)
+            lower.bar(center, curve.count[filled] / curve.count.sum(), color="#9A9A9A", **bars)
             lower.set_xlabel("Confidence")
-        axes[0][0].set_ylabel("Accuracy")
-        axes[1][0].set_ylabel("Share")
-        highest = max(axis.get_ylim()[1] for axis in axes[1])
-        for axis in axes[1]:
-            axis.set_ylim(0, highest)
-        for axis in (axis for row in axes for axis in row[1:]):
-            axis.tick_params(labelleft=False)
+            drawing.percent_ticks(lower)
+        for axis, name in zip(axes[:, 0], ("Accuracy", "Share"), strict=True):
+            axis.set_ylabel(name)
+            axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
+        axes[0][0].set_ylim(0, 1)
         names = {"accuracy": PALETTE[0], "overconfident by": OVERCONFIDENT}
         drawing.legend(axes, {**names, "underconfident by": UNDERCONFIDENT})
     return path
 
 
 def uncertainty_histograms(named, path, uncertainties=None, num_bins=50):
-    """Histograms of each uncertainty for each model, the data sets over one another.
+    """Histograms of each uncertainty for each model, the datasets over one another.
 
     Args:
-        named: `{label: {set name: scores}}`; scores are a dict by uncertainty, or one array.
+        named: `{label: {dataset title: scores}}`; scores are a dict by uncertainty, or one array.
         path: PNG file to write.
         uncertainties: which to draw, one column each; by default what the scores hold, except
             confidence. A model without one has an empty panel that says so.
         num_bins: bins over the range that holds all but the largest thousandth.
     """
-    named = {
-        label: {name: _as_dict(scores) for name, scores in sets.items()}
+    rows = {
+        label: {
+            name: scores if isinstance(scores, dict) else {"score": np.asarray(scores)}
+            for name, scores in sets.items()
+        }
         for label, sets in named.items()
     }
-    held = {key for sets in named.values() for scores in sets.values() for key in scores}
+    held = {key for sets in rows.values() for scores in sets.values() for key in scores}
     columns = uncertainties or [key for key in (*UNCERTAINTIES[1:], "score") if key in held]
-    with drawing.frame(path, (len(named), len(columns)), (2.5, 1.55)) as axes:
-        for row, (label, sets) in enumerate(named.items()):
-            for column, key in enumerate(columns):
-                axis = axes[row][column]
-                shown = {name: scores[key] for name, scores in sets.items() if key in scores}
-                _histogram(axis, shown, num_bins, fill=True)
-                if row == 0:
-                    axis.set_title(LONG_NAMES.get(key, key.capitalize()))
-                if row == len(named) - 1:
-                    axis.set_xlabel("nats")
-            axes[row][0].set_ylabel(label, fontweight="bold")
-        drawing.legend(axes, list(dict.fromkeys(n for sets in named.values() for n in sets)))
-    return path
+    return _histograms(rows, columns, path, num_bins, fill=True)
 
 
 def system_histograms(named, path, uncertainties=UNCERTAINTIES[1:], num_bins=50):
-    """The paper's histogram figure: a row per data set, a column per uncertainty, models as lines.
+    """Histograms with a row per dataset, a column per uncertainty, and the models as lines.
 
     Args:
-        named: `{label: {set name: scores by uncertainty}}`, all with the same sets.
+        named: `{label: {dataset title: scores by uncertainty}}`, all with the same datasets.
         path: PNG file to write.
         uncertainties: the columns.
-        num_bins: bins, common to all models and sets of a column, so that rows can be compared.
+        num_bins: bins, common to all models and datasets of a column, so that rows compare.
     """
-    sets = list(dict.fromkeys(name for scores in named.values() for name in scores))
-    with drawing.frame(path, (len(sets), len(uncertainties)), (2.5, 1.7)) as axes:
-        for column, key in enumerate(uncertainties):
-            everything = [
-                scores[key]
-                for found in named.values()
-                for scores in found.values()
-                if key in scores
-            ]
-            high = float(np.quantile(np.concatenate(everything), 0.999)) if everything else 1.0
-            for row, name in enumerate(sets):
-                shown = {
-                    label: found[name].get(key) for label, found in named.items() if name in found
-                }
-                _histogram(axes[row][column], shown, num_bins, fill=False, high=high)
-            axes[0][column].set_title(LONG_NAMES[key])
-            axes[-1][column].set_xlabel("nats")
-        for row, name in enumerate(sets):
-            axes[row][0].set_ylabel(name, fontweight="bold")
-        drawing.legend(axes, list(named), lines=True)
-    return path
+    rows = {}
+    for label, sets in named.items():
+        for name, scores in sets.items():
+            rows.setdefault(name, {})[label] = scores
+    return _histograms(rows, uncertainties, path, num_bins, fill=False)
+
+
+def roc_curves(named, path):
+    """Share of OOD examples found against share of known ones flagged, by each uncertainty.
+
+    Args:
+        named: `{label: (ID scores, OOD scores)}`, both dicts by uncertainty.
+        path: PNG file to write.
+    """
+    curves = {
+        label: {u: metrics.roc_curve(known[u], unknown[u])[:2] for u in known}
+        for label, (known, unknown) in named.items()
+    }
+    return _panels(curves, path, ("Known images flagged", "OOD images found"), 1.0, diagonal=True)
+
+
+def precision_recall_curves(named, path):
+    """Precision against recall of OOD detection, by each uncertainty; arguments as `roc_curves`."""
+    curves = {
+        label: {u: metrics.precision_recall_curve(known[u], unknown[u])[1::-1] for u in known}
+        for label, (known, unknown) in named.items()
+    }
+    return _panels(curves, path, ("OOD images found", "Precision"), 1.0)
+
+
+def risk_coverage_curves(named, path):
+    """Error rate among the answered against the share that is answered, by each uncertainty.
+
+    Args:
+        named: `{label: (scores by uncertainty, errors)}`.
+        path: PNG file to write.
+    """
+
+    def curve(scores, errors):
+        found = metrics.risk_coverage_curve(scores, errors)
+        # Below a hundredth of the examples the rate is that of a handful.
+        shown = found.coverage >= 0.01
+        return found.coverage[shown], found.selective_risk[shown]
+
+    curves = {
+        label: {u: curve(values, errors) for u, values in scores.items()}
+        for label, (scores, errors) in named.items()
+    }
+    return _panels(curves, path, ("Answered", "Error rate of the answered"))
 
 
 def example_images(rows, path):
-    """Rows of pictures with a line of text below each.
+    """Rows of images with a line of text below each.
 
     Args:
         rows: `{row title: [(uint8 image [H, W, C], caption), ...]}`.
@@ -143,12 +143,12 @@ def example_images(rows, path):
     with drawing.frame(path, (len(rows), columns), (1.12, 1.62)) as axes:
         for axis in axes.ravel():
             axis.set_axis_off()
-        for row, (title, examples) in enumerate(rows.items()):
-            # A blank keeps the height, and the title, wider than the picture below, no width.
-            axes[row][0].set_title(" ")
-            place = {"transform": axes[row][0].transAxes, "in_layout": False}
-            axes[row][0].text(0.0, 1.06, title, fontsize=10, fontweight="bold", **place)
-            for axis, (image, caption) in zip(axes[row], examples, strict=False):
+        for own, (title, examples) in zip(axes, rows.items(), strict=True):
+            # A blank keeps the height, and the title, wider than the image below, no width.
+            own[0].set_title(" ")
+            place = {"transform": own[0].transAxes, "in_layout": False}
+            own[0].text(0.0, 1.06, title, fontsize=10, fontweight="bold", **place)
+            for axis, (image, caption) in zip(own, examples, strict=False):
                 gray = image.shape[-1] == 1
                 axis.imshow(image[..., 0] if gray else image, cmap="gray" if gray else None,
                             vmin=0, vmax=255, interpolation="nearest")  # fmt: skip
@@ -157,37 +157,78 @@ def example_images(rows, path):
     return path
 
 
-def _histogram(axis, sets, num_bins, fill, high=None):
-    """Densities over one another; a set of None keeps its colour but is not there."""
+def _panels(curves, path, labels, top=None, diagonal=False):
+    """A panel for each uncertainty with the lines `{label: {uncertainty: (x, y)}}`."""
+    held = [u for u in UNCERTAINTIES if any(u in own for own in curves.values())]
+    with drawing.frame(path, (1, len(held)), (2.3, 2.2), sharey=True) as axes:
+        for axis, uncertainty in zip(axes[0], held, strict=True):
+            for index, own in enumerate(curves.values()):
+                if uncertainty in own:
+                    axis.plot(*_thinned(*own[uncertainty]), **drawing.line_style(index))
+            if diagonal:
+                axis.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=":")
+            axis.set_title(LONG_NAMES[uncertainty])
+            axis.set_xlabel(labels[0])
+            drawing.percent_ticks(axis)
+            axis.grid(color="#EEEEEE", linewidth=0.8)
+        axes[0][0].set_ylim(0, top)
+        axes[0][0].yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
+        axes[0][0].set_ylabel(labels[1])
+        drawing.legend(axes, list(curves), lines=True)
+    return path
+
+
+def _thinned(x, y):
+    """At most so many points; no eye sees more, and both ends stay."""
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MAX_POINTS)).round().astype(int))
+    return x[kept], y[kept]
+
+
+def _histograms(rows, columns, path, num_bins, fill):
+    """A grid of `{row: {series: scores by uncertainty}}`; without `fill` a column has one scale."""
+    with drawing.frame(path, (len(rows), len(columns)), (2.5, 1.55 if fill else 1.7)) as axes:
+        for column, key in enumerate(columns):
+            series = [[scores.get(key) for scores in own.values()] for own in rows.values()]
+            common = None if fill else _range([values for own in series for values in own])
+            for axis, own in zip(axes[:, column], series, strict=True):
+                _histogram(axis, own, num_bins, fill, common or _range(own))
+            axes[0][column].set_title(LONG_NAMES.get(key, key.capitalize()))
+            axes[-1][column].set_xlabel("nats")
+        for axis, name in zip(axes[:, 0], rows, strict=True):
+            axis.set_ylabel(name, fontweight="bold")
+        names = dict.fromkeys(name for own in rows.values() for name in own)
+        drawing.legend(axes, list(names), lines=not fill)
+    return path
+
+
+def _range(series):
+    """Up to where to draw: a few far examples would squeeze all others into one bin."""
+    held = [values for values in series if values is not None]
+    return (float(np.quantile(np.concatenate(held), 0.999)) if held else 0.0) or 1.0
+
+
+def _histogram(axis, series, num_bins, fill, high):
+    """Densities over one another; one that is None keeps its color but is not drawn."""
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
-    held = {i: values for i, values in enumerate(sets.values()) if values is not None}
-    if not held:
+    edges, peaks = np.linspace(0.0, high, num_bins + 1), []
+    for index, values in enumerate(series):
+        if values is not None:
+            density = np.histogram(values, edges)[0] / len(values)
+            if fill:
+                axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
+            axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
+            peaks.append(density.max())
+    if not peaks:
         axis.text(0.5, 0.5, "does not decompose", transform=axis.transAxes, ha="center",
                   va="center", color=FAINT)  # fmt: skip
         axis.set_xticks([])
         return
-    if high is None:
-        # A few far examples, left out, would squeeze all others into one bin.
-        high = float(np.quantile(np.concatenate(list(held.values())), 0.999))
-    edges = np.linspace(0.0, high or 1.0, num_bins + 1)
-    peaks = []
-    for index, values in held.items():
-        counts, _ = np.histogram(values, edges)
-        density = counts / len(values)
-        if fill:
-            axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
-        axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
-        peaks.append(density.max())
     top = max(peaks)
     if top > 1.2 * MAX_PEAK_RATIO * min(peaks):
         top = MAX_PEAK_RATIO * min(peaks)
         axis.text(0.99, 1.0, f"cut: the peak is\n{max(peaks) / top:.1f} times as high", va="top",
                   ha="right", transform=axis.transAxes, color=FAINT, fontsize=7)  # fmt: skip
-    axis.set_xlim(0.0, edges[-1])
+    axis.set_xlim(0.0, high)
     axis.set_ylim(0.0, 1.05 * top)
     axis.xaxis.set_major_locator(ticker.MaxNLocator(4))
-
-
-def _as_dict(scores):
-    return scores if isinstance(scores, dict) else {"score": np.asarray(scores)}

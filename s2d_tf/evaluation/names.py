@@ -1,4 +1,6 @@
-"""Words for uncertainties, data sets and metrics; nothing here imports TensorFlow."""
+"""Titles, directions and number formats, each defined once; nothing here imports TensorFlow."""
+
+import typing
 
 UNCERTAINTIES = ("confidence", "total", "data", "knowledge")
 SHORT_NAMES = {"confidence": "Conf.", "total": "TU", "data": "DU", "knowledge": "KU"}
@@ -22,23 +24,77 @@ DATASETS = {
     "digits_heldout": "Digits 8 and 9",
     "digits_photos": "Photographs",
 }
-LOWER_IS_BETTER = frozenset(
-    {
-        "nll",
-        "ece",
-        "adaptive_ece",
-        "brier",
-        "aurc",
-        "augrc",
-        "risk_at_80_coverage",
-        "fpr_at_95_recall",
-        "parameters",
-        "inference_ms",
-        "relative_inference_time",
-    }
+# The order of methods in tables and legends; their titles are in their recipes.
+METHODS = (
+    *("individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc"),
+    *("ensemble", "s2d_ensemble", "end", "h2d_dir", "h2d_gauss", "en2d"),
 )
+# A plain method and the one that trains the same network with S2D.
+TWINS = {"individual": "s2d", "mimo": "s2d_mimo", "swag": "s2d_swag", "mc": "s2d_mc"}
+# Members of an ensemble whose method's name needs no number.
+USUAL_MEMBERS = 5
 
 
-def dataset_title(name):
-    """A data set's name for people."""
+class Metric(typing.NamedTuple):
+    """How a metric is printed: `scale * value` with `decimals` and a suffix.
+
+    `best` picks the better of several values, None where neither end is better.
+    """
+
+    title: str
+    best: typing.Callable | None
+    scale: float = 100.0
+    decimals: int = 1
+    suffix: str = ""
+
+
+METRICS = {
+    "accuracy": Metric("Acc", max),
+    "nll": Metric("NLL", min, 1.0, 2),
+    "ece": Metric("%ECE", min, decimals=2),
+    "adaptive_ece": Metric("%adaptive ECE", min, decimals=2),
+    "brier": Metric("%Brier", min, decimals=2),
+    "temperature": Metric("T", None, 1.0, 2),
+    "aurc": Metric("%AURC", min),
+    "augrc": Metric("%AUGRC", min),
+    "risk_at_80_coverage": Metric("%errors, 80% answered", min),
+    "auroc": Metric("%AUROC", max),
+    "aupr": Metric("%AUPR", max),
+    "fpr_at_95_recall": Metric("%FPR at 95% recall", min),
+    "parameters": Metric("Params", min, 1e-6, 2, "M"),
+    "inference_ms": Metric("Inference", min, 1.0, 1, "ms"),
+    "relative_inference_time": Metric("Inference", min, 1.0, 1, " ×"),
+}
+
+
+def metric(key: str) -> Metric:
+    """The metric of a flat key such as `"cifar100/scaled_nll"` or `"svhn_cropped/auroc/total"`."""
+    return METRICS[key.split("/")[1].removeprefix("scaled_")]
+
+
+def format_value(key: str, value: float, spread: float | None = None) -> str:
+    """A metric as tables print it, in per cent where it is a fraction: `"74.6 ± 0.5"`."""
+    _, _, scale, decimals, suffix = metric(key)
+    text = f"{scale * value:.{decimals}f}{suffix}"
+    return text if spread is None else f"{text} ± {scale * spread:.{decimals}f}{suffix}"
+
+
+def format_difference(key: str, value: float) -> str:
+    """A difference of two values of a metric, with its sign and one decimal more or so."""
+    scale = metric(key).scale
+    return f"{scale * value:+.{3 if scale == 1.0 else 2}f}"
+
+
+def metric_title(key: str) -> str:
+    """A metric's title and its uncertainty: `"%AUROC total"`."""
+    return " ".join([metric(key).title, *key.split("/")[2:]])
+
+
+def dataset_title(name: str) -> str:
+    """A dataset's name for people."""
     return DATASETS.get(name, name)
+
+
+def variant(method: str, members: int | None = None) -> str:
+    """`method`, with the number of members where it is not the usual 5: `"ensemble_10"`."""
+    return method if members in (None, USUAL_MEMBERS) else f"{method}_{members}"

@@ -1,10 +1,11 @@
-"""Metrics of many bootstrap resamples at once, exactly, without sorting or averaging each anew.
+"""Metrics of many bootstrap resamples at once, exactly, without sorting each anew.
 
 A resample of n examples is n draws with replacement; all that a metric needs to know is how often
-each example was drawn. So the counts `[examples, resamples]` are drawn once and shared by every
+each example was drawn. So the counts `[resamples, examples]` are drawn once and shared by every
 metric, score and model, which makes comparisons paired. Means, and the bins of the calibration
-error, are then matrix products; for the ranking metrics the examples are sorted once and one pass
-over them updates all resamples together.
+error, are then matrix products; for the ranking metrics the examples are sorted once and sums over
+the sorted counts give all resamples together. The first row of every answer is the set itself, each
+example drawn once.
 """
 
 import numpy as np
@@ -12,26 +13,25 @@ import numpy as np
 from s2d_tf.metrics import checks
 from s2d_tf.metrics.calibration import bin_indices
 
-# Counts are kept in a byte (an example drawn 256 times does not happen) and in pieces of this many.
-CHUNK_BYTES = 64 * 2**20
-_STRIP = 64
+# Counts are handled in pieces of this many bytes, which stay in the processor's cache.
+CHUNK_BYTES = 2**19
+# Of the calibration error, as in `metrics.expected_calibration_error`.
+NUM_BINS = 15
 
 
-def draw_counts(num_examples, num_resamples, rng):
-    """How often each example is drawn: uint8 `[num_examples, num_resamples]`."""
-    counts = np.empty((num_examples, num_resamples), dtype=np.uint8)
-    # Filled a strip at a time: writing single columns would touch a new cache line per example.
-    strip = np.empty((_STRIP, num_examples), dtype=np.uint8)
-    for start in range(0, num_resamples, _STRIP):
-        width = min(_STRIP, num_resamples - start)
-        for index in range(width):
+def draw_counts(num_examples, num_resamples, seed, step):
+    """Yields how often each example is drawn, first once each: float64 `[step, num_examples]`."""
+    rng = np.random.default_rng(seed)
+    yield np.ones((1, num_examples))
+    for start in range(0, num_resamples, step):
+        counts = np.empty((min(step, num_resamples - start), num_examples))
+        for row in counts:
             drawn = rng.integers(0, num_examples, size=num_examples, dtype=np.uint32)
-            strip[index] = np.bincount(drawn, minlength=num_examples)
-        counts[:, start : start + width] = strip[:width].T
-    return counts
+            row[:] = np.bincount(drawn, minlength=num_examples)
+        yield counts
 
 
-def classification_resamples(models, labels, num_resamples, seed, num_bins=15):
+def classification_resamples(models, labels, num_resamples, seed):
     """Metrics of resampled test sets.
 
     Args:
@@ -39,31 +39,25 @@ def classification_resamples(models, labels, num_resamples, seed, num_bins=15):
         labels: `[examples]` integer classes.
         num_resamples: number of resamples.
         seed: integer; the same seed draws the same resamples.
-        num_bins: bins of the calibration error.
 
     Returns:
-        For each model a dict of `[num_resamples]` arrays: accuracy, nll, ece, brier, and ece_noise,
-        the part of the calibration error that resampling alone makes: the distance of the gaps of
-        the bins from those of the whole set.
+        For each model a dict of `[1 + num_resamples]` arrays: accuracy, nll, ece, brier, and
+        ece_noise, the part of the calibration error that resampling alone makes: the distance of
+        the gaps of the bins from those of the whole set.
     """
-    columns = [_per_example(log_probs, labels, num_bins) for log_probs in models]
-    stacked = np.concatenate(columns, axis=1).T
-    # A quarter as many at a time: the fast product wants float64, which is 8 times larger.
-    size = max(1, _chunk_size(labels.size) // 4)
-    sums = [
-        stacked @ counts.astype(np.float64)
-        for counts in _chunks(labels.size, num_resamples, (seed, 0), size)
-    ]
-    means = np.concatenate(sums, axis=1) / labels.size
+    columns = [_per_example(log_probs, labels) for log_probs in models]
+    drawn = draw_counts(labels.size, num_resamples, (seed, 0), _step(labels.size))
+    # One product for each model: the same model twice has the same sums to the last bit.
+    sums = np.concatenate([[counts @ own for own in columns] for counts in drawn], axis=1)
     return [
         {
-            "accuracy": part[0],
-            "nll": part[1],
-            "brier": part[2],
-            "ece": np.abs(part[3:]).sum(axis=0),
-            "ece_noise": np.abs(part[3:] - column[:, 3:].mean(axis=0)[:, np.newaxis]).sum(axis=0),
+            "accuracy": part[:, 0],
+            "nll": part[:, 1],
+            "brier": part[:, 2],
+            "ece": np.abs(part[:, 3:]).sum(axis=1),
+            "ece_noise": np.abs(part[:, 3:] - part[0, 3:]).sum(axis=1),
         }
-        for part, column in zip(np.split(means, len(models)), columns, strict=True)
+        for part in sums / labels.size
     ]
 
 
@@ -76,29 +70,24 @@ def detection_resamples(scores, num_resamples, seed):
         seed: integer; the same seed draws the same resamples.
 
     Returns:
-        For each pair a dict of `[num_resamples]` arrays: auroc, aupr.
+        For each pair a dict of `[1 + num_resamples]` arrays: auroc, aupr.
     """
-    num_id, num_ood = scores[0][0].size, scores[0][1].size
-    steps = [_ranking_steps(*pair) for pair in scores]
-    parts = [[] for _ in scores]
-    size = _chunk_size(num_id + num_ood)
-    for id_counts, ood_counts in zip(
-        _chunks(num_id, num_resamples, (seed, 0), size),
-        _chunks(num_ood, num_resamples, (seed, 1), size),
-        strict=True,
-    ):
-        for index, (groups, order) in enumerate(steps):
-            parts[index].append(_rank(groups, order, id_counts, ood_counts))
-    return [
-        {
-            name: np.concatenate([part[row] for part in own])
-            for row, name in enumerate(("auroc", "aupr"))
-        }
-        for own in parts
+    sizes = [part.size for part in scores[0]]
+    step = _step(sum(sizes))
+    drawn = [draw_counts(n, num_resamples, (seed, i), step) for i, n in enumerate(sizes)]
+    places = [_places(*pair) for pair in scores]
+    parts = [
+        [_auroc_and_aupr(*counts, *own) for own in places] for counts in zip(*drawn, strict=True)
     ]
+    names = ("auroc", "aupr")
+    return [dict(zip(names, np.hstack(own), strict=True)) for own in zip(*parts, strict=True)]
 
 
-def _per_example(log_probs, labels, num_bins):
+def _step(num_examples):
+    return max(1, CHUNK_BYTES // (8 * num_examples))
+
+
+def _per_example(log_probs, labels):
     """Columns whose means over the examples give every classification metric."""
     log_probs = checks.as_matrix(log_probs, "log_probs")
     shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
@@ -107,64 +96,40 @@ def _per_example(log_probs, labels, num_bins):
     predicted = probs.argmax(axis=-1)
     correct = (predicted == labels).astype(np.float64)
     confidence = probs[rows, predicted]
-    one_hot = np.zeros_like(probs)
-    one_hot[rows, labels] = 1.0
-    gaps = np.zeros((labels.size, num_bins))
-    gaps[rows, bin_indices(confidence, num_bins)] = confidence - correct
-    brier = np.sum((probs - one_hot) ** 2, axis=-1)
+    gaps = np.zeros((labels.size, NUM_BINS))
+    gaps[rows, bin_indices(confidence, NUM_BINS)] = confidence - correct
+    brier = np.sum((probs - np.eye(probs.shape[1])[labels]) ** 2, axis=-1)
     return np.column_stack((correct, -log_probs[rows, labels], brier, gaps))
 
 
-def _ranking_steps(id_scores, ood_scores):
-    """Groups of equal scores in descending order, as `(ID rows, OOD rows)` slices of the orders."""
-    values = np.unique(np.concatenate((id_scores, ood_scores)))[::-1]
-    orders = [np.argsort(-scores, kind="stable") for scores in (id_scores, ood_scores)]
-    ends = [
-        np.searchsorted(-scores[order], -values, side="right").tolist()
-        for scores, order in zip((id_scores, ood_scores), orders, strict=True)
-    ]
-    return list(zip(*ends, strict=True)), orders
+def _places(id_scores, ood_scores):
+    """The orders of falling scores, and how many of a set reach or pass an example's score."""
+    id_order, ood_order = np.argsort(-id_scores), np.argsort(-ood_scores)
+    id_falling, ood_falling = -id_scores[id_order], -ood_scores[ood_order]
+    return (
+        id_order,
+        ood_order,
+        np.searchsorted(ood_falling, -id_scores, side="left"),
+        np.searchsorted(ood_falling, -id_scores, side="right"),
+        np.searchsorted(ood_falling, -ood_scores, side="right"),
+        np.searchsorted(id_falling, -ood_scores, side="right"),
+    )
 
 
-def _rank(groups, orders, id_counts, ood_counts):
-    """One pass from the largest score down; every statement works on all resamples of the chunk."""
-    id_rows, ood_rows = orders[0].tolist(), orders[1].tolist()
-    flagged_id, found, wins, precision_sum, work = np.zeros((5, id_counts.shape[1]))
-    id_end = ood_end = 0
-    for next_id_end, next_ood_end in groups:
-        new_id = _total(id_counts, id_rows[id_end:next_id_end])
-        new_ood = _total(ood_counts, ood_rows[ood_end:next_ood_end])
-        if new_id is not None:
-            flagged_id += new_id
-            # An ID example loses to the OOD examples above it, and half to those beside it.
-            np.multiply(found, new_id, out=work)
-            wins += work
-            if new_ood is not None:
-                wins += 0.5 * new_id * new_ood
-        if new_ood is not None:
-            found += new_ood
-            np.add(found, flagged_id, out=work)
-            # Where nothing has been drawn yet 0 / 1 stands for a precision that has no weight.
-            np.maximum(work, 1.0, out=work)
-            np.divide(found, work, out=work)
-            work *= new_ood
-            precision_sum += work
-        id_end, ood_end = next_id_end, next_ood_end
-    num_id, num_ood = id_counts.shape[0], ood_counts.shape[0]
-    return wins / (num_id * num_ood), precision_sum / num_ood
+def _auroc_and_aupr(id_counts, ood_counts, id_order, ood_order, above, beside, found, flagged):
+    """Both metrics of every resample of a chunk, `[2, resamples]`."""
+    id_total, ood_total = _cumulated(id_counts, id_order), _cumulated(ood_counts, ood_order)
+    # An ID example loses to the OOD examples above it, and half to those beside it.
+    losses = ood_total.take(above, axis=1) + ood_total.take(beside, axis=1)
+    wins = np.einsum("re,re->r", id_counts, losses) / 2.0
+    found = ood_total.take(found, axis=1)
+    # Where nothing has been drawn yet 0 / 1 stands for a precision that has no weight.
+    precision = found / np.maximum(found + id_total.take(flagged, axis=1), 1.0)
+    num_id, num_ood = id_counts.shape[1], ood_counts.shape[1]
+    return wins / (num_id * num_ood), np.einsum("re,re->r", ood_counts, precision) / num_ood
 
 
-def _total(counts, rows):
-    if not rows:
-        return None
-    return counts[rows[0]] if len(rows) == 1 else counts[rows].sum(axis=0, dtype=np.float64)
-
-
-def _chunk_size(num_examples):
-    return max(1, CHUNK_BYTES // num_examples)
-
-
-def _chunks(num_examples, num_resamples, seed, size):
-    rng = np.random.default_rng(seed)
-    for start in range(0, num_resamples, size):
-        yield draw_counts(num_examples, min(size, num_resamples - start), rng)
+def _cumulated(counts, order):
+    total = np.zeros((counts.shape[0], counts.shape[1] + 1))
+    np.cumsum(counts.take(order, axis=1), axis=1, out=total[:, 1:])
+    return total

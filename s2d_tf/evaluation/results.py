@@ -1,31 +1,25 @@
-"""The numbers of finished runs, read from their directories without TensorFlow."""
+"""The metrics of finished runs, read from their directories without TensorFlow."""
 
 import dataclasses
 import pathlib
 
-from s2d_tf import files, recipes, storage
-from s2d_tf.evaluation import views
-from s2d_tf.paper import published
-from s2d_tf.storage import is_run  # noqa: F401
+from s2d_tf import files, storage
+from s2d_tf.evaluation import names, views
 from s2d_tf.storage.layout import INTERVALS, METRICS
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
-    """One evaluated run."""
+class Result(storage.Run):
+    """One evaluated run, or a view of it: its metrics, and their intervals if there are any."""
 
-    directory: pathlib.Path
-    recipe: recipes.Recipe
-    seed: int
-    split: str
-    metrics: dict
-    intervals: dict
+    metrics: dict = dataclasses.field(default_factory=dict)
+    intervals: dict = dataclasses.field(default_factory=dict)
 
     @property
     def variant(self):
         """The method, with the number of members where it is not the usual 5: `ensemble_10`."""
         members = None if self.recipe.draws == "point" else self.recipe.num_members
-        return published.variant(self.recipe.method, members)
+        return names.variant(self.recipe.method, members)
 
     @property
     def title(self):
@@ -34,39 +28,38 @@ class Result:
         return f"{self.recipe.title} of {size}" if size else self.recipe.title
 
     @property
-    def trained_on(self):
-        return self.recipe.dataset
-
-    @property
     def missing_data(self):
-        """Data sets that were not on the machine when this run was evaluated."""
+        """Datasets that were not on the machine when this run was evaluated."""
         parts = (key.split("/") for key in self.metrics)
         return [part[1] for part in parts if part[0] == "data" and part[-1] == "missing"]
 
 
-def collect(directories):
+def collect(directories) -> list[Result]:
     """The results of runs, of their members and of the views (`views`) that were evaluated.
 
     The same weights are never counted twice, whether a directory is named twice or a single run is
     also a member of an ensemble. Plain files are passed over: `runs/*` may hold logs too.
     """
-    found, seen = [], set()
+    found = {}
     paths = [pathlib.Path(directory) for directory in directories]
-    for directory in [p for p in paths if not p.is_file()] or paths:
+    for directory in [path for path in paths if not path.is_file()] or paths:
         run = storage.Run.open(directory)
         if not (run.directory / METRICS).is_file():
             raise FileNotFoundError(
                 f"{run.directory} has no {METRICS}: run `s2d evaluate {run.directory}` first."
             )
-        members = _evaluated_members(run)
-        parts = [run, *members, *(view for part in [run, *members] for view in views.held(part))]
-        for part in parts:
-            result = _read(part)
+        evaluated = [d for d in views.own_member_directories(run) if (d / METRICS).is_file()]
+        runs = [run, *map(storage.Run.open, evaluated)]
+        for part in [*runs, *(view for each in runs for view in views.held(each))]:
+            intervals = part.directory / INTERVALS
+            result = Result(
+                **vars(part),
+                metrics=files.read_json(part.directory / METRICS),
+                intervals=files.read_json(intervals) if intervals.is_file() else {},
+            )
             identity = result.metrics.get("run/weights", part.directory.resolve())
-            if identity not in seen:
-                seen.add(identity)
-                found.append(result)
-    return found
+            found.setdefault(identity, result)
+    return list(found.values())
 
 
 def public(metrics):
@@ -76,13 +69,14 @@ def public(metrics):
     }
 
 
-def by_variant(results):
-    """`{method or method_size: [Result]}`, seeds in order, in the order of the paper's rows."""
-    order = list(dict.fromkeys(published.METHODS.values()))
+def by_variant(results) -> dict[str, list[Result]]:
+    """`{method or method_size: [Result]}`, seeds in order, methods in the order of all tables."""
 
     def place(result):
         method = result.recipe.method
-        return order.index(method) if method in order else len(order), result.variant, result.seed
+        known = method in names.METHODS
+        index = names.METHODS.index(method) if known else len(names.METHODS)
+        return index, result.variant, result.seed
 
     grouped = {}
     for result in sorted(results, key=place):
@@ -90,39 +84,14 @@ def by_variant(results):
     return grouped
 
 
-def groups(results):
-    """Results that may be compared: `{(architecture, trained_on): [Result]}`."""
+def by_title(results) -> dict[str, list[dict]]:
+    """`{title: [metrics of each seed]}` in the order of all tables."""
+    return {part[0].title: [r.metrics for r in part] for part in by_variant(results).values()}
+
+
+def groups(results) -> dict[tuple[str, str], list[Result]]:
+    """Results that may be compared: `{(architecture, training dataset): [Result]}`."""
     grouped = {}
     for result in results:
-        grouped.setdefault((result.recipe.architecture, result.trained_on), []).append(result)
+        grouped.setdefault((result.recipe.architecture, result.recipe.dataset), []).append(result)
     return grouped
-
-
-def for_claims(results):
-    """`{method: [metrics]}` as `claims.check_all` takes it.
-
-    Ensemble distillation appears once more under its temperature, `end_t2`.
-    """
-    found = {name: [r.metrics for r in part] for name, part in by_variant(results).items()}
-    for result in results:
-        if result.recipe.method == "end":
-            temperature = f"end_t{result.recipe.model.temperature:g}"
-            found.setdefault(temperature, []).append(result.metrics)
-    return found
-
-
-def _evaluated_members(run):
-    held = [d for d in views.own_member_directories(run) if (d / METRICS).is_file()]
-    return [storage.Run.open(directory) for directory in held]
-
-
-def _read(run):
-    intervals = run.directory / INTERVALS
-    return Result(
-        directory=run.directory,
-        recipe=run.recipe,
-        seed=run.seed,
-        split=run.split,
-        metrics=files.read_json(run.directory / METRICS),
-        intervals=files.read_json(intervals) if intervals.is_file() else {},
-    )

@@ -1,4 +1,4 @@
-"""All numbers of a trained run or zoo entry, with what they were made from."""
+"""All metrics of a trained run or zoo entry, with what they were made from."""
 
 import datetime
 import importlib.metadata
@@ -19,7 +19,7 @@ PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 
 def evaluate_run(
     directory, data_dir=None, batch_size=256, bootstrap=0, log=print, method=None, members=None
-):
+) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
     An ensemble's members are evaluated too, each with a `metrics.json` of its own: their
@@ -27,7 +27,7 @@ def evaluate_run(
 
     Args:
         directory: the run directory.
-        data_dir: TFDS folder. Out-of-distribution sets that are not there are skipped.
+        data_dir: TFDS folder. Out-of-distribution datasets that are not available are skipped.
         batch_size: images per forward pass.
         bootstrap: number of resamples for confidence intervals (`intervals.json`); 0 makes none.
         log: function that gets lines for a person.
@@ -44,71 +44,20 @@ def evaluate_run(
             evaluate_run(member.directory, data_dir, batch_size, 0, log)
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
-    facts = {"run/name": viewed.recipe.name, "run/seed": run.seed, "run/split": run.split}
     held_out = run.split == "train_without_validation"
-    metrics, gathered = evaluate_predictor(
+    found, gathered = evaluate_predictor(
         viewed.predictor(), viewed.recipe, data_dir, cache_directory(run), batch_size, held_out, log
     )
-    found = metrics | facts
+    found |= {"run/name": viewed.recipe.name, "run/seed": run.seed, "run/split": run.split}
     storage.Run.create(out, viewed.recipe, run.seed, run.split)
     files.write_json(out / METRICS, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")
-        made = intervals.of_gathered(gathered, bootstrap)
-        files.write_json(out / INTERVALS, made)
+        files.write_json(out / INTERVALS, intervals.of_gathered(gathered, num_resamples=bootstrap))
     return found
 
 
-def evaluate_predictor(
-    predictor, recipe, data_dir=None, cache_dir=None, batch_size=256, held_out=False, log=print
-):
-    """All numbers of a predictor that follows a recipe, and the `Gathered` behind them.
-
-    `held_out` says that the validation split took no part in training.
-    """
-    dataset = recipe.source_dataset
-    gathered = gather(
-        predictor,
-        dataset,
-        recipe.out_of_distribution,
-        data_dir,
-        cache_dir=cache_dir,
-        batch_size=batch_size,
-        skip_missing=True,
-    )
-    for name in gathered.missing:
-        log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
-    validation = None
-    if held_out:
-        shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
-        validation = score(predict(predictor, dataset, "validation", **shared))
-    began = time.monotonic()
-    found = gathered.metrics() | scaling.scaled_metrics(dataset, gathered.known, validation)
-    metric_seconds = time.monotonic() - began
-    found |= _costs(predictor, recipe)
-    found |= {
-        "run/temperature_fitted_on": "validation" if held_out else "other half of test",
-        "run/num_members": predictor.num_members,
-        "run/weights": weights_hash(predictor),
-        **_data_facts(gathered),
-        **_versions(),
-        "time/forward_seconds": round(gathered.forward_seconds, 3),
-        "time/score_seconds": round(gathered.score_seconds, 3),
-        "time/metric_seconds": round(metric_seconds, 3),
-        "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-    return found, gathered
-
-
-def cache_directory(run):
-    """Where a run's predictions lie: an ensemble and its members share those of the ensemble."""
-    home = run.home.resolve()
-    if home.name.startswith(MEMBER) and storage.is_run(home.parent):
-        return home.parent / PREDICTIONS
-    return home / PREDICTIONS
-
-
-def evaluate_entry(where, data_dir=None, batch_size=256, log=print):
+def evaluate_entry(where, data_dir=None, batch_size=256, log=print) -> dict:
     """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`."""
     opened = storage.open_model(where)
     folder = location.cache_dir() / PREDICTIONS / opened.name
@@ -119,30 +68,73 @@ def evaluate_entry(where, data_dir=None, batch_size=256, log=print):
     return found | facts
 
 
-def _costs(predictor, recipe):
+def evaluate_predictor(
+    predictor, recipe, data_dir=None, cache_dir=None, batch_size=256, held_out=False, log=print
+):
+    """All metrics of a predictor that follows a recipe, and the `Gathered` behind them.
+
+    `held_out` says that the validation split took no part in training.
+    """
+    dataset = recipe.source_dataset
+    shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
+    gathered = gather(predictor, dataset, recipe.out_of_distribution, skip_missing=True, **shared)
+    for name in gathered.missing:
+        log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
+    validation = score(predict(predictor, dataset, "validation", **shared)) if held_out else None
+    began = time.monotonic()
+    found = gathered.metrics() | scaling.scaled_metrics(dataset, gathered.known, validation)
+    metric_seconds = time.monotonic() - began
     reference = build.build_network(recipe.sibling("individual"))
     milliseconds, ratio = cost.inference_time(predictor, reference)
-    return {
-        "cost/parameters": predictor.num_parameters,
-        "cost/inference_ms": milliseconds,
-        "cost/relative_inference_time": ratio,
-    }
-
-
-def _data_facts(gathered):
-    facts = {
+    data_facts = {
         f"data/{name}/{key}": value
         for name, values in gathered.facts.items()
         for key, value in values.items()
     }
-    return facts | {f"data/{name}/missing": reason for name, reason in gathered.missing.items()}
-
-
-def _versions():
-    found = {f"versions/{name}": importlib.metadata.version(name) for name in PACKAGES}
-    return {
+    found |= {
+        "cost/parameters": predictor.num_parameters,
+        "cost/inference_ms": milliseconds,
+        "cost/relative_inference_time": ratio,
+        "run/temperature_fitted_on": "validation" if held_out else "other half of test",
+        "run/num_members": predictor.num_members,
+        "run/weights": weights_hash(predictor),
+        **data_facts,
+        **{f"data/{name}/missing": reason for name, reason in gathered.missing.items()},
         "versions/s2d_tf": __version__,
         "versions/python": platform.python_version(),
-        **found,
+        **{f"versions/{name}": importlib.metadata.version(name) for name in PACKAGES},
         "versions/machine": f"{platform.system()} {platform.machine()}",
+        "time/forward_seconds": round(gathered.forward_seconds, 3),
+        "time/score_seconds": round(gathered.score_seconds, 3),
+        "time/metric_seconds": round(metric_seconds, 3),
+        "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+    return found, gathered
+
+
+def gather_run(directory, data_dir=None):
+    """`Gathered` of a finished run, from its cached predictions where it has them."""
+    run = storage.Run.open(directory)
+    return gather(
+        run.predictor(),
+        run.recipe.source_dataset,
+        run.recipe.out_of_distribution,
+        data_dir,
+        cache_dir=cache_directory(run),
+        skip_missing=True,
+    )
+
+
+def compare_runs(first, second, data_dir=None, num_resamples=intervals.NUM_RESAMPLES):
+    """Table of the differences of two runs on the same images, with paired 95% intervals."""
+    gathered = [gather_run(directory, data_dir) for directory in (first, second)]
+    found = intervals.of_gathered(*gathered, num_resamples)
+    return intervals.difference_table(found, f"{first} minus {second}", num_resamples)
+
+
+def cache_directory(run):
+    """Where a run's predictions are: an ensemble and its members share those of the ensemble."""
+    home = run.home.resolve()
+    if home.name.startswith(MEMBER) and storage.is_run(home.parent):
+        home = home.parent
+    return home / PREDICTIONS

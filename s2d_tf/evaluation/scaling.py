@@ -1,6 +1,6 @@
-"""Temperature scaling beside the raw figures.
+"""Metrics after temperature scaling, from probabilities that were never used to fit it.
 
-The temperature is fitted on examples that the model has not been trained on. Where a run has kept
+A temperature is fitted on examples that the model has not been trained on. Where a run has kept
 the validation split out of its training, that is the validation split. A run that was trained on
 all training images has none left; then the test split is cut into two halves and each is scaled by
 the temperature of the other, so that no example takes part in choosing its own temperature.
@@ -9,15 +9,16 @@ the temperature of the other, so that no example takes part in choosing its own 
 import numpy as np
 
 from s2d_tf import metrics
+from s2d_tf.evaluation.evaluator import calibration
 
 HALVES_SEED = 0
 
 
-def scaled_metrics(dataset, scored, validation=None):
+def scaled_metrics(dataset, scored, validation=None) -> dict[str, float]:
     """Metrics after scaling, under keys such as `"cifar100/scaled_nll"`.
 
     Args:
-        dataset: name of the data set.
+        dataset: name of the dataset.
         scored: `Scored` of its test split.
         validation: `Scored` of held-out examples, or None for the halves of the test split.
 
@@ -30,14 +31,8 @@ def scaled_metrics(dataset, scored, validation=None):
         log_probs = metrics.scale_log_probs(scored.log_probs, temperature)
     else:
         temperature, log_probs = _cross_fitted(scored)
-    probs, labels = np.exp(log_probs), scored.labels
-    return {
-        f"{dataset}/temperature": temperature,
-        f"{dataset}/scaled_nll": metrics.negative_log_likelihood_from_log_probs(log_probs, labels),
-        f"{dataset}/scaled_ece": metrics.expected_calibration_error(probs, labels),
-        f"{dataset}/scaled_adaptive_ece": metrics.adaptive_calibration_error(probs, labels),
-        f"{dataset}/scaled_brier": metrics.brier_score(probs, labels),
-    }
+    found = calibration(f"{dataset}/scaled_", log_probs, scored.labels)
+    return {f"{dataset}/temperature": temperature, **found}
 
 
 def _cross_fitted(scored):

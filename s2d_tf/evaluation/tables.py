@@ -4,14 +4,18 @@ import csv
 import dataclasses
 import html
 import io
+import itertools
+import operator
+import typing
 
-FORMATS = ("markdown", "csv", "latex", "text", "html")
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    **{character: rf"\{character}" for character in "%_&#${}"},
-}
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        **{character: rf"\{character}" for character in "%_&#${}"},
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +26,7 @@ class Cell:
     best: bool = False
     best_overall: bool = False
     note: str = ""
-    """Small print that belongs to the cell, such as the paper's figure."""
+    """Small print that belongs to the cell, such as a published number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,183 +50,165 @@ class Table:
     def titles(self):
         return [f"{group} {name}".strip() for group, name in self.columns]
 
+    @property
+    def names(self):
+        return [name for _, name in self.columns]
+
+    @property
+    def groups(self):
+        """`(group, number of neighboring columns that share it)`; empty where no column has one."""
+        if not any(group for group, _ in self.columns):
+            return []
+        runs = itertools.groupby(self.columns, operator.itemgetter(0))
+        return [(group, len(list(columns))) for group, columns in runs]
+
 
 def make(caption, columns, blocks, stub=1, footnotes=()):
     """A `Table` from plain values: columns as strings or pairs, cells as strings or `Cell`s."""
-    columns = tuple(
-        ("", column) if isinstance(column, str) else tuple(column) for column in columns
-    )
+    columns = tuple(("", c) if isinstance(c, str) else tuple(c) for c in columns)
     blocks = tuple(
         tuple(tuple(c if isinstance(c, Cell) else Cell(str(c)) for c in row) for row in block)
         for block in blocks
     )
-    for row in (row for block in blocks for row in block):
+    table = Table(caption, columns, blocks, stub, tuple(footnotes))
+    for row in table.rows:
         if len(row) != len(columns):
             raise ValueError(
                 f"Expected {len(columns)} cells in each row of {caption!r}, received {len(row)}."
             )
-    return Table(caption, columns, blocks, stub, tuple(footnotes))
+    return table
 
 
-def render(table, form="text"):
+def render(table: Table, form: str = "text") -> str:
     """The table as a string in one of `FORMATS`."""
     if form not in FORMATS:
-        raise ValueError(f"Expected a format of {', '.join(FORMATS)}, received {form!r}.")
-    return {
-        "markdown": _markdown,
-        "csv": _csv,
-        "latex": _latex,
-        "text": _text,
-        "html": _html,
-    }[form](table)
+        raise ValueError(f"form: expected one of {', '.join(FORMATS)}, received {form!r}.")
+    function, style = _RENDERERS[form]
+    blocks = [[[style.cell(cell) for cell in row] for row in block] for block in table.blocks]
+    return function(table, blocks)
 
 
-def _markdown(table):
-    def line(cells):
-        return "| " + " | ".join(cells) + " |"
+class _Style(typing.NamedTuple):
+    """How a format writes a cell: its text, the best of a column and overall, and a note."""
 
-    def cell(value):
-        text = value.text.replace("|", r"\|")
-        mark = "***" if value.best_overall else "**" if value.best else ""
-        note = f" ({value.note})" if value.note else ""
-        return f"{mark}{text}{mark}{note}"
+    escape: typing.Callable
+    best: str
+    overall: str
+    note: str
 
+    def cell(self, cell):
+        pattern = self.overall if cell.best_overall else self.best if cell.best else "{}"
+        text = pattern.format(self.escape(cell.text))
+        return self.note.format(text, self.escape(cell.note)) if cell.note else text
+
+
+def _markdown(table, blocks):
     rules = ["---"] * table.stub + ["---:"] * (len(table.columns) - table.stub)
     lines = [f"**{table.caption}**", ""] if table.caption else []
-    lines += [line(table.titles), line(rules)]
-    lines += [line([cell(c) for c in row]) for row in table.rows]
+    rows = [table.titles, rules, *itertools.chain(*blocks)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, *(f"\n{note}" for note in table.footnotes)]) + "\n"
 
 
-def _csv(table):
+def _csv(table, _):
     """Plain numbers; the notes go into columns of their own, if there are any."""
     noted = [any(row[i].note for row in table.rows) for i in range(len(table.columns))]
+    head = [Cell(title, note=f"{title} (paper)") for title in table.titles]
     file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-
-    def spread(values, notes):
-        pairs = zip(values, notes, noted, strict=True)
-        return [part for value, note, has in pairs for part in ((value, note) if has else (value,))]
-
-    writer.writerow(spread(table.titles, [f"{title} (paper)" for title in table.titles]))
-    for row in table.rows:
-        writer.writerow(spread([c.text for c in row], [c.note for c in row]))
+    for row in [head, *table.rows]:
+        parts = [(c.text, c.note) if has else (c.text,) for c, has in zip(row, noted, strict=True)]
+        csv.writer(file, lineterminator="\n").writerow(itertools.chain(*parts))
     return file.getvalue()
 
 
-def _latex(table):
-    def escape(text):
-        return "".join(_LATEX.get(character, character) for character in text)
+def _latex(table, blocks):
+    def line(cells):
+        return " & ".join(cells) + r" \\"
 
-    def cell(value):
-        text = escape(value.text)
-        if value.best or value.best_overall:
-            text = rf"\textbf{{{text}}}"
-        if value.best_overall:
-            text = rf"\textcolor{{blue}}{{{text}}}"
-        note = rf" {{\scriptsize({escape(value.note)})}}" if value.note else ""
-        return text + note
-
+    spans = [rf"\multicolumn{{{n}}}{{c}}{{{g.translate(_LATEX)}}}" for g, n in table.groups]
     spec = "l" * table.stub + "c" * (len(table.columns) - table.stub)
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{escape(table.caption)}}}"]
-    lines += [rf"\begin{{tabular}}{{{spec}}}", r"\toprule"]
-    if any(group for group, _ in table.columns):
-        spans = [
-            escape(group) if width == 1 else rf"\multicolumn{{{width}}}{{c}}{{{escape(group)}}}"
-            for group, width in spans_of(table)
-        ]
-        lines.append(" & ".join(spans) + r" \\")
-    lines.append(" & ".join(escape(name) for _, name in table.columns) + r" \\")
-    for block in table.blocks:
-        lines.append(r"\midrule")
-        lines += [" & ".join(cell(c) for c in row) + r" \\" for row in block]
+    lines = [
+        *(r"\begin{table}", r"\centering", rf"\caption{{{table.caption.translate(_LATEX)}}}"),
+        *(rf"\begin{{tabular}}{{{spec}}}", r"\toprule"),
+        *([line(spans)] if spans else []),
+        line(name.translate(_LATEX) for name in table.names),
+    ]
+    for block in blocks:
+        lines += [r"\midrule", *map(line, block)]
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\footnotesize {escape(note)}" for note in table.footnotes]
+    lines += [rf"\par\footnotesize {note.translate(_LATEX)}" for note in table.footnotes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
-def _text(table):
-    def cell(value):
-        mark = "**" if value.best_overall else "*" if value.best else ""
-        note = f" ({value.note})" if value.note else ""
-        return f"{value.text}{mark}{note}"
-
-    grid = [[cell(c) for c in row] for row in table.rows]
-    widths = [
-        max(len(name), *(len(row[i]) for row in grid)) if grid else len(name)
-        for i, (_, name) in enumerate(table.columns)
-    ]
-    start = 0
-    for group, width in spans_of(table):  # A long group name widens its last column.
-        room = sum(widths[start : start + width]) + 2 * (width - 1)
-        widths[start + width - 1] += max(0, len(group) - room)
-        start += width
+def _text(table, blocks):
+    columns = zip(table.names, *itertools.chain(*blocks), strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    heads, start = [], 0
+    for group, count in table.groups:
+        width = sum(widths[start : start + count]) + 2 * (count - 1)
+        widths[start + count - 1] += max(0, len(group) - width)  # A long group widens its last.
+        heads.append(group.center(max(width, len(group))))
+        start += count
 
     def line(cells):
-        placed = [
-            text.ljust(width) if i < table.stub else text.rjust(width)
-            for i, (text, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "  ".join(placed).rstrip()
+        aligns = "<" * table.stub + ">" * len(widths)
+        placed = zip(cells, aligns, widths, strict=False)
+        return "  ".join(f"{text:{align}{width}}" for text, align, width in placed).rstrip()
 
     lines = [table.caption, ""] if table.caption else []
-    if any(group for group, _ in table.columns):
-        heads, start = [], 0
-        for group, width in spans_of(table):
-            heads.append(group.center(sum(widths[start : start + width]) + 2 * (width - 1)))
-            start += width
-        lines.append("  ".join(heads).rstrip())
-    lines.append(line([name for _, name in table.columns]))
-    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    rows = iter(grid)
-    for block in table.blocks:
-        lines.append(rule)
-        lines += [line(next(rows)) for _ in block]
+    lines += ["  ".join(heads).rstrip()] if heads else []
+    lines.append(line(table.names))
+    for block in blocks:
+        lines += ["-" * (sum(widths) + 2 * (len(widths) - 1)), *map(line, block)]
     return "\n".join([*lines, *(["", *table.footnotes] if table.footnotes else [])]) + "\n"
 
 
-def _html(table):
-    def cell(value, tag):
-        text = html.escape(value.text)
-        if value.best or value.best_overall:
-            text = f'<b class="{"overall" if value.best_overall else "best"}">{text}</b>'
-        note = f" <small>{html.escape(value.note)}</small>" if value.note else ""
-        return f"<{tag}>{text}{note}</{tag}>"
+def _html(table, blocks):
+    def row(cells):
+        tags = ["th"] * table.stub + ["td"] * len(table.columns)
+        pairs = zip(cells, tags, strict=False)
+        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell, tag in pairs)}</tr>"
 
-    head = "".join(
-        f"<th{' class=stub' if i < table.stub else ''}>{html.escape(name)}</th>"
-        for i, (_, name) in enumerate(table.columns)
+    spans = "".join(
+        f'<th colspan="{count}"{" class=group" if group else ""}>{html.escape(group)}</th>'
+        for group, count in table.groups
     )
-    heads = [f"<tr>{head}</tr>"]
-    if any(group for group, _ in table.columns):
-        spans = "".join(
-            f'<th colspan="{width}"{" class=group" if group else ""}>{html.escape(group)}</th>'
-            for group, width in spans_of(table)
-        )
-        heads.insert(0, f"<tr>{spans}</tr>")
-    bodies = [
-        "<tbody>"
-        + "".join(
-            "<tr>"
-            + "".join(cell(c, "th" if i < table.stub else "td") for i, c in enumerate(row))
-            + "</tr>"
-            for row in block
-        )
-        + "</tbody>"
-        for block in table.blocks
-    ]
+    names = "".join(
+        f"<th{' class=stub' if i < table.stub else ''}>{html.escape(name)}</th>"
+        for i, name in enumerate(table.names)
+    )
+    heads = "".join(f"<tr>{cells}</tr>" for cells in (spans, names) if cells)
+    bodies = "".join(f"<tbody>{''.join(map(row, block))}</tbody>" for block in blocks)
     notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.footnotes)
     caption = f"<figcaption>{html.escape(table.caption)}</figcaption>" if table.caption else ""
-    body = f"<table><thead>{''.join(heads)}</thead>{''.join(bodies)}</table>"
+    body = f"<table><thead>{heads}</thead>{bodies}</table>"
     return f"<figure class=table>{caption}<div class=scroll>{body}</div>{notes}</figure>\n"
 
 
-def spans_of(table):
-    """The columns' groups with the number of neighbours that share them."""
-    spans = []
-    for group, _ in table.columns:
-        if spans and spans[-1][0] == group:
-            spans[-1][1] += 1
-        else:
-            spans.append([group, 1])
-    return spans
+_RENDERERS = {
+    "markdown": (
+        _markdown,
+        _Style(lambda text: text.replace("|", r"\|"), "**{}**", "***{}***", "{} ({})"),
+    ),
+    "csv": (_csv, _Style(str, "{}", "{}", "{} ({})")),
+    "latex": (
+        _latex,
+        _Style(
+            lambda text: text.translate(_LATEX),
+            r"\textbf{{{}}}",
+            r"\textcolor{{blue}}{{\textbf{{{}}}}}",
+            r"{} {{\scriptsize({})}}",
+        ),
+    ),
+    "text": (_text, _Style(str, "{}*", "{}**", "{} ({})")),
+    "html": (
+        _html,
+        _Style(
+            html.escape,
+            '<b class="best">{}</b>',
+            '<b class="overall">{}</b>',
+            "{} <small>{}</small>",
+        ),
+    ),
+}
+FORMATS = tuple(_RENDERERS)

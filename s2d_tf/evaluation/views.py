@@ -7,13 +7,13 @@ one of 5 and one of 10. Such a view has a folder of its own within the run, `as_
 
 import dataclasses
 
-from s2d_tf.paper import published
+from s2d_tf.evaluation.names import variant
 from s2d_tf.storage import Run
 from s2d_tf.storage.layout import RECIPE, VIEW
 
 
 def view(run, method=None, members=None):
-    """The run with another recipe for the same weights; its predictor answers so.
+    """The run with another recipe for the same weights; its predictor draws members so.
 
     Args:
         run: a `storage.Run`.
@@ -25,8 +25,8 @@ def view(run, method=None, members=None):
         named = recipe.sibling(method)
         if not is_its_network(recipe, named):
             raise ValueError(
-                f"{run.directory} is a run of {recipe.name} and cannot answer as {method}, only "
-                "as its Monte Carlo method (mc of individual, s2d_mc of s2d)."
+                f"{run.directory} is a run of {recipe.name} and cannot be evaluated as {method}, "
+                "only as its Monte Carlo method (mc of individual, s2d_mc of s2d)."
             )
         recipe = drawn_as(recipe, named)
     if members is not None:
@@ -41,17 +41,15 @@ def view(run, method=None, members=None):
 
 
 def directory(run, viewed):
-    """Where the numbers of a view lie: the run itself, if it is no other one."""
+    """Where the metrics of a view are: the run itself, if it is no other one."""
     if viewed.recipe == run.recipe:
         return run.directory
-    recipe = viewed.recipe
-    return run.directory / f"{VIEW}{published.variant(recipe.method, recipe.num_members)}"
+    return run.directory / f"{VIEW}{variant(viewed.recipe.method, viewed.recipe.num_members)}"
 
 
 def held(run):
-    """The views of a run whose numbers lie in it, as runs."""
-    folders = sorted(run.directory.glob(f"{VIEW}*/{RECIPE}"))
-    return [Run.open(path.parent) for path in folders]
+    """The views of a run whose metrics are in it, as runs."""
+    return [Run.open(path.parent) for path in sorted(run.directory.glob(f"{VIEW}*/{RECIPE}"))]
 
 
 def own_member_directories(run):
@@ -61,11 +59,9 @@ def own_member_directories(run):
 
 def is_its_network(recipe, named):
     """Whether a Monte Carlo method's network is trained exactly as this point model is."""
-    siblings = (recipe.architecture, recipe.dataset) == (named.architecture, named.dataset)
-    same = all(
-        getattr(recipe, field) == getattr(named, field) for field in ("learns", "heads", "start")
-    )
-    return siblings and same and recipe.draws == "point" and named.draws == "dropout"
+    fields = ("architecture", "dataset", "learns", "heads", "start")
+    same = all(getattr(recipe, field) == getattr(named, field) for field in fields)
+    return same and recipe.draws == "point" and named.draws == "dropout"
 
 
 def drawn_as(recipe, named):

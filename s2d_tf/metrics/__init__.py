@@ -1,73 +1,36 @@
 """How good the predictions are: classification, calibration, detection, selective prediction.
 
-Plain functions take NumPy arrays (or anything `np.asarray` takes), work in float64, refuse NaN and
+Plain functions take NumPy arrays (or anything `np.asarray` takes), work in float64, reject NaN and
 infinities with one line that says what to do, and return Python floats or NumPy arrays. Fractions,
-never per cent. TensorFlow is imported only when the Keras metric `ExpectedCalibrationError` is
-touched.
+never per cent. Names load on first use: TensorFlow only for the Keras metric
+`ExpectedCalibrationError`, scikit-learn only for detection.
 """
 
-from s2d_tf.metrics.calibration import (
-    ReliabilityCurve,
-    adaptive_calibration_error,
-    expected_calibration_error,
-    reliability_curve,
-)
-from s2d_tf.metrics.classification import (
-    accuracy,
-    brier_score,
-    negative_log_likelihood,
-    negative_log_likelihood_from_log_probs,
-)
-from s2d_tf.metrics.detection import (
-    aupr,
-    auroc,
-    fpr_at_95_recall,
-    precision_recall_curve,
-    roc_curve,
-)
-from s2d_tf.metrics.selective import (
-    RiskCoverageCurve,
-    area_under_generalized_risk_coverage,
-    area_under_risk_coverage,
-    prediction_rejection_ratio,
-    risk_after_rejection,
-    risk_coverage_curve,
-)
-from s2d_tf.metrics.temperature import fit_temperature, scale_log_probs
+from s2d_tf import _lazy
 
-__all__ = [
-    "ExpectedCalibrationError",
-    "ReliabilityCurve",
-    "RiskCoverageCurve",
-    "accuracy",
-    "adaptive_calibration_error",
-    "area_under_generalized_risk_coverage",
-    "area_under_risk_coverage",
-    "aupr",
-    "auroc",
-    "brier_score",
-    "expected_calibration_error",
-    "fit_temperature",
-    "fpr_at_95_recall",
-    "negative_log_likelihood",
-    "negative_log_likelihood_from_log_probs",
-    "precision_recall_curve",
-    "prediction_rejection_ratio",
-    "reliability_curve",
-    "risk_after_rejection",
-    "risk_coverage_curve",
-    "roc_curve",
-    "scale_log_probs",
-]
+_HOMES = {
+    "ExpectedCalibrationError": "keras_metrics",
+    "ReliabilityCurve": "calibration",
+    "RiskCoverageCurve": "selective",
+    "accuracy": "classification",
+    "adaptive_calibration_error": "calibration",
+    "area_under_generalized_risk_coverage": "selective",
+    "area_under_risk_coverage": "selective",
+    "aupr": "detection",
+    "auroc": "detection",
+    "brier_score": "classification",
+    "expected_calibration_error": "calibration",
+    "fit_temperature": "temperature",
+    "fpr_at_95_recall": "detection",
+    "negative_log_likelihood": "classification",
+    "negative_log_likelihood_from_log_probs": "classification",
+    "precision_recall_curve": "detection",
+    "prediction_rejection_ratio": "selective",
+    "reliability_curve": "calibration",
+    "risk_after_rejection": "selective",
+    "risk_coverage_curve": "selective",
+    "roc_curve": "detection",
+    "scale_log_probs": "temperature",
+}
 
-
-def __getattr__(name):
-    if name == "ExpectedCalibrationError":
-        from s2d_tf.metrics.keras_metrics import ExpectedCalibrationError
-
-        return ExpectedCalibrationError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return __all__
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""What the metrics accept; every refusal is one line that says what was expected and received."""
+"""What the metrics accept; every rejection is one line that says what was expected and received."""
 
 from numbers import Integral
 
@@ -36,7 +36,7 @@ def as_probs(probs):
     if abs(sums[worst] - 1.0) > PROBS_SUM_TOLERANCE:
         raise ValueError(
             f"probs must sum to 1 over the classes; row {worst} sums to {sums[worst]:.6g}. "
-            "If these are logits or concentrations, normalise them first."
+            "If these are logits or concentrations, normalize them first."
         )
     return probs
 

@@ -16,7 +16,7 @@ def negative_log_likelihood(probs, labels):
     """Mean negative log-probability of the label, in nats.
 
     It is infinite where a label has probability 0, as float32 probabilities of confident networks
-    can have: then `negative_log_likelihood_from_log_probs` gives the true figure.
+    can have: then `negative_log_likelihood_from_log_probs` gives the true value.
     """
     probs = checks.as_probs(probs)
     labels = checks.as_labels(labels, *probs.shape)
@@ -27,14 +27,14 @@ def negative_log_likelihood(probs, labels):
 def negative_log_likelihood_from_log_probs(log_probs, labels):
     """Mean negative log-probability of the label, in nats, from logits or log-probabilities.
 
-    The rows are normalised inside, so log-concentrations of a Dirichlet are right too: the mean of
+    The rows are normalized inside, so log-concentrations of a Dirichlet are right too: the mean of
     the Dirichlet is their softmax.
     """
     log_probs = checks.as_matrix(log_probs, "log_probs")
     labels = checks.as_labels(labels, *log_probs.shape)
     shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
-    log_normaliser = np.log(np.exp(shifted).sum(axis=-1))
-    return float(np.mean(log_normaliser - shifted[np.arange(labels.size), labels]))
+    log_normalizer = np.log(np.exp(shifted).sum(axis=-1))
+    return float(np.mean(log_normalizer - shifted[np.arange(labels.size), labels]))
 
 
 def brier_score(probs, labels):

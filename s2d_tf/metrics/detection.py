@@ -26,7 +26,7 @@ def aupr(id_scores, ood_scores):
 def fpr_at_95_recall(id_scores, ood_scores):
     """Fraction of ID examples flagged at the highest threshold that finds at least 95% of OOD.
 
-    OOD is positive (ODIN's own figure takes ID as positive). No interpolation between thresholds;
+    OOD is positive (ODIN's own metric takes ID as positive). No interpolation between thresholds;
     constants give 1.
     """
     false_positive_rate, recall, _ = roc_curve(id_scores, ood_scores)

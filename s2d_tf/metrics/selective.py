@@ -1,4 +1,4 @@
-"""Selective prediction: what is gained by refusing to answer where the uncertainty is largest.
+"""Selective prediction: what is gained by abstaining where the uncertainty is largest.
 
 `scores` are uncertainties (a larger one is rejected earlier), `errors` are 1 where the prediction
 is wrong. Examples with equal scores are accepted or rejected together, so nothing depends on the
@@ -77,7 +77,7 @@ def prediction_rejection_ratio(scores, errors):
 
 
 def risk_after_rejection(scores, errors, rejected):
-    """Error rate of what is left when the fraction `rejected` with the largest scores is refused.
+    """Error rate of what is left when the fraction `rejected` with the largest scores is rejected.
 
     Inside a group of equal scores the rejected ones are taken at random, and the answer is the
     expectation. `rejected` is a number or an array in `[0, 1)`.

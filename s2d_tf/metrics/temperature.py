@@ -8,16 +8,15 @@ from s2d_tf.metrics import checks
 # worse than chance) the answer is the end of this range.
 MIN_TEMPERATURE = 1e-3
 MAX_TEMPERATURE = 1e3
-MAX_ITERATIONS = 200
 
 
-def fit_temperature(log_probs, labels):
-    """The temperature that minimises the negative log-likelihood of `softmax(log_probs / T)`.
+def fit_temperature(log_probs, labels) -> float:
+    """The temperature that minimizes the negative log-likelihood of `softmax(log_probs / T)`.
 
-    The objective is convex in `1 / T`; Newton steps inside a shrinking bracket find the root of its
-    slope to machine precision. A model with many members is scaled once, on the log of its mean
-    prediction: then one number serves every kind of model, the scaled probabilities keep the
-    model's ranking of classes, and knowledge uncertainty is untouched.
+    The objective is convex in `1 / T`, so the root of its slope is the minimum. A model with many
+    members is scaled once, on the log of its mean prediction: then one number serves every kind of
+    model, the scaled probabilities keep the model's ranking of classes, and knowledge uncertainty
+    is untouched.
 
     Args:
         log_probs: `[examples, classes]` logits or log-probabilities; for members the log of their
@@ -28,6 +27,8 @@ def fit_temperature(log_probs, labels):
         The temperature, in `[MIN_TEMPERATURE, MAX_TEMPERATURE]`. It is 1 where all logits of each
         example are equal, since then no temperature changes anything.
     """
+    from scipy import optimize  # Here: predicting with a loaded model needs no SciPy.
+
     log_probs = checks.as_matrix(log_probs, "log_probs")
     labels = checks.as_labels(labels, *log_probs.shape)
     # Relative to the label: the slope is then a mean of plain expectations, without cancellation.
@@ -35,25 +36,17 @@ def fit_temperature(log_probs, labels):
     if not np.ptp(margins, axis=-1).any():
         return 1.0
 
-    low, high = 1.0 / MAX_TEMPERATURE, 1.0 / MIN_TEMPERATURE
-    if _slope_and_curvature(margins, low)[0] >= 0.0:
+    def slope(log_temperature):
+        """Derivative of the mean negative log-likelihood in `1 / T`."""
+        probs = np.exp(scale_log_probs(margins, float(np.exp(log_temperature))))
+        return float(np.mean(np.sum(probs * margins, axis=-1)))
+
+    low, high = np.log(MIN_TEMPERATURE), np.log(MAX_TEMPERATURE)
+    if slope(high) >= 0.0:
         return MAX_TEMPERATURE
-    if _slope_and_curvature(margins, high)[0] <= 0.0:
+    if slope(low) <= 0.0:
         return MIN_TEMPERATURE
-    inverse = 1.0
-    for _ in range(MAX_ITERATIONS):
-        slope, curvature = _slope_and_curvature(margins, inverse)
-        if slope == 0.0:
-            break
-        low, high = (inverse, high) if slope < 0.0 else (low, inverse)
-        with np.errstate(divide="ignore", over="ignore"):
-            step = inverse - slope / curvature
-        # The geometric mean halves the bracket on the scale on which temperatures differ.
-        proposal = step if low < step < high else np.sqrt(low * high)
-        if abs(proposal - inverse) <= 2.0 * np.finfo(np.float64).eps * inverse:
-            break
-        inverse = proposal
-    return float(1.0 / inverse)
+    return float(np.exp(optimize.brentq(slope, low, high, xtol=1e-13)))
 
 
 def scale_log_probs(log_probs, temperature):
@@ -64,13 +57,3 @@ def scale_log_probs(log_probs, temperature):
     scaled = log_probs / temperature
     scaled = scaled - scaled.max(axis=-1, keepdims=True)
     return scaled - np.log(np.exp(scaled).sum(axis=-1, keepdims=True))
-
-
-def _slope_and_curvature(margins, inverse_temperature):
-    """First and second derivative of the mean negative log-likelihood in `1 / T`."""
-    scaled = inverse_temperature * margins
-    weights = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    mean = np.sum(weights * margins, axis=-1)
-    variance = np.sum(weights * (margins - mean[:, np.newaxis]) ** 2, axis=-1)
-    return float(np.mean(mean)), float(np.mean(variance))

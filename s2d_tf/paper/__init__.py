@@ -5,7 +5,8 @@ from s2d_tf import _lazy
 _HOMES = {
     "archive": "archiving",
     "paper_table": "layout",
-    "tables_of": "table_set",
+    "report_sections": "sections",
+    "tables_of": "layout",
 }
 _MODULES = ("claims", "published")
 

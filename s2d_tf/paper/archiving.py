@@ -1,4 +1,4 @@
-"""The numbers of runs, kept where they can be read again when weights and predictions are gone.
+"""The metrics of runs, kept where they can be read again when weights and predictions are gone.
 
 A folder `runs/` holds the JSON files of every run and member in the shape of run directories, so
 that `s2d table` reads it like the runs themselves, and `tuning/` the sweeps of `s2d tune`;
@@ -11,21 +11,21 @@ import shutil
 
 from s2d_tf import files
 from s2d_tf.evaluation import report_tables, tables, views
-from s2d_tf.evaluation.results import METRICS, collect, for_claims, groups, public
+from s2d_tf.evaluation.results import collect, groups, public
 from s2d_tf.paper import claims
-from s2d_tf.paper.table_set import tables_of
+from s2d_tf.paper.layout import tables_of
 from s2d_tf.storage import Run
-from s2d_tf.storage.layout import INTERVALS, RECIPE, SUMMARY
+from s2d_tf.storage.layout import INTERVALS, METRICS, RECIPE, SUMMARY
 from s2d_tf.training import tuning
 
 RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
 KEPT = (RECIPE, INTERVALS, SUMMARY)
 
 
-def archive(directories, out):
-    """Copies the numbers of runs and sweeps to `out` and writes `out/tables.md` anew.
+def archive(directories, out) -> pathlib.Path:
+    """Copies the metrics of runs and sweeps to `out` and regenerates `out/tables.md`.
 
-    What lies there already stays, unless something of the same name is among `directories`.
+    What is there already stays, unless something of the same name is among `directories`.
 
     Args:
         directories: evaluated run directories and folders of `s2d tune`, kept under their names.
@@ -35,7 +35,7 @@ def archive(directories, out):
         Path of the tables.
     """
     out = pathlib.Path(out)
-    directories = [pathlib.Path(d) for d in directories if not pathlib.Path(d).is_file()]
+    directories = [path for path in map(pathlib.Path, directories) if not path.is_file()]
     sweeps = [d for d in directories if (d / tuning.RECORD).is_file()]
     runs = [d for d in directories if d not in sweeps]
     collect(runs)  # Before anything is copied: each one is a run and evaluated.
@@ -45,51 +45,35 @@ def archive(directories, out):
             shutil.rmtree(target, ignore_errors=True)
             _copy(Run.open(directory), target)
     for directory in sweeps:
-        files.write_json(
-            out / SWEEPS / f"{directory.resolve().name}.json",
-            files.read_json(directory / tuning.RECORD),
-        )
+        record = files.read_json(directory / tuning.RECORD)
+        files.write_json(out / SWEEPS / f"{directory.resolve().name}.json", record)
     files.write_text(out / TABLES, text(out))
     return out / TABLES
 
 
-def text(out):
+def text(out) -> str:
     """All tables of an archive and the verdict on each claim, as Markdown."""
     results = collect(sorted((out / RUNS).glob("*")))
     counts = collections.Counter(result.recipe.architecture for result in results)
     parts = []
     for architecture, _ in counts.most_common():
-        parts += [f"# {architecture}\n"]
-        parts += _network([r for r in results if r.recipe.architecture == architecture])
+        own = [r for r in results if r.recipe.architecture == architecture]
+        parts += [f"# {architecture}\n", *map(_markdown, tables_of(own))]
+        for (_, dataset), group in groups(own).items():
+            made = report_tables.twins_table(group), report_tables.cost_table(group)
+            parts += [f"## Trained on {dataset}\n", *map(_markdown, filter(None, made))]
+            parts += [_markdown(claims.table(group))]
     sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]
-    if sweeps:
-        parts += ["# Sweeps on the validation split, the best NLL first\n"]
-        parts += [_sweep(record) for record in sweeps]
+    parts += ["# Sweeps on the validation split, the best NLL first\n"] if sweeps else []
+    for record in sweeps:
+        epochs = record["recipe"]["training"]["epochs"]
+        heading = f"**{record['name']}, {epochs} epochs, seed {record['seed']}**"
+        parts += [f"{heading}\n\n{tuning.table(record['key'], record['rows'])}\n"]
     return "\n".join(parts)
 
 
-def _network(results):
-    parts = [tables.render(table, "markdown") for table in tables_of(results)]
-    for (_, trained_on), own in groups(results).items():
-        made = (report_tables.twins_table(own), report_tables.cost_table(own))
-        parts += [f"## Trained on {trained_on}\n"]
-        parts += [tables.render(table, "markdown") for table in made if table is not None]
-        parts += ["**The paper's claims**\n", _claims(own)]
-    return parts
-
-
-def _sweep(record):
-    epochs = record["recipe"]["training"]["epochs"]
-    heading = f"**{record['name']}, {epochs} epochs, seed {record['seed']}**\n\n"
-    return heading + tuning.table(record["key"], record["rows"]) + "\n"
-
-
-def _claims(results):
-    rows = [
-        [verdict.statement, verdict.verdict, verdict.evidence]
-        for verdict in claims.check_all(for_claims(results))
-    ]
-    return tables.render(tables.make("", ["Claim", "Here", "Evidence"], [rows], stub=3), "markdown")
+def _markdown(table):
+    return tables.render(table, "markdown")
 
 
 def _copy(run, target):

@@ -1,11 +1,15 @@
 """The paper's claims as a checklist that results fill in.
 
-Every check takes `{method: [metrics of each seed]}` for one architecture and one training set, with
+Every claim takes `{method: [metrics of each seed]}` for one architecture and one training set, with
 the flat metrics of `evaluate`, and answers with a verdict and the numbers behind it. Methods have
 their zoo names; ensembles of another size are `ensemble_10`, `mc_20`, ensemble distillation at a
 certain temperature is `end_t1`, `end_t2`, ... What is compared are means over shared seeds, on
-every data set at hand. The paper words some claims as rules and others as tendencies: a rule must
-hold in every comparison, a tendency in more than half of them and on average.
+every available dataset.
+
+The rule: the paper words some claims as rules and others as tendencies. A rule must hold in every
+comparison, a tendency in more than half of them and on average. A margin that the choice of seeds
+alone may make (`Means._noise`) counts for neither side: if the verdict depends on how such
+comparisons would turn out, it is "cannot be told".
 """
 
 import dataclasses
@@ -14,25 +18,32 @@ from collections.abc import Callable
 
 import numpy as np
 
-from s2d_tf.paper.compared import Comparison, Means, format_metric, summarise, title
+from s2d_tf.evaluation import tables
+from s2d_tf.evaluation.names import TWINS, UNCERTAINTIES
+from s2d_tf.evaluation.results import by_variant
+from s2d_tf.paper.compared import Means, summarize
 
 HOLDS = "holds"
 DOES_NOT_HOLD = "does not hold"
+CANNOT_BE_TOLD = "cannot be told"
 NOT_RUN = "not run"
 
-TWINS = {"individual": "s2d", "mimo": "s2d_mimo", "swag": "s2d_swag", "mc": "s2d_mc"}
-UNCERTAINTIES = ("confidence", "total", "data", "knowledge")
+CALIBRATION, RANKINGS = ("nll", "ece"), ("auroc", "aupr")
+STUDENTS = ("h2d_dir", "h2d_gauss")
 # "Drastically" is the paper's word; this is our reading of it, in accuracy.
 DRASTIC_LOSS = 0.01
+NOTE = (
+    "Each claim is checked against the means over the seeds of these runs. It cannot be told where "
+    "the verdict depends on differences that are within the spread of the seeds. On another "
+    "network or with few seeds a claim may fail here and hold there."
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """What the results say of one claim; `evidence` is a sentence with the numbers."""
 
-    name: str
-    statement: str
-    source: str
+    claim: "Claim"
     verdict: str
     evidence: str
     held: int = 0
@@ -41,177 +52,122 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A claim of the paper: what it says, where, and the function that checks it."""
+    """A claim of the paper: what it says, where, and the comparisons that decide it.
+
+    Attributes:
+        name: identifier.
+        statement: the claim in a sentence.
+        source: where the paper makes it.
+        pairs: `(better method, other method)`, compared in `metrics` and, if given, by each of
+            `uncertainties`; or a function from `Means` to comparisons.
+        needs: what must have been run, for people.
+        tendency: whether it is worded as a tendency and not as a rule.
+        larger: whether the first method's value is claimed to be larger, though that is worse.
+    """
 
     name: str
     statement: str
     source: str
-    check: Callable
+    pairs: tuple | Callable
+    needs: str
+    metrics: tuple = ("accuracy", *CALIBRATION)
+    uncertainties: tuple | None = None
+    tendency: bool = False
+    larger: bool | None = None
 
     def __call__(self, results):
         """The verdict of these results."""
-        verdict, evidence, held, comparisons = self.check(Means(results))
-        return Verdict(self.name, self.statement, self.source, verdict, evidence, held, comparisons)
+        means = Means(results)
+        if callable(self.pairs):
+            found = self.pairs(means)
+        else:
+            keys = means.keys(self.metrics, self.uncertainties)
+            found = [means.compare(*p, key, larger=self.larger) for p in self.pairs for key in keys]
+        found = [comparison for comparison in found if comparison]
+        if not found:
+            parts = NOT_RUN, f"Needs {self.needs} on the same data.", 0, 0
+        else:
+            held = sum(comparison.margin > 0 for comparison in found)
+            within = sum(comparison.within_noise for comparison in found)
+            noise = f", {within} of them within the spread of the seeds" if within else ""
+            evidence = f"True in {held} of {len(found)} comparisons{noise}{summarize(found)}."
+            parts = self._judge(found), evidence, held, len(found)
+        return Verdict(self, *parts)
+
+    def _judge(self, found):
+        verdicts = []
+        for side in (-1, 1):
+            margins = np.array([c.at(side) for c in found])
+            most = np.mean(margins > 0) > 0.5 and margins.mean() > 0
+            verdicts.append(most if self.tendency else (margins > 0).all())
+        worst, best = verdicts
+        return HOLDS if worst else CANNOT_BE_TOLD if best else DOES_NOT_HOLD
 
 
-def check_all(results):
+def check_all(results) -> list[Verdict]:
     """The verdict of every claim, in the order of the paper."""
     return [claim(results) for claim in CLAIMS]
 
 
-def s2d_beats_its_twin(means):
-    """Accuracy, NLL and ECE of every S2D version against its plain twin."""
-    found = [
-        comparison
-        for plain, s2d in TWINS.items()
-        for data in means.classified
-        for metric in ("accuracy", "nll", "ece")
-        if (comparison := means.compare(s2d, plain, f"{data}/{metric}"))
-    ]
-    return _judge(found, "S2D is better than its plain twin", "an S2D model and its twin")
+def check_runs(results) -> list[Verdict]:
+    """`check_all` of `evaluation.Result`s of one network and training set.
 
-
-def s2d_beats_cheap_ensembles(means):
-    """Total, data and knowledge uncertainty of S2D against MC dropout, MIMO and SWAG.
-
-    Confidence is left out, as the paper does.
+    Ensemble distillation appears once more under its temperature, `end_t2`.
     """
-    found = [
-        comparison
-        for rival in ("mc", "mimo", "swag")
-        for key in means.detection_keys(UNCERTAINTIES[1:])
-        if (comparison := means.compare("s2d", rival, key))
-    ]
-    return _judge(found, "S2D is the better detector", "s2d and one of mc, mimo, swag")
+    found = {name: [r.metrics for r in part] for name, part in by_variant(results).items()}
+    for result in (r for r in results if r.recipe.method == "end"):
+        temperature = f"end_t{result.recipe.model.temperature:g}"
+        found.setdefault(temperature, []).append(result.metrics)
+    return check_all(found)
 
 
-def s2d_ensemble_calibration_rises(means):
-    """The ECE of the S2D ensemble against its members' and the plain ensemble's."""
-    found = [
-        comparison
-        for data in means.classified
-        for rival in ("s2d", "ensemble")
-        if (
-            comparison := means.compare("s2d_ensemble", rival, f"{data}/ece", larger_is_better=True)
-        )
-    ]
-    if not any(comparison.second == "s2d" for comparison in found):
+def table(results) -> tables.Table:
+    """The verdicts of `check_runs` with their evidence."""
+    rows = [[v.claim.statement, v.verdict, v.evidence] for v in check_runs(results)]
+    columns = ["Claim", "Here", "Evidence"]
+    return tables.make("The paper's claims", columns, [rows], stub=3, footnotes=[NOTE])
+
+
+def _best_of_all(method, uncertainty):
+    """An uncertainty of one method against the best of all other methods."""
+
+    def compare(means):
+        rivals = [m for m in means.methods if m != method and not re.search(r"_(\d+|t[\d.]+)$", m)]
+        if "s2d_ensemble" not in rivals:  # Without its teacher "best of all" says little.
+            return []
         found = []
-    return _judge(found, "the ECE of the S2D ensemble is the larger", "s2d_ensemble and s2d")
+        for key in means.keys(RANKINGS, (uncertainty,)):
+            values = {m: v for m in rivals if (v := means.get(m, key)) is not None}
+            if values:
+                best = max(values, key=values.get)
+                found.append(means.compare(method, best, key, paired=False))
+        return found
+
+    return compare
 
 
-def h2d_dir_has_the_best_knowledge(means):
-    """Knowledge uncertainty of H2D-Dir against the best of all other methods."""
-    return _best_of_all(means, "h2d_dir", "knowledge")
-
-
-def h2d_gauss_has_the_best_data(means):
-    """Data uncertainty of H2D-Gauss against the best of all other methods."""
-    return _best_of_all(means, "h2d_gauss", "data")
-
-
-def mc_hurts_detection(means):
-    """MC dropout against the same network without it: plain (confidence, total) and S2D (all)."""
-    found = [
-        comparison
-        for single, sampled, uncertainties in (
-            ("individual", "mc", UNCERTAINTIES[:2]),
-            ("s2d", "s2d_mc", UNCERTAINTIES),
-        )
-        for key in means.detection_keys(uncertainties)
-        if (comparison := means.compare(single, sampled, key))
-    ]
-    return _judge(
-        found,
-        "the single network detects better than its MC ensemble",
-        "mc and individual (or their S2D versions)",
-        tendency=True,
-    )
-
-
-def size_does_not_rescue_knowledge(means):
-    """Knowledge uncertainty of ensembles of 10 and 20 against the best other uncertainty."""
+def _another_than_knowledge(means):
+    """Knowledge uncertainty of large ensembles against their best other uncertainty."""
     found = []
     for method in ("mc_10", "mc_20", "ensemble_10", "ensemble_20"):
-        for key in means.detection_keys(("knowledge",)):
-            stem = key.rpartition("/")[0]
-            others = [means.get(method, f"{stem}/{other}") for other in UNCERTAINTIES[:3]]
-            others = [value for value in others if value is not None]
-            knowledge = means.get(method, key)
-            if knowledge is not None and others:
-                best = f"the best other uncertainty of the {title(method)}"
-                found.append(Comparison(best, "this one", key, max(others), knowledge))
-    return _judge(
-        found,
-        "another uncertainty of the same ensemble detects better than knowledge uncertainty",
-        "mc or deep ensembles of 10 or 20",
-    )
+        for key in means.keys(RANKINGS, ("knowledge",)):
+            others = [f"{key.rpartition('/')[0]}/{other}" for other in UNCERTAINTIES[:3]]
+            held = {k: v for k in others if (v := means.get(method, k)) is not None}
+            if held:
+                found.append(means.compare(method, method, max(held, key=held.get), key))
+    return found
 
 
-def end_depends_on_its_temperature(means):
+def _temperatures(means):
     """Accuracy of ensemble distillation at its best and its worst temperature."""
-    methods = sorted(
-        (m for m in means.methods if re.fullmatch(r"end_t\d+(\.\d+)?", m)),
-        key=lambda m: float(m[5:]),
-    )
-    found, told = 0, []
-    for data in means.classified:
-        accuracies = {m: means.get(m, f"{data}/accuracy") for m in methods}
-        accuracies = {m: value for m, value in accuracies.items() if value is not None}
-        if len(accuracies) < 2:
-            continue
-        worst, best = min(accuracies, key=accuracies.get), max(accuracies, key=accuracies.get)
-        spread = means.two_std(best, f"{data}/accuracy") or 0.0
-        loss = accuracies[best] - accuracies[worst]
-        found += loss > max(DRASTIC_LOSS, spread)
-        told.append(
-            f"on {data} accuracy falls from {format_metric('accuracy', accuracies[best])} at "
-            f"T = {best[5:]} to {format_metric('accuracy', accuracies[worst])} at T = {worst[5:]}, "
-            f"{100 * loss:.1f} points over {len(accuracies)} temperatures"
-        )
-    if not told:
-        return (
-            NOT_RUN,
-            "Needs end_t1, end_t2, ...: ensemble distillation at two temperatures.",
-            0,
-            0,
-        )
-    verdict = HOLDS if found == len(told) else DOES_NOT_HOLD
-    return verdict, _sentence("; ".join(told)), found, len(told)
-
-
-def _best_of_all(means, method, uncertainty):
     found = []
-    rivals = [m for m in means.methods if m != method and not re.search(r"_(\d+|t[\d.]+)$", m)]
-    if "s2d_ensemble" in rivals:  # Without its teacher "best of all" says little.
-        for key in means.detection_keys((uncertainty,)):
-            own = means.get(method, key)
-            values = {m: v for m in rivals if (v := means.get(m, key)) is not None}
-            if own is not None and values:
-                best = max(values, key=values.get)
-                found.append(Comparison(method, best, key, own, values[best]))
-    return _judge(
-        found,
-        f"{title(method)} has the best {uncertainty} uncertainty of {len(rivals) + 1} methods",
-        f"{method} and s2d_ensemble",
-        tendency=True,
-    )
-
-
-def _judge(found, what, needs, tendency=False):
-    if not found:
-        return NOT_RUN, f"Needs {needs} on the same data.", 0, 0
-    held = sum(comparison.margin > 0 for comparison in found)
-    if tendency:
-        holds = 2 * held > len(found) and np.mean([c.relative_margin for c in found]) > 0
-    else:
-        holds = held == len(found)
-    evidence = _sentence(f"{what} in {held} of {len(found)} comparisons{summarise(found)}")
-    return HOLDS if holds else DOES_NOT_HOLD, evidence, held, len(found)
-
-
-def _sentence(text):
-    return f"{text[0].upper()}{text[1:]}."
+    for key in means.keys(("accuracy",)):
+        methods = [m for m in means.methods if re.fullmatch(r"end_t[\d.]+", m)]
+        held = {m: v for m in methods if (v := means.get(m, key)) is not None}
+        if len(held) > 1:
+            best, worst = max(held, key=held.get), min(held, key=held.get)
+            found.append(means.compare(best, worst, key, threshold=DRASTIC_LOSS))
+    return found
 
 
 CLAIMS = (
@@ -219,49 +175,108 @@ CLAIMS = (
         "s2d_beats_its_twin",
         "S2D improves accuracy, NLL and ECE over its plain twin, alone and in MIMO, SWAG and MC.",
         "Section 5.1, Table 1",
-        s2d_beats_its_twin,
+        tuple((s2d, plain) for plain, s2d in TWINS.items()),
+        "an S2D model and its twin",
     ),
     Claim(
         "s2d_ensemble_calibration_rises",
         "Ensembling S2D models raises the ECE, above that of a plain ensemble.",
         "Section 5.1, Table 1",
-        s2d_ensemble_calibration_rises,
+        (("s2d_ensemble", "s2d"), ("s2d_ensemble", "ensemble")),
+        "s2d_ensemble and s2d or ensemble",
+        metrics=("ece",),
+        larger=True,
     ),
     Claim(
         "end_depends_on_its_temperature",
         "Ensemble distillation is sensitive to its temperature: a bad one costs much accuracy.",
-        "Section 5.1 (no figures in the paper)",
-        end_depends_on_its_temperature,
+        "Section 5.1 (no numbers in the paper)",
+        _temperatures,
+        "ensemble distillation at two temperatures (end_t1, end_t2, ...)",
+    ),
+    Claim(
+        "h2d_calibrates_better_than_end",
+        "H2D-Dir and H2D-Gauss have a better NLL and ECE than EnD.",
+        "Section 5.1, Table 1",
+        tuple((student, "end") for student in STUDENTS),
+        "h2d_dir or h2d_gauss, and end",
+        metrics=CALIBRATION,
+    ),
+    Claim(
+        "h2d_calibrates_better_than_its_teacher",
+        "H2D-Dir and H2D-Gauss have a better ECE than the S2D ensemble that teaches them.",
+        "Section 5.1, Table 1",
+        tuple((student, "s2d_ensemble") for student in STUDENTS),
+        "h2d_dir or h2d_gauss, and s2d_ensemble",
+        metrics=("ece",),
+    ),
+    Claim(
+        "h2d_beats_mc_and_swag",
+        "H2D-Dir and H2D-Gauss are better than MC dropout and SWAG in accuracy, NLL and ECE.",
+        "Section 5.1, Table 1",
+        tuple((student, rival) for student in STUDENTS for rival in ("mc", "swag")),
+        "h2d_dir or h2d_gauss, and mc or swag",
     ),
     Claim(
         "s2d_beats_cheap_ensembles",
         "A single S2D model detects better than MC dropout, MIMO and SWAG by every uncertainty but "
         "confidence.",
         "Section 5.2, Tables 2 and 3",
-        s2d_beats_cheap_ensembles,
+        tuple(("s2d", rival) for rival in ("mc", "mimo", "swag")),
+        "s2d and one of mc, mimo, swag",
+        metrics=RANKINGS,
+        uncertainties=UNCERTAINTIES[1:],
     ),
     Claim(
         "mc_hurts_detection",
         "MC dropout tends to detect worse than the same network without it.",
         "Section 5.2, Tables 2 and 3",
-        mc_hurts_detection,
+        (("individual", "mc"), ("s2d", "s2d_mc")),
+        "mc and individual (or their S2D versions)",
+        metrics=RANKINGS,
+        uncertainties=UNCERTAINTIES,
+        tendency=True,
+    ),
+    Claim(
+        "s2d_ensemble_detects_better",
+        "An S2D ensemble detects better than a plain ensemble in almost all cases.",
+        "Section 5.2, Tables 2 and 3; Section 6",
+        (("s2d_ensemble", "ensemble"),),
+        "s2d_ensemble and ensemble",
+        metrics=RANKINGS,
+        uncertainties=UNCERTAINTIES,
+        tendency=True,
+    ),
+    Claim(
+        "h2d_detects_better_than_end",
+        "H2D-Dir and H2D-Gauss detect better than EnD.",
+        "Section 5.2, Tables 2 and 3",
+        tuple((student, "end") for student in STUDENTS),
+        "h2d_dir or h2d_gauss, and end",
+        metrics=RANKINGS,
+        uncertainties=UNCERTAINTIES,
     ),
     Claim(
         "h2d_dir_has_the_best_knowledge",
         "H2D-Dir has the best knowledge uncertainty in most cases, better than its teacher's.",
         "Section 5.2, Tables 2 and 3",
-        h2d_dir_has_the_best_knowledge,
+        _best_of_all("h2d_dir", "knowledge"),
+        "h2d_dir and s2d_ensemble",
+        tendency=True,
     ),
     Claim(
         "h2d_gauss_has_the_best_data",
         "H2D-Gauss has the best data uncertainty in most cases.",
         "Section 5.2, Tables 2 and 3",
-        h2d_gauss_has_the_best_data,
+        _best_of_all("h2d_gauss", "data"),
+        "h2d_gauss and s2d_ensemble",
+        tendency=True,
     ),
     Claim(
         "size_does_not_rescue_knowledge",
         "With 10 and 20 members knowledge uncertainty is still not an ensemble's best detector.",
         "Appendix B.2, Tables 9 to 13",
-        size_does_not_rescue_knowledge,
+        _another_than_knowledge,
+        "mc or deep ensembles of 10 or 20",
     ),
 )

@@ -1,57 +1,35 @@
-"""Means over seeds of several methods, and comparisons between two of them."""
+"""Two methods compared in a metric: how far apart their means are, and how far is noise."""
 
-import dataclasses
+import re
+import typing
 
 import numpy as np
 
-from s2d_tf.evaluation.statistics import mean_and_two_std
+from s2d_tf import recipes
+from s2d_tf.evaluation.names import METHODS, format_value, metric
+from s2d_tf.evaluation.statistics import compare_over_seeds
 
-LOWER_IS_BETTER = ("nll", "ece")
-TITLES = {
-    "individual": "Individual",
-    "s2d": "S2D",
-    "mimo": "MIMO",
-    "s2d_mimo": "S2D MIMO",
-    "swag": "SWAG",
-    "s2d_swag": "S2D SWAG",
-    "mc": "MC",
-    "s2d_mc": "S2D MC",
-    "ensemble": "deep ensemble",
-    "s2d_ensemble": "S2D ensemble",
-    "end": "EnD",
-    "en2d": "En2D",
-    "h2d_dir": "H2D-Dir",
-    "h2d_gauss": "H2D-Gauss",
-}
 _MAX_EXAMPLES = 3
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """One metric of two methods; a positive `margin` says that the first has what is claimed."""
+class Comparison(typing.NamedTuple):
+    """One metric of two methods; a positive `margin` says that the first has what is claimed.
 
-    first: str
-    second: str
-    key: str
-    first_value: float
-    second_value: float
-    larger_is_better: bool = True
+    `noise` is how large a margin the choice of seeds alone may make, 0 where that is not known.
+    Both are fractions of the second method's value, to average over metrics.
+    """
 
-    @property
-    def margin(self):
-        """How much better the first is, in the metric's unit."""
-        difference = self.first_value - self.second_value
-        return difference if self.larger_is_better else -difference
+    text: str
+    margin: float
+    noise: float = 0.0
 
     @property
-    def relative_margin(self):
-        """The margin as a fraction of the second value, to average over metrics."""
-        return self.margin / abs(self.second_value) if self.second_value else np.sign(self.margin)
+    def within_noise(self):
+        return abs(self.margin) < self.noise
 
-    def __str__(self):
-        metric = self.key.split("/")[1]
-        first, second = (format_metric(metric, v) for v in (self.first_value, self.second_value))
-        return f"{self.key} {first} for {title(self.first)}, {second} for {title(self.second)}"
+    def at(self, side):
+        """The margin; within the noise, the end that is best (1) or worst (-1) for the claim."""
+        return self.margin + side * self.noise * self.within_noise
 
 
 class Means:
@@ -62,85 +40,89 @@ class Means:
     """
 
     def __init__(self, results):
+        self.methods, self._values = list(results), {}
         for method, seeds in results.items():
             if isinstance(seeds, dict):
                 raise ValueError(
                     f"results[{method!r}] must be a list with the metrics of each seed; received "
                     "one dict. Put it in a list."
                 )
-        self._values = {}
-        for method, seeds in results.items():
             for position, metrics in enumerate(seeds):
                 seed = metrics.get("run/seed", (method, position))
                 for key, value in metrics.items():
                     if isinstance(value, (int, float, np.number)):
                         self._values.setdefault((method, key), {})[seed] = float(value)
-        self.methods = list(results)
 
-    @property
-    def keys(self):
-        """Every metric that some method has, in order of appearance."""
-        return list(dict.fromkeys(key for _, key in self._values))
-
-    @property
-    def classified(self):
-        """Data sets with an accuracy: those that the models were trained to classify."""
-        parts = (key.split("/") for key in self.keys)
-        return [part[0] for part in parts if part[1:] == ["accuracy"]]
-
-    def detection_keys(self, uncertainties):
-        """Keys `data set/auroc or aupr/uncertainty` for these uncertainties."""
-        parts = (key.split("/") for key in self.keys)
-        return [
-            "/".join(part)
-            for part in parts
-            if len(part) == 3 and part[1] in ("auroc", "aupr") and part[2] in uncertainties
-        ]
+    def keys(self, names, uncertainties=None):
+        """Keys `dataset/name` or, with uncertainties, `dataset/name/uncertainty`, as they come."""
+        ends = (None,) if uncertainties is None else uncertainties
+        parts = {key: [*key.split("/"), None, None] for _, key in self._values}
+        return [key for key, part in parts.items() if part[1] in names and part[2] in ends]
 
     def get(self, method, key):
         """The mean over seeds, or None where it was not run."""
         values = self._values.get((method, key))
-        return mean_and_two_std(list(values.values()))[0] if values else None
+        return float(np.mean(list(values.values()))) if values else None
 
-    def two_std(self, method, key):
-        """Two standard deviations over seeds, or None."""
-        values = self._values.get((method, key))
-        return mean_and_two_std(list(values.values()))[1] if values else None
+    def compare(self, first, second, key, second_key=None, larger=None, paired=True, threshold=0.0):
+        """The comparison of two methods in a metric, or None where either was not run.
 
-    def compare(self, first, second, key, larger_is_better=None):
-        """The comparison of two methods in a metric, or None where either was not run."""
-        values = [self._values.get((method, key)) for method in (first, second)]
-        if None in values:
+        Args:
+            first, second: methods.
+            key: the metric.
+            second_key: the metric of the second, if another one.
+            larger: whether the larger value is claimed to be the first's; None: the better one.
+            paired: whether single networks are compared on shared seeds only.
+            threshold: by how much the first must be ahead.
+        """
+        second_key = second_key or key
+        found = [self._values.get(pair) for pair in ((first, key), (second, second_key))]
+        if None in found:
             return None
-        shared = values[0].keys() & values[1].keys()
-        if shared and "ensemble" not in first and "ensemble" not in second:
-            values = [{seed: part[seed] for seed in shared} for part in values]
-        means = [mean_and_two_std(list(part.values()))[0] for part in values]
-        if larger_is_better is None:
-            larger_is_better = key.split("/")[1] not in LOWER_IS_BETTER
-        return Comparison(first, second, key, *means, larger_is_better)
+        shared = sorted(found[0].keys() & found[1].keys(), key=str)
+        if not paired or ("ensemble" in first + second and first != second):
+            shared = []
+        values = [[part[seed] for seed in shared or part] for part in found]
+        if larger is None:
+            larger = metric(key).best is max
+        means = [float(np.mean(part)) for part in values]
+        margin = (means[0] - means[1]) * (1 if larger else -1) - threshold
+        scale = abs(means[1]) or 1.0
+        shown = [format_value(key, mean) + "%" * (metric(key).scale == 100.0) for mean in means]
+        other = "" if second_key == key else f"{second_key} "
+        text = f"{key} {shown[0]} for {title(first)}, {other}{shown[1]} for {title(second)}"
+        return Comparison(text, margin / scale, self._noise(values, key, bool(shared)) / scale)
+
+    def _noise(self, values, key, paired):
+        """How large a difference of means the seeds alone may make.
+
+        Of several pairs with shared seeds it is half of Student's 95% interval; else two standard
+        errors of the difference, where a method with one run is given the spread of the methods
+        that have several. Where none has, it is not known and taken as 0.
+        """
+        if paired and len(values[0]) > 1:
+            compared = compare_over_seeds(*values)
+            return (compared.high - compared.low) / 2.0
+        own = [list(v.values()) for (_, k), v in self._values.items() if k == key and len(v) > 1]
+        usual = np.mean([np.var(part, ddof=1) for part in own]) if own else 0.0
+        variances = [np.var(v, ddof=1) if len(v) > 1 else usual for v in values]
+        return 2.0 * float(np.sqrt(sum(v / len(p) for v, p in zip(variances, values, strict=True))))
 
 
 def title(method):
-    """A method's name for people: `ensemble_20` is "deep ensemble of 20"."""
-    stem, _, size = method.rpartition("_")
-    if stem in TITLES and size.isdigit():
-        return f"{TITLES[stem]} of {size}"
-    return TITLES.get(method, method)
+    """A method's name for people: `ensemble_20` is "Deep ensemble of 20"."""
+    stem, size, temperature = re.fullmatch(r"(.+?)(?:_(\d+)|_t([\d.]+))?", method).groups()
+    known = stem in METHODS
+    name = recipes.resolve(f"densenet_bc_100_12.{stem}.cifar100").title if known else stem
+    return name + (f" of {size}" if size else f" at T = {temperature}" if temperature else "")
 
 
-def format_metric(metric, value):
-    """A value as the paper prints it: per cent, but for the likelihood."""
-    if metric == "nll":
-        return f"{value:.3g}"
-    return f"{100 * value:.2f}%" if metric == "ece" else f"{100 * value:.1f}%"
-
-
-def summarise(comparisons):
+def summarize(comparisons):
     """The comparisons that fail, the clearest first; where none does, the narrowest that holds."""
-    failing = sorted((c for c in comparisons if c.margin <= 0), key=lambda c: c.relative_margin)
+    ordered = sorted(comparisons, key=lambda c: c.margin)
+    failing = [c for c in ordered if c.margin <= 0]
     if not failing:
-        return f"; the narrowest: {min(comparisons, key=lambda c: c.relative_margin)}"
-    told = "; ".join(str(c) for c in failing[:_MAX_EXAMPLES])
+        return f"; the narrowest: {ordered[0].text}"
+    told = "; ".join(c.text for c in failing[:_MAX_EXAMPLES])
     more = len(failing) - _MAX_EXAMPLES
     return f"; not in: {told}" + (f"; and {more} more" if more > 0 else "")

@@ -1,40 +1,121 @@
 """The paper's tables as typed records, so that comparisons are generated and never typed.
 
-Everything comes from `paper_tables.toml`; each cell knows the table, row and column it was printed
-in, which zoo entry it is about and which metric of `evaluate` it corresponds to.
+Everything comes from `paper_tables.toml`; each row knows which method it is about, and each column
+which metric of `evaluate` it corresponds to.
 """
 
-import difflib
+import dataclasses
 import functools
+import re
 import tomllib
 from importlib import resources
 
-from s2d_tf.paper.records import METHODS, Cell, Column, Row, Table, parse_table
+from s2d_tf.evaluation.names import SHORT_NAMES, variant
 
-__all__ = [
-    "METHODS",
-    "Cell",
-    "Column",
-    "Row",
-    "Table",
-    "lookup",
-    "numbers",
-    "results",
-    "table",
-    "tables",
-    "value",
-    "variant",
-]
+# Printed name -> our method.
+METHODS = {
+    "Individual": "individual",
+    "S2D Individual": "s2d",
+    "MIMO": "mimo",
+    "S2D MIMO": "s2d_mimo",
+    "SWAG-Diag": "swag",
+    "S2D SWAG-Diag": "s2d_swag",
+    "MC": "mc",
+    "MC ensemble": "mc",
+    "S2D MC ensemble": "s2d_mc",
+    "Deep": "ensemble",
+    "Deep ensemble": "ensemble",
+    "S2D Deep ensemble": "s2d_ensemble",
+    "S2D Deep Ensemble": "s2d_ensemble",
+    "EnD": "end",
+    "H2D-Dir": "h2d_dir",
+    "H2D-Gauss": "h2d_gauss",
+}
+TRAINED_ON = {"C100": "cifar100", "C100+": "cifar100_plus"}
+_UNCERTAINTIES = {printed: name for name, printed in SHORT_NAMES.items()}
+# Printed column -> the metric's key and what the printed number is counted in.
+_COLUMNS = {
+    "Acc": ("cifar100/accuracy", 0.01),
+    "NLL": ("cifar100/nll", 1.0),
+    "%ECE": ("cifar100/ece", 0.01),
+    "Params": ("cost/parameters", 1e6),
+    "Inference": ("cost/inference_ms", 1.0),
+    "Train": (None, 1.0),
+    "Test": (None, 1.0),
+    "Classes": (None, 1.0),
+}
+_CELL = re.compile(r"(\*{0,3})(?P<value>\d+(?:\.\d+)?)\1(?:M|ms|)\*?(?: ± \d+(?:\.\d+)?)?")
 
-# The number of members where the row does not say it (section 5 of the paper).
-DEFAULT_MEMBERS = 5
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A printed column; `metric` is the key of `evaluate`, None for what is not a metric.
+
+    A printed number times `scale` is the value that `evaluate` reports: fractions instead of per
+    cent, single parameters.
+    """
+
+    group: str
+    name: str
+    metric: str | None
+    scale: float
+    trained_on: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """The text as printed, with marks and spread, and its number; None in a blank or at a dash."""
+
+    text: str
+    value: float | None
+
+    @property
+    def plain(self):
+        """The text without marks."""
+        return self.text.replace("*", "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A printed row.
+
+    `block` counts the parts that the paper separates by a rule, from 0; `variant` is our method
+    with its number of members, such as `ensemble_10`.
+    """
+
+    stub: tuple[str, ...]
+    block: int
+    variant: str | None
+    cells: tuple[Cell, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table in the shape in which it is printed.
+
+    `kind` is "performance", "detection" or "datasets"; `ood` names the out-of-distribution dataset.
+    """
+
+    number: int
+    caption: str
+    kind: str
+    architecture: str | None
+    ood: str | None
+    stub: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def cells(self):
+        """All `(row, column, cell)`, row by row."""
+        pairs = [(row, zip(self.columns, row.cells, strict=True)) for row in self.rows]
+        return [(row, column, cell) for row, cells in pairs for column, cell in cells]
 
 
 @functools.cache
 def tables():
     """All tables of the paper, in the order of their numbers."""
     text = resources.files("s2d_tf.paper").joinpath("paper_tables.toml").read_text("utf-8")
-    return tuple(parse_table(data) for data in tomllib.loads(text)["tables"])
+    return tuple(_parse_table(data) for data in tomllib.loads(text)["tables"])
 
 
 def table(number):
@@ -47,50 +128,11 @@ def table(number):
     )
 
 
-def value(number, row, column):
-    """The cell of table `number` in `row` and `column`.
-
-    Args:
-        number: number of the table.
-        row: the printed name (`"S2D Individual"`, `"Deep 10"`) or our method (`"s2d"`,
-            `"ensemble_10"`).
-        column: the printed title (`"C100+ NLL"`, `"OOD %AUROC KU"`) or, where only one column
-            has it, the metric's key (`"svhn_cropped/auroc/knowledge"`).
-    """
-    found = table(number)
-    names = {}
-    for candidate in found.rows:
-        names[candidate.name] = candidate
-        if candidate.method:
-            names[variant(candidate.method, candidate.members)] = candidate
-    cells = _pick(names, row, f"row of table {number}").cells
-    metrics = [cell.metric for cell in cells]
-    titles = {cell.column: cell for cell in cells}
-    titles.update({c.metric: c for c in cells if c.metric and metrics.count(c.metric) == 1})
-    return _pick(titles, column, f"column of table {number}")
-
-
-def numbers():
-    """Every cell that holds a number."""
-    return [cell for found in tables() for cell in found.cells() if not cell.blank]
-
-
-def lookup(architecture, method, trained_on, metric, members=None):
-    """The published cell for a result of ours, or None where the paper has none.
+def results(architecture, trained_on="cifar100", tables_used=None):
+    """The paper's own numbers in the form of ours: `{method: [metrics]}`, as `claims` takes them.
 
     A number that the paper prints twice (ensembles of 5 again among the ensemble sizes) is taken
     from the first table. Costs do not depend on `trained_on`.
-    """
-    name = variant(method, members)
-    found = _by_result()
-    for data in (trained_on, None):
-        if (architecture, name, data, metric) in found:
-            return found[architecture, name, data, metric]
-    return None
-
-
-def results(architecture, trained_on="cifar100", tables_used=None):
-    """The paper's own figures in the form of ours: `{method: [metrics]}`, as `claims` takes them.
 
     Args:
         architecture: `"densenet_bc_100_12"` or `"wrn_28_10"`.
@@ -98,35 +140,55 @@ def results(architecture, trained_on="cifar100", tables_used=None):
         tables_used: numbers of the tables to take, or None for all.
     """
     found = {}
-    for cell in numbers():
-        if tables_used is not None and cell.table not in tables_used:
-            continue
-        if not cell.metric or cell.architecture != architecture:
-            continue
-        if cell.trained_on in (trained_on, None):
-            metrics = found.setdefault(variant(cell.method, cell.members), {})
-            metrics.setdefault(cell.metric, cell.metric_value)
+    for each in tables():
+        used = tables_used is None or each.number in tables_used
+        for row, column, cell in each.cells() if used and each.architecture == architecture else ():
+            same = column.metric and column.trained_on in (trained_on, None)
+            if same and cell.value is not None:
+                metrics = found.setdefault(row.variant, {})
+                metrics.setdefault(column.metric, cell.value * column.scale)
     return {method: [metrics] for method, metrics in found.items()}
 
 
-def variant(method, members=None):
-    """`method`, with the number of members where it is not the paper's usual 5: `ensemble_10`."""
-    return method if members in (None, DEFAULT_MEMBERS) else f"{method}_{members}"
+def _parse_table(data):
+    """A `Table` from its record in `paper_tables.toml`."""
+    columns = tuple(_parse_column(group, name, data.get("ood")) for group, name in data["columns"])
+    rows = []
+    for block, printed_rows in enumerate(data["blocks"]):
+        for printed in printed_rows:
+            stub, texts = printed[: len(data["stub"])], printed[len(data["stub"]) :]
+            members = int(stub[1]) if len(stub) > 1 else None
+            own = None if data["kind"] == "datasets" else variant(METHODS[stub[0]], members)
+            cells = [
+                rows[-1].cells[i] if text == "^" else _parse_cell(text)
+                for i, text in enumerate(texts)
+            ]
+            rows.append(Row(tuple(stub), block, own, tuple(cells)))
+    return Table(
+        number=data["number"],
+        caption=data["caption"],
+        kind=data["kind"],
+        architecture=data.get("architecture"),
+        ood=data.get("ood"),
+        stub=tuple(data["stub"]),
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
-@functools.cache
-def _by_result():
-    found = {}
-    for cell in numbers():
-        if cell.metric:
-            name = variant(cell.method, cell.members)
-            found.setdefault((cell.architecture, name, cell.trained_on, cell.metric), cell)
-    return found
+def _parse_column(group, name, ood):
+    if name in _UNCERTAINTIES:
+        ranking = group.rpartition("%")[2].lower()
+        return Column(group, name, f"{ood}/{ranking}/{_UNCERTAINTIES[name]}", 0.01, "cifar100")
+    metric, scale = _COLUMNS[name.rstrip(".")]
+    # Sizes and costs are those of the network, whatever it was trained on.
+    of_network = metric is None or metric.startswith("cost/")
+    trained_on = None if of_network else TRAINED_ON.get(group, "cifar100")
+    return Column(group, name, metric, scale, trained_on)
 
 
-def _pick(known, name, what):
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown {what}: {name!r}.{hint} Known: {', '.join(known)}.")
+def _parse_cell(text):
+    match = _CELL.fullmatch(text)
+    if match is None and text not in ("", "-"):
+        raise ValueError(f"paper_tables.toml: expected a number in each cell, received {text!r}.")
+    return Cell(text, float(match["value"]) if match else None)

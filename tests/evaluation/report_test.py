@@ -9,9 +9,7 @@ import subprocess
 import matplotlib.image
 import pytest
 
-from s2d_tf import evaluation, recipes, storage
-from s2d_tf.recipes import build
-from s2d_tf.storage import weights
+from s2d_tf import evaluation, paper
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -57,17 +55,11 @@ def chromium():
 
 
 @pytest.fixture(scope="module")
-def page(chromium, tmp_path_factory):
-    """A report of two evaluated runs whose networks are untrained."""
+def page(chromium, evaluated, tmp_path_factory):
+    """A report of evaluated runs whose networks are untrained."""
     folder = tmp_path_factory.mktemp("report")
-    runs = []
-    for method in ("individual", "s2d"):
-        recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
-        run = storage.Run.create(folder / method, recipe, 0)
-        weights.save(build.build_network(recipe, 0), run.weights())
-        evaluation.evaluate_run(run.directory, bootstrap=20, log=lambda _: None)
-        runs.append(run.directory)
-    return evaluation.write_report(runs, folder / "report", log=lambda _: None)
+    sections = paper.report_sections
+    return evaluation.write_report(evaluated[0], folder, log=lambda _: None, sections=sections)
 
 
 def browse(chromium, url, profile, *flags):

@@ -16,9 +16,11 @@ def random_logits(num_examples, num_classes=6, seed=0):
 
 
 def test_counts_are_resamples():
-    counts = resampling.draw_counts(500, 150, np.random.default_rng(0))
-    assert counts.shape == (500, 150)
-    np.testing.assert_array_equal(counts.sum(axis=0, dtype=int), 500)
+    whole, *parts = resampling.draw_counts(500, 150, 0, step=70)
+    assert [len(part) for part in parts] == [70, 70, 10]
+    np.testing.assert_array_equal(whole, np.ones((1, 500)))
+    counts = np.concatenate(parts)
+    np.testing.assert_array_equal(counts.sum(axis=1), 500)
     # A count is binomial(n, 1/n): mean 1, variance 1 - 1/n; exp(-1) of the examples stay out.
     assert counts.var() == pytest.approx(0.998, rel=0.03)
     assert (counts == 0).mean() == pytest.approx((1 - 1 / 500) ** 500, rel=0.02)
@@ -27,10 +29,10 @@ def test_counts_are_resamples():
 def test_classification_of_each_resample_is_exact():
     logits, labels = random_logits(120)
     (samples,) = resampling.classification_resamples([logits], labels, 20, seed=3)
-    counts = resampling.draw_counts(120, 20, np.random.default_rng((3, 0)))
+    counts = np.concatenate(list(resampling.draw_counts(120, 20, (3, 0), 8))).astype(int)
     probs = softmax(logits, axis=-1)
-    for index in range(20):
-        rows = np.repeat(np.arange(120), counts[:, index])
+    for index in range(21):
+        rows = np.repeat(np.arange(120), counts[index])
         expected = {
             "accuracy": metrics.accuracy(probs[rows], labels[rows]),
             "nll": metrics.negative_log_likelihood(probs[rows], labels[rows]),
@@ -47,11 +49,11 @@ def test_detection_of_each_resample_is_exact(decimals):
     id_scores = np.round(rng.normal(size=80), decimals)
     ood_scores = np.round(rng.normal(0.7, size=110), decimals)
     (samples,) = resampling.detection_resamples([(id_scores, ood_scores)], 30, seed=5)
-    id_counts = resampling.draw_counts(80, 30, np.random.default_rng((5, 0)))
-    ood_counts = resampling.draw_counts(110, 30, np.random.default_rng((5, 1)))
+    id_counts = np.concatenate(list(resampling.draw_counts(80, 30, (5, 0), 7)))
+    ood_counts = np.concatenate(list(resampling.draw_counts(110, 30, (5, 1), 7)))
     targets, scores = np.repeat([0, 1], [80, 110]), np.r_[id_scores, ood_scores]
-    for index in range(30):
-        weights = np.r_[id_counts[:, index], ood_counts[:, index]]
+    for index in range(31):
+        weights = np.r_[id_counts[index], ood_counts[index]]
         assert samples["auroc"][index] == pytest.approx(
             sklearn_metrics.roc_auc_score(targets, scores, sample_weight=weights), abs=1e-12
         )
@@ -69,7 +71,7 @@ def test_nothing_depends_on_the_chunks(monkeypatch):
         resampling.classification_resamples([logits], labels, 50, 0)[0],
         resampling.detection_resamples([pair], 50, 0)[0],
     )
-    monkeypatch.setattr(resampling, "CHUNK_BYTES", 700)
+    monkeypatch.setattr(resampling, "CHUNK_BYTES", 2400)
     parts = (
         resampling.classification_resamples([logits], labels, 50, 0)[0],
         resampling.detection_resamples([pair], 50, 0)[0],

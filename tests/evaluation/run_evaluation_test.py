@@ -1,4 +1,4 @@
-"""Runs from directory to numbers, tables and page, on embedded data and untrained networks."""
+"""Runs from directory to metrics, tables and page, on embedded data and untrained networks."""
 
 import dataclasses
 import html.parser
@@ -7,46 +7,16 @@ import json
 import numpy as np
 import pytest
 
-from s2d_tf import cli, evaluation, models, recipes, storage
-from s2d_tf.evaluation import (
-    cost,
-    drawing,
-    intervals,
-    report_pictures,
-    run_comparison,
-    run_evaluation,
-)
+from s2d_tf import cli, evaluation, models, paper, recipes, storage
+from s2d_tf.evaluation import cost, drawing, intervals, report_pictures, run_evaluation
 from s2d_tf.recipes import build
-from s2d_tf.storage import weights
 
 ARCHITECTURE = "wrn_10_2_s2"
 
 
-def make_run(directory, method, seed=0, split="train", members=None):
-    """A finished run whose weights are the initial ones: what is tested here is not training."""
-    recipe = recipes.resolve(f"{ARCHITECTURE}.{method}.digits")
-    recipe = recipe.replace(num_members=members) if members else recipe
-    run = storage.Run.create(directory, recipe, seed, split)
-    if recipe.draws == "ensemble":
-        for index in range(recipe.num_members):
-            make_run(run.member_directory(index), recipe.member, seed + index)
-    else:
-        weights.save(build.build_network(recipe, seed), run.weights())
-    return directory
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """An evaluated ensemble of two plain networks, and an S2D network."""
-    folder = tmp_path_factory.mktemp("runs")
-    made = [
-        make_run(folder / "ensemble", "ensemble", members=2),
-        make_run(folder / "s2d", "s2d", split="train_without_validation"),
-    ]
-    lines = []
-    for directory in made:
-        evaluation.evaluate_run(directory, bootstrap=20, log=lines.append)
-    return made, lines
+def runs(evaluated):
+    return evaluated
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +59,18 @@ def test_the_temperature_is_fitted_on_what_was_not_trained_on(metrics):
         assert found["digits/scaled_nll"] <= found["digits/nll"] + 1e-3
 
 
-def test_costs_are_measured(metrics):
+def test_costs_are_stored(metrics):
     ensemble, s2d = metrics
     assert ensemble["cost/parameters"] == 2 * s2d["cost/parameters"]
-    assert ensemble["cost/relative_inference_time"] > 0
-    assert s2d["cost/inference_ms"] > 0
+    assert s2d["cost/inference_ms"] == 0.5
+    assert s2d["cost/relative_inference_time"] == 1.25
+
+
+def test_times_are_measured(runs):
+    model = storage.Run.open(runs[0][1]).predictor()
+    milliseconds, ratio = cost.inference_time(model, model, batch_size=4, max_seconds=0.0)
+    assert milliseconds > 0
+    assert ratio > 0
 
 
 def test_intervals_hold_the_estimate(runs, metrics):
@@ -108,21 +85,21 @@ def test_intervals_hold_the_estimate(runs, metrics):
 
 @pytest.fixture(scope="module")
 def gathered(runs):
-    return [run_comparison.gather_run(directory) for directory in runs[0]]
+    return [run_evaluation.gather_run(directory) for directory in runs[0]]
 
 
 def test_two_runs_compared_in_pairs(gathered):
     ensemble, s2d = gathered
-    found = intervals.of_difference(s2d, ensemble, 20)
-    same = intervals.of_difference(s2d, s2d, 20)
+    found = intervals.of_gathered(s2d, ensemble, 20)
+    same = intervals.of_gathered(s2d, s2d, 20)
     assert found["digits/nll"]["estimate"] == pytest.approx(
         s2d.metrics()["digits/nll"] - ensemble.metrics()["digits/nll"], abs=1e-9
     )
     assert all(v["low"] == v["estimate"] == v["high"] == 0 for v in same.values())
-    table = run_comparison.difference_table(same, "same", 20)
+    table = intervals.difference_table(same, "same", 20)
     assert {row[-1].text for row in table.rows} == {"no clear difference"}
     lower_nll = {"digits/nll": {"estimate": -0.2, "low": -0.3, "high": -0.1}}
-    (row,) = run_comparison.difference_table(lower_nll, "", 20).rows
+    (row,) = intervals.difference_table(lower_nll, "", 20).rows
     assert [cell.text for cell in row] == [
         "Digits 0 to 7", "NLL", "-0.200", "-0.300", "-0.100", "better"
     ]  # fmt: skip
@@ -133,11 +110,12 @@ def test_runs_on_other_images_are_not_compared(gathered):
     facts = {"digits": {"images": 1283, "fingerprint": "0" * 64}}
     other = dataclasses.replace(s2d, facts=facts)
     with pytest.raises(ValueError, match="tested on the same images"):
-        intervals.of_difference(s2d, other, 5)
+        intervals.of_gathered(s2d, other, 5)
 
 
 def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(drawing, "DPI", 40)
+    monkeypatch.setattr(report_pictures, "draw", lambda *_: [])  # Drawn in another test.
+    monkeypatch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
     ensemble, s2d = map(str, runs[0])
     assert cli.main(["evaluate", s2d]) == 0
     out, err = capsys.readouterr()
@@ -154,7 +132,8 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
     assert cli.main(["compare", s2d, ensemble, "--bootstrap=10"]) == 0
     assert "Digits 0 to 7" in capsys.readouterr().out
     assert cli.main(["report", s2d, f"--out={tmp_path / 'report'}"]) == 0
-    assert (tmp_path / "report" / "report.html").is_file()
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert "The paper&#x27;s claims" in page
     for command in (["evaluate"], ["table"], ["compare", s2d], ["report"]):
         capsys.readouterr()
         assert cli.main(command) == 1
@@ -164,6 +143,7 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
 def test_an_entry_of_the_zoo(tmp_path, monkeypatch):
     name = f"{ARCHITECTURE}.s2d.digits"
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
     found = evaluation.evaluate_entry(name, log=lambda _: None)
     assert found["run/name"] == name
     assert "digits_heldout/auroc/knowledge" in found
@@ -248,8 +228,11 @@ class Page(html.parser.HTMLParser):
 
 def test_the_page_is_whole_and_fetches_nothing(runs, tmp_path, monkeypatch):
     made, _ = runs
-    monkeypatch.setattr(drawing, "DPI", 40)  # Pictures are looked at in report_test.py.
-    path = evaluation.write_report(made, tmp_path / "report", log=lambda _: None)
+    monkeypatch.setattr(drawing, "DPI", 40)  # Figures are looked at in report_test.py.
+    monkeypatch.setattr(report_pictures, "NUM_EXAMPLES", 2)
+    path = evaluation.write_report(
+        made, tmp_path / "report", log=lambda _: None, sections=paper.report_sections
+    )
     page = Page(path.read_text(encoding="utf-8"))
     assert page.open == []
     assert not [tag for tag, _ in page.tags if tag == "script"]
@@ -267,3 +250,20 @@ def test_the_page_is_whole_and_fetches_nothing(runs, tmp_path, monkeypatch):
     for word in ("S2D Individual", "Deep ensemble of 2", "Section 5.1", "not run", "AUGRC"):
         assert word in text
     assert run_evaluation.PREDICTIONS not in text
+
+
+def test_a_report_without_the_paper(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_pictures, "draw", lambda *_: [])
+    path = evaluation.write_report(runs[0], tmp_path, log=lambda _: None)
+    page = path.read_text(encoding="utf-8")
+    assert "wrn_10_2_s2 on digits: test performance" in page
+    assert "OOD detection results (Photographs)" in page
+    assert "claims" not in page[page.index("<body>") :]
+
+    def own(results):
+        return [evaluation.Section("What's new", [f"<p>{len(results)} results</p>"])]
+
+    path = evaluation.write_report(runs[0], tmp_path, log=lambda _: None, sections=own)
+    page = path.read_text(encoding="utf-8")
+    assert '<a href="#whats-new">What&#x27;s new</a>' in page
+    assert '<h2 id="whats-new">What&#x27;s new</h2>\n<p>4 results</p>' in page

@@ -73,7 +73,9 @@ def test_html_escapes(table):
 
 
 def test_wrong_formats_and_rows_are_refused(table):
-    with pytest.raises(ValueError, match="markdown, csv, latex, text, html, received 'pdf'"):
+    with pytest.raises(
+        ValueError, match="expected one of markdown, csv, latex, text, html, received 'pdf'"
+    ):
         tables.render(table, "pdf")
     with pytest.raises(ValueError, match=r"Expected 2 cells .* received 1"):
         tables.make("t", ["a", "b"], [[["only one"]]])

@@ -164,10 +164,10 @@ def test_cifar_and_svhn_sized_sets_take_under_50_ms():
     id_scores, ood_scores = rng.normal(size=10_000), rng.normal(1.0, size=26_032)
     best = float("inf")
     for _ in range(40):  # The best of several: the machine may be busy.
-        start = time.perf_counter()
+        start = time.process_time()
         metrics.auroc(id_scores, ood_scores)
         metrics.aupr(id_scores, ood_scores)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
         if best < 0.05:
             break
     assert best < 0.05

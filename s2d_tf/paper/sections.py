@@ -1,0 +1,31 @@
+"""The paper's sections of the report: its tables, and a verdict on each of its claims."""
+
+import html
+
+from s2d_tf.evaluation import Section
+from s2d_tf.evaluation.results import groups
+from s2d_tf.paper import claims
+from s2d_tf.paper.layout import tables_of
+
+_CLASSES = {claims.HOLDS: "holds", claims.DOES_NOT_HOLD: "fails"}
+
+
+def report_sections(results) -> list[Section]:
+    """What `evaluation.write_report` takes as `sections` to compare runs with the paper."""
+    grouped = groups(results)
+    made = [Section("Tables", tables_of(results))]
+    for (architecture, dataset), own in grouped.items():
+        of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
+        items = "".join(map(_item, claims.check_runs(own)))
+        note = f"<p>{claims.NOTE}</p>"
+        made.append(Section(f"The paper's claims{of}", [note, f'<ul class="claims">{items}</ul>']))
+    return made
+
+
+def _item(verdict):
+    return (
+        f'<li class="{_CLASSES.get(verdict.verdict, "open")}"><p><span class="verdict">'
+        f"{html.escape(verdict.verdict)}</span>{html.escape(verdict.claim.statement)} "
+        f"<small>{html.escape(verdict.claim.source)}</small></p>"
+        f'<p class="evidence">{html.escape(verdict.evidence)}</p></li>'
+    )

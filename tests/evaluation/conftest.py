@@ -1,0 +1,58 @@
+"""Finished runs of tiny networks with untrained weights: what is tested here is not training.
+
+Imports are inside the fixtures: this file is read before tests/conftest.py can give TensorFlow its
+two devices.
+"""
+
+import pytest
+
+ARCHITECTURE = "wrn_10_2_s2"
+TINY = {"depth": 10, "width": 1, "stem_stride": 2}
+
+
+@pytest.fixture(scope="session")
+def untrained():
+    """`untrained(directory, method, ...)` makes such a run on digits and returns its directory."""
+    from s2d_tf import recipes, storage
+    from s2d_tf.recipes import build
+    from s2d_tf.storage import weights
+
+    def make(directory, method, seed=0, split="train", members=None):
+        recipe = recipes.resolve(f"{ARCHITECTURE}.{method}.digits").replace(arguments=TINY)
+        recipe = recipe.replace(num_members=members) if members else recipe
+        run = storage.Run.create(directory, recipe, seed, split)
+        if recipe.draws == "ensemble":
+            for index in range(recipe.num_members):
+                make(run.member_directory(index), recipe.member, seed + index)
+        else:
+            weights.save(build.build_network(recipe, seed), run.weights())
+        return directory
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def evaluate():
+    """`evaluation.evaluate_run` without measuring times, which is tested by itself."""
+    from s2d_tf import evaluation
+    from s2d_tf.evaluation import cost
+
+    def run(*args, **kwargs):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
+            return evaluation.evaluate_run(*args, **{"log": lambda _: None, **kwargs})
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def evaluated(untrained, evaluate, tmp_path_factory):
+    """An evaluated ensemble of two plain networks, an S2D network, and the lines of the log."""
+    folder, lines = tmp_path_factory.mktemp("runs"), []
+    made = [
+        untrained(folder / "ensemble", "ensemble", members=2),
+        untrained(folder / "s2d", "s2d", split="train_without_validation"),
+    ]
+    for directory in made:
+        evaluate(directory, bootstrap=20, log=lines.append)
+    return made, lines
