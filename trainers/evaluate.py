@@ -36,7 +36,7 @@ _MEMBERS = flags.DEFINE_integer(
 
 
 def main(argv):
-    from s2d_tf import evaluation
+    from s2d_tf import evaluation, storage
 
     if len(argv) != 2:
         raise ValueError("Expected one run directory or name, e.g. `s2d evaluate runs/s2d_0`.")
