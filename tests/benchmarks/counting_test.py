@@ -64,7 +64,7 @@ def test_the_dirichlet_package_solves_them_too():
 
 
 PYTORCH = """
-from s2d_tf.benchmarks import pytorch_densenet
+from benchmarks import pytorch_densenet
 network = pytorch_densenet.build(3, 100, depth=100, growth_rate=12)
 print(sum(parameter.numel() for parameter in network.parameters()))
 made = pytorch_densenet.functions(2, depth=10, growth_rate=4, weight_decay=1e-4)
@@ -74,9 +74,13 @@ print(*made["infer"]().sum(axis=-1))
 
 
 @pytest.mark.skipif(not pytorch_densenet.available(), reason="needs the package `torch`")
-def test_the_network_in_pytorch_is_the_same_network():
+def test_the_network_in_pytorch_is_the_same_network(project_root):
     process = subprocess.run(
-        [sys.executable, "-c", PYTORCH], check=True, capture_output=True, text=True
+        [sys.executable, "-c", PYTORCH],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=project_root,
     )
     parameters, losses, sums = (
         [float(word) for word in line.split()] for line in process.stdout.splitlines()
