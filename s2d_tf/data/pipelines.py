@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.data.augmentation import AUGMENTATIONS, PixelTable, host_constant
+from s2d_tf._choices import AUGMENTATIONS
+from s2d_tf.data.augmentation import PixelTable, host_constant
 from s2d_tf.data.draws import Draws
 from s2d_tf.data.resolution import progressive_resize
 
