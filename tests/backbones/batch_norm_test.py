@@ -38,13 +38,14 @@ def _images(shape=SHAPE, loc=3.0, dtype="float32"):
 
 
 @pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
-@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centred", "far from zero"])
-def test_training_step_equals_keras(jit, loc):
+@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centered", "far from zero"])
+@pytest.mark.parametrize("scale", [True, False], ids=["scaled", "unscaled"])
+def test_training_step_equals_keras(jit, loc, scale):
     images = _images(loc=loc)
     cotangent = _images(loc=0.0)
     results = []
     for cls in (keras.layers.BatchNormalization, BatchNormalization):
-        layer = _layer(cls)
+        layer = _layer(cls, scale=scale)
         step = _train_step if jit is None else tf.function(_train_step, jit_compile=jit)
         results.append(tf.nest.flatten(step(layer, images, cotangent)))
     for expected, received in zip(*results, strict=True):
@@ -61,8 +62,9 @@ def test_moving_variance_is_the_biased_variance_of_numpy():
     np.testing.assert_allclose(layer.moving_variance.numpy(), expected, rtol=1e-5)
 
 
-def test_training_uses_one_kernel():
-    layer = _layer(BatchNormalization)
+@pytest.mark.parametrize("scale", [True, False])
+def test_training_uses_one_kernel(scale):
+    layer = _layer(BatchNormalization, scale=scale)
     graph = tf.function(lambda x: layer(x, training=True)).get_concrete_function(_images()).graph
     operations = {operation.type for operation in graph.get_operations()}
     assert "FusedBatchNormV3" in operations
@@ -94,7 +96,6 @@ def test_one_value_a_channel_stays_finite():
         ((4, 5, 7), {}),
         (SHAPE, {"axis": 1}),
         (SHAPE, {"synchronized": True}),
-        (SHAPE, {"scale": False}),
         (SHAPE, {"center": False}),
         (SHAPE, {"renorm": True}),
         (SHAPE, {"dtype": "float64"}),
@@ -122,12 +123,15 @@ def test_mask_leaves_rows_out_as_in_keras():
     np.testing.assert_array_equal(received, expected)
 
 
-def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics():
-    layer = _layer(BatchNormalization)
+@pytest.mark.parametrize("scale", [True, False])
+def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics(scale):
+    layer = _layer(BatchNormalization, scale=scale)
     images = _images()
     before = layer.get_weights()
-    gamma, beta, mean, variance = before
-    expected = gamma * (images.numpy() - mean) / np.sqrt(variance + 1e-5) + beta
+    *gamma, beta, mean, variance = before
+    expected = (gamma[0] if scale else 1.0) * (images.numpy() - mean) / np.sqrt(
+        variance + 1e-5
+    ) + beta
     np.testing.assert_allclose(layer(images, training=False), expected, rtol=1e-4, atol=1e-5)
     layer.trainable = False
     np.testing.assert_allclose(layer(images, training=True), expected, rtol=1e-4, atol=1e-5)
