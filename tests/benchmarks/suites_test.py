@@ -12,7 +12,7 @@ PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 
 
 # One with TensorFlow is enough by default; "startup" runs as a command below.
-FAST = ("fit",)
+FAST = ("checkpoints",)
 
 
 @pytest.mark.parametrize(

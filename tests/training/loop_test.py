@@ -36,20 +36,20 @@ def test_two_epochs_by_name(run_s2d, tmp_path, method):
     assert parts <= set(rows[0])
     assert all(np.isfinite(float(value)) for row in rows for value in row.values())
     assert float(rows[1]["loss"]) < float(rows[0]["loss"])
-    assert (folder / "final.weights.h5").is_file()
+    assert (folder / runs.FINAL).is_file()
     assert runs.Run.open(folder).finished
     if method == "s2d":
-        assert (folder / "snapshots" / "epoch_001.weights.h5").is_file(), "H2D starts from it"
+        assert runs.Run.open(folder).weights(0.5).is_file(), "H2D starts from it"
 
 
 def test_one_member_of_an_ensemble(run_s2d, tmp_path):
     name, folder = f"{NETWORK}.ensemble.digits", tmp_path / "run"
     done = trained(run_s2d, name, folder, "--epochs=1", "--member=3")
     assert "1 of 5 members are trained" in done.stdout
-    assert (folder / "member_3" / "final.weights.h5").is_file()
+    assert (folder / "member_3" / runs.FINAL).is_file()
     wrong = run_s2d("train", name, f"--workdir={folder}", "--epochs=1", "--member=5")
     assert wrong.returncode == 1
-    assert "its members are 0 to 4" in wrong.stderr
+    assert "expected a member from 0 to 4" in wrong.stderr
     assert not (folder / "member_5").exists()
 
 
