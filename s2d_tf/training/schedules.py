@@ -72,9 +72,8 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def from_config(cls, config):
-        return cls(
-            **config | {"schedule": keras.saving.deserialize_keras_object(config["schedule"])}
-        )
+        schedule = keras.saving.deserialize_keras_object(config["schedule"])
+        return cls(schedule, config["peak"], config["steps"])
 
 
 def optimizer(recipe: TrainingRecipe, steps_per_epoch):

@@ -11,6 +11,7 @@ from benchmarks import competitors, counting, plain_keras, pytorch_densenet
 from s2d_tf import backbones
 
 
+@pytest.mark.slow
 def test_densenet_has_its_published_number_of_multiplications():
     # The published 298 million also count batch norm and the head: here only convolutions.
     counted = counting.multiply_adds(backbones.densenet_bc(depth=100, growth_rate=12))
@@ -35,7 +36,10 @@ def test_work_of_a_convolution_by_hand():
 @pytest.mark.parametrize(
     ("backbone", "arguments", "parameters"),
     [
-        ("densenet_bc", {"depth": 100, "growth_rate": 12}, 800_032),
+        ("densenet_bc", {"depth": 10, "growth_rate": 12}, None),
+        pytest.param(
+            "densenet_bc", {"depth": 100, "growth_rate": 12}, 800_032, marks=pytest.mark.slow
+        ),
         ("wide_resnet", {"depth": 10, "width": 2}, None),
     ],
 )

@@ -206,14 +206,15 @@ class Trained:
         return Uniform()
 
 
-def test_the_command_that_is_stopped_returns_75_and_continues(tmp_path, monkeypatch, capsys):
+def test_the_command_that_is_stopped_is_saved_and_returns_75(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         callbacks.Checkpoint,
         "on_train_batch_begin",
         lambda self, batch, logs=None: os.kill(os.getpid(), signal.SIGTERM),
     )
     arguments = ["tune", NAME, KEY, "0.1", f"--workdir={tmp_path}", "--epochs=1"]
-    monkeypatch.setattr(recipes, "resolve", recipe)
+    found = recipe()
+    monkeypatch.setattr(recipes, "resolve", lambda name: found)
     assert cli.main(arguments) == 75
     error = capsys.readouterr().err
     assert "stopped by SIGTERM at epoch 1, step 1, where it is saved" in error
