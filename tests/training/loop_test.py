@@ -50,7 +50,7 @@ def test_one_member_of_an_ensemble(tmp_path):
     run = training.train(recipe, tmp_path / "run", 0, settings, member=3)
     assert "1 of 5 members are trained" in storage.summary(run)
     assert (tmp_path / "run" / "member_3" / runs.FINAL).is_file()
-    with pytest.raises(ValueError, match="expected a member from 0 to 4 .* received 5"):
+    with pytest.raises(ValueError, match=r"expected a member from 0 to 4 .* received 5"):
         training.train(recipe, tmp_path / "run", 0, settings, member=5)
     assert not (tmp_path / "run" / "member_5").exists()
     with pytest.raises(ValueError, match="expected no member: not an ensemble"):
