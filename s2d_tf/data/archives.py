@@ -5,7 +5,6 @@ unpacker could be led astray by (`..`, absolute paths, links) is rejected as a w
 official file, whatever else it holds.
 """
 
-import functools
 import hashlib
 import lzma
 import pathlib
@@ -36,13 +35,6 @@ class ArchiveError(ValueError):
 
 def md5(path: pathlib.Path) -> str:
     """The MD5 of a file, as the publishers of these archives give it."""
-    status = path.stat()
-    return _md5(path, status.st_size, status.st_mtime_ns)
-
-
-@functools.cache
-def _md5(path, size, modified):
-    del size, modified  # They are there so that a changed file is read again.
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 

@@ -1,7 +1,6 @@
 """What a run does beside training: log, checkpoints, snapshots, SWAG moments."""
 
 import csv
-import dataclasses
 import io
 import math
 import time
@@ -55,16 +54,6 @@ class RunLog(keras.callbacks.Callback):
         files.write_text(self.path, text.getvalue())
 
 
-@dataclasses.dataclass(frozen=True)
-class Position:
-    """How far a run is: whole epochs, and steps of the epoch after them."""
-
-    epoch: int = 0
-    step: int = 0
-    metrics: tuple = ()
-    """What the metrics had summed up within that epoch."""
-
-
 class Checkpoint(keras.callbacks.Callback):
     """Saves all that a run needs to go on; stops it when asked to, or when the loss is no number.
 
@@ -76,19 +65,20 @@ class Checkpoint(keras.callbacks.Callback):
         writer: `checkpoints.Writer`.
         variables: the variables of the run's state.
         facts: function that returns the JSON values to keep with them.
-        start: `Position` at which `fit` begins.
+        held: where `fit` begins, as the newest checkpoint says: `epoch`, `step_in_epoch` and
+            `metrics`, what the metrics had summed up within that epoch.
         steps_per_epoch: steps of a whole epoch.
         settings: `Settings`, which say how often to save within an epoch.
         stop: `preemption.StopRequest`.
         team: who has to agree; see `multi_worker`.
     """
 
-    def __init__(self, writer, variables, facts, start, steps_per_epoch, settings, stop, team):
+    def __init__(self, writer, variables, facts, held, steps_per_epoch, settings, stop, team):
         super().__init__()
         self.writer = writer
         self.variables = variables
         self.facts = facts
-        self.start = start
+        self.held = held
         self.steps_per_epoch = steps_per_epoch
         self.settings = settings
         self.stop = stop
@@ -99,9 +89,9 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        self._first = self.start.step if epoch == self.start.epoch else 0
+        self._first = self.held["step_in_epoch"] if epoch == self.held["epoch"] else 0
         if self._first:
-            variables, sums = self.model.metrics_variables, self.start.metrics
+            variables, sums = self.model.metrics_variables, self.held["metrics"]
             if [tuple(v.shape) for v in variables] != [value.shape for value in sums]:
                 raise checkpoints.CheckpointError(
                     f"checkpoint within epoch {epoch + 1}: expected {len(variables)} sums of "

@@ -131,15 +131,14 @@ def _train_network(run, settings, strategy, team, stop):
             "seconds": held["seconds"] + time.monotonic() - began,
         }
 
-    start = callbacks.Position(held["epoch"], held["step_in_epoch"], tuple(held["metrics"]))
     dataset = functools.partial(_dataset, recipe, run.seed, images, labels, targets)
     with checkpoints.writer(run.directory / "checkpoints") as writer, stop.deferred():
-        save = callbacks.Checkpoint(writer, state, facts, start, steps, settings, stop, team)
+        save = callbacks.Checkpoint(writer, state, facts, held, steps, settings, stop, team)
         options = {
             "callbacks": [*_callbacks(run, team, history, moments), save],
             "verbose": strategies.verbosity(settings.verbose) if team.is_chief else 0,
         }
-        _fit(network, team, dataset, start, steps, recipe.training.epochs, options)
+        _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
     if team.is_chief:
         if strategy.num_replicas_in_sync > 1:  # what follows is for one device
@@ -213,7 +212,7 @@ def _callbacks(run, team, history, moments):
     return [*done, moments] if moments else done
 
 
-def _fit(network, team, dataset, start, steps, epochs, options):
+def _fit(network, team, dataset, held, steps, epochs, options):
     """Keras' `fit` from any step on: first what is left of a begun epoch, then whole ones.
 
     Args:
@@ -221,9 +220,9 @@ def _fit(network, team, dataset, start, steps, epochs, options):
     """
     if isinstance(team, multi_worker.Team):
         multi_worker.adapt(network, team)
-    begun = start.epoch
-    if start.step:
-        left = dataset(begun * steps + start.step)
+    begun, done = held["epoch"], held["step_in_epoch"]
+    if done:
+        left = dataset(begun * steps + done)
         with network.distribute_strategy.scope():
             # Else Keras makes the metrics in the first step, too late to hand them their sums.
             network._symbolic_build(data_batch=left.element_spec)
@@ -231,7 +230,7 @@ def _fit(network, team, dataset, start, steps, epochs, options):
             left,
             epochs=begun + 1,
             initial_epoch=begun,
-            steps_per_epoch=steps - start.step,
+            steps_per_epoch=steps - done,
             **options,
         )
         begun += 1
