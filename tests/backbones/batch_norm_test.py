@@ -99,7 +99,8 @@ def test_one_value_a_channel_stays_finite():
         (SHAPE, {"center": False}),
         (SHAPE, {"renorm": True}),
         (SHAPE, {"dtype": "float64"}),
-        (SHAPE, {"dtype": "mixed_bfloat16"}),
+        (SHAPE, {"dtype": "mixed_float16"}),
+        (SHAPE, {"dtype": "bfloat16"}),
     ],
 )
 def test_what_the_kernel_does_not_do_the_parent_does(shape, kwargs):
@@ -112,6 +113,24 @@ def test_what_the_kernel_does_not_do_the_parent_does(shape, kwargs):
     assert results[0][0] == results[1][0]
     for expected, received in zip(results[0][1:], results[1][1:], strict=True):
         np.testing.assert_array_equal(received, expected)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_bfloat16_has_the_kernel_and_statistics_in_float32(scale):
+    images, cotangent = _images((8, 6, 6, 16), dtype="bfloat16"), _images((8, 6, 6, 16), loc=0.0)
+    results = []
+    for cls in (keras.layers.BatchNormalization, BatchNormalization):
+        layer = _layer(cls, images.shape, scale=scale, dtype="mixed_bfloat16")
+        step = tf.function(_train_step)
+        results.append(tf.nest.flatten(step(layer, images, cotangent)))
+        assert {weight.dtype for weight in layer.weights} == {"float32"}
+    graph = step.get_concrete_function(layer, images, cotangent).graph
+    assert "FusedBatchNormV3" in {operation.type for operation in graph.get_operations()}
+    for expected, received in zip(*results, strict=True):
+        assert received.dtype == expected.dtype
+        error = np.linalg.norm(np.float64(received) - np.float64(expected))
+        assert error < 0.01 * np.linalg.norm(np.float64(expected))
+    np.testing.assert_allclose(results[1][-1], results[0][-1], rtol=1e-4)
 
 
 def test_mask_leaves_rows_out_as_in_keras():
