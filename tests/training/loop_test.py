@@ -1,4 +1,4 @@
-"""Training by name through the command line: two methods always, every method in the slow tier."""
+"""Training by name through the command line: S2D always, every method in the slow tier."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ def trained(run_s2d, name, folder, *flags, timeout=900):
     return done
 
 
-@pytest.mark.parametrize("method", ["individual", "s2d"])
+@pytest.mark.parametrize("method", ["s2d", pytest.param("individual", marks=pytest.mark.slow)])
 def test_two_epochs_by_name(run_s2d, tmp_path, method):
     name, folder = f"{NETWORK}.{method}.digits", tmp_path / "run"
     done = trained(run_s2d, name, folder, "--epochs=2", "--seed=3")
