@@ -10,7 +10,6 @@ from s2d_tf.data.registry import DatasetInfo, info, names
 
 _HOMES = {
     "available_splits": "loading",
-    "eval_pipeline": "pipelines",
     "fetch": "loading",
     "fingerprint": "hashing",
     "load": "loading",

@@ -1,7 +1,7 @@
 """The embedded digits family: real images that need neither network nor files of their own.
 
 scikit-learn carries 1,797 handwritten digits of 8x8 pixels. Digits 0 to 7 are the task: 20 training
-images a class, all others for testing, so that the test set is large enough for stable figures and
+images a class, all others for testing, so that the test set is large enough for stable metrics and
 training is small enough to leave a model unsure. Digits 8 and 9 are never trained on and are the
 near out-of-distribution set. The far one is patches of scikit-learn's two sample photographs.
 """
@@ -9,6 +9,8 @@ near out-of-distribution set. The far one is patches of scikit-learn's two sampl
 import importlib.resources
 
 import numpy as np
+
+from s2d_tf.data import archives
 
 TRAIN_IMAGES_PER_CLASS = 20
 NUM_TASK_CLASSES = 8
@@ -56,14 +58,11 @@ def _train_mask(labels):
 
 
 def _photo_patches():
-    import tensorflow as tf
-
     random = np.random.RandomState(_PHOTO_SEED)
     patches = []
     for file_name in _PHOTOS:
         encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
-        # The accurate integer transform gives the same pixels on every machine.
-        photo = tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE").numpy()
+        photo = archives.decode_picture(encoded).numpy()
         grey = photo.astype(np.int64) @ np.array([299, 587, 114])  # thousandths, Rec. 601 luma
         wanted = len(patches) + NUM_PHOTO_PATCHES // len(_PHOTOS)
         while len(patches) < wanted:

@@ -3,12 +3,12 @@
 import keras
 import tensorflow as tf
 
-from s2d_tf import losses, numerics
+from s2d_tf import _choices, losses, numerics
 from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.cast import split_classifier
 from s2d_tf.models.classifier import Classifier
 
-STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
+STUDENT_LOSSES = _choices.STUDENT_LOSSES
 
 FLOOR_SHARPNESS = 5.0
 """The first author's softplus ln(1 + exp(5 x)) / 5 of log-concentrations, (1 + a^5)^(1/5) of a

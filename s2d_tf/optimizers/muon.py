@@ -54,6 +54,11 @@ class Muon(keras.optimizers.SGD):
         self.num_iterations = num_iterations
         self.sgd_ratio = sgd_ratio
 
+    def build(self, variables):
+        super().build(variables)
+        if not self.momentums:  # SGD without momentum has none, but kernels need theirs.
+            self.momentums = self.add_optimizer_variables(variables, "momentum")
+
     def update_step(self, gradient, variable, learning_rate):
         if len(variable.shape) != 4:
             super().update_step(gradient, variable, self.sgd_ratio * learning_rate)

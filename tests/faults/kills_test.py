@@ -143,7 +143,7 @@ def steps_done(directory):
 def final_state(directory):
     """All that the last checkpoint holds, and the files that a finished run leaves."""
     from s2d_tf import files
-    from s2d_tf.storage import checkpoints
+    from s2d_tf.storage import checkpoints, runs
 
     folder = checkpoints.found(directory / "checkpoints")[-1]
     arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
@@ -152,7 +152,7 @@ def final_state(directory):
         **state,
         "history": files.read_json(folder / "manifest.json")["facts"]["history"],
         "log.csv": (directory / "log.csv").read_text(),
-        "final.safetensors": files.sha256(directory / "final.safetensors"),
+        "weights": files.sha256(directory / runs.FINAL),
     }
 
 

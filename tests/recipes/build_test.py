@@ -1,10 +1,10 @@
-"""Every method takes two steps of its recipe on a tiny network and answers with uncertainties."""
+"""Every method takes two steps of its recipe on a tiny network and predicts uncertainties."""
 
 import keras
 import numpy as np
 import pytest
 
-from s2d_tf import data, models, recipes, uncertainty
+from s2d_tf import backbones, data, layers, models, recipes, uncertainty
 from s2d_tf.recipes import build
 from s2d_tf.training import schedules, strategies
 
@@ -25,12 +25,28 @@ def digits():
     return images[:64], labels[:64]
 
 
+def one_convolution(input_shape, dropout, seed, synchronized_batch_norm):
+    """A backbone that is built in a moment, with all that methods need of one."""
+    images = keras.Input(input_shape)
+    start = keras.initializers.HeNormal(seed)
+    x = keras.layers.Conv2D(4, 3, 2, kernel_initializer=start, name="conv")(images)
+    x = keras.layers.BatchNormalization(synchronized=synchronized_batch_norm, name="norm")(x)
+    x = layers.Dropout(dropout, seed=seed, name="dropout")(keras.layers.ReLU()(x))
+    return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x), name="one_convolution")
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_two_steps(method, digits):
-    recipe = tiny(method)
+def test_two_steps(method, digits, monkeypatch):
+    monkeypatch.setattr(backbones, "one_convolution", one_convolution, raising=False)
+
+    def small(method):
+        return tiny(method).replace(backbone="one_convolution", arguments={})
+
+    recipe = small(method)
     networks = []
     members = 2 if recipe.draws == "ensemble" else 1
     trained = recipe.member_recipe if recipe.draws == "ensemble" else recipe
+    trained = trained.replace(backbone="one_convolution")
     for seed in range(members):
         network = build.build_network(trained, seed)
         networks.append(network)
@@ -38,7 +54,7 @@ def test_two_steps(method, digits):
             continue
         network.compile(schedules.optimizer(trained.training, 2), run_eagerly=True)
         if recipe.learns == "teachers":
-            teacher = tiny(recipe.teachers).member_recipe
+            teacher = small(recipe.teachers).member_recipe.replace(backbone="one_convolution")
             network.learn_from(models.Ensemble([build.build_network(teacher, seed=5)]))
         dataset = data.train_pipeline(
             *digits, batch_size=trained.data.batch_size, seed=seed, num_heads=trained.heads

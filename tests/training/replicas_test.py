@@ -123,6 +123,25 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
         np.testing.assert_allclose(weight, other, rtol=1e-3, atol=5e-5)
 
 
+@pytest.mark.slow
+def test_a_fast_network_on_two_replicas_equals_one(tmp_path):
+    """Its stem is fitted once for all replicas, and Muon sees the gradient of the whole batch."""
+    recipe = recipes.resolve("fast_resnet.individual.digits")
+    recipe = recipe.replace(arguments={"width": 0.0625}, training={"epochs": 1})
+    runs = [
+        training.train(
+            recipe,
+            tmp_path / strategy,
+            5,
+            training.Settings(strategy=strategy, verbose=0, synchronized_batch_norm=True),
+        )
+        for strategy in ("one_device", "mirrored")
+    ]
+    one, two = (run.predictor().get_weights() for run in runs)
+    for weight, other in zip(one, two, strict=True):
+        assert np.linalg.norm(other - weight) <= 1e-2 * np.linalg.norm(weight) + 1e-4
+
+
 def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
     recipe = recipe_of("individual", "tiny").replace(data={"batch_size": 33})
     with pytest.raises(ValueError, match="batch of 33 cannot be shared by 2 replicas"):
