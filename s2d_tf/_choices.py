@@ -6,4 +6,4 @@ PADDINGS = ("mean", "reflect")
 
 # numerics.fit_dirichlet and models.S2DClassifier
 FIT_METHODS = ("newton", "mean_precision")
-STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
+STUDENT_LOSSES = ("balanced_kl", "kl", "reverse_kl", "log_likelihood")

@@ -1,5 +1,7 @@
 """Self-distribution distillation: a Dirichlet learned from the model's own noisy predictions."""
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -36,8 +38,9 @@ class S2DClassifier(Classifier):
             concentration is fitted, and every concentration is then lifted above 1. (His code
             takes a few fixed-point steps and replaces totals that overflow by the batch's mean;
             here the total is fitted to convergence and is always finite.)
-        student_loss: "kl" (to the proxy), "reverse_kl", or "log_likelihood" (equation 3 on the
-            softened teacher predictions, no proxy).
+        student_loss: "kl" (to the proxy, the paper's), "balanced_kl" (ours, the default: the same,
+            with no example weighing more than its label, see `balance`), "reverse_kl", or
+            "log_likelihood" (equation 3 on the softened teacher predictions, no proxy).
         noise: a `layers.Noise` in place of `num_samples` and `noise_stddev`.
         teacher: the teacher's own branch: `None` shares the student's linear layer, "head" gives
             the teacher another one, a Keras layer from features to logits is used as it is.
@@ -54,7 +57,7 @@ class S2DClassifier(Classifier):
         temperature=1.5,
         student_weight=1.28e-4,
         proxy="newton",
-        student_loss="kl",
+        student_loss="balanced_kl",
         noise=None,
         teacher=None,
         **kwargs,
@@ -153,7 +156,9 @@ class S2DClassifier(Classifier):
         # The one place where the target is cut off from the gradient: the student learns from
         # the teacher, never the teacher from the student.
         target = tf.stop_gradient(self.student_target(teacher_logits))
-        student_loss = self.student_objective(target, student_logits, sample_weight)
+        student_loss = self.student_objective(
+            target, student_logits, self.balance(student_logits, sample_weight)
+        )
         self.track("teacher_loss", teacher_loss, student_logits)
         self.track("student_loss", student_loss, student_logits)
         self.trackers["log_concentration"].update_state(
@@ -174,6 +179,23 @@ class S2DClassifier(Classifier):
                 tf.nn.softplus(FLOOR_SHARPNESS * log_concentrations) / FLOOR_SHARPNESS
             )
         return log_concentrations[:, None, :]
+
+    def balance(self, student_logits, sample_weight=None):
+        """Sample weights of the student's loss under "balanced_kl"; else those that were given.
+
+        Where a student with total concentration a_0 meets its target, the Hessian of the
+        divergence in the logits is a_0 times that of the cross-entropy with the label. So with the
+        weight mu the student's loss is a cross-entropy of weight mu a_0. That has no bound: with
+        little noise the proxy is sharp, and an example of concentration 1e6 outweighs its label a
+        hundred times, for which the learning rate is a hundred times too large. Dividing by mu a_0
+        where that is above 1 lets no student's loss weigh more than its label; the other examples,
+        nearly all under the paper's settings, are as they were.
+        """
+        if self.student_loss != "balanced_kl" or not self.student_weight:
+            return sample_weight
+        log_total = tf.stop_gradient(tf.reduce_logsumexp(student_logits, axis=-1))
+        weight = tf.exp(-tf.nn.relu(log_total + math.log(self.student_weight)))
+        return weight if sample_weight is None else weight * tf.cast(sample_weight, weight.dtype)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if not isinstance(y_pred, dict):

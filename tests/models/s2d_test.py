@@ -106,13 +106,13 @@ def section_3(outputs, labels, weight, kind="kl", proxy="newton", temperature=1.
 
 
 OPTIONS = {
-    "defaults": {},
-    "mean_precision": {"proxy": "mean_precision"},
+    "kl": {"student_loss": "kl"},
+    "mean_precision": {"student_loss": "kl", "proxy": "mean_precision"},
     "reverse_kl": {"student_loss": "reverse_kl"},
     "log_likelihood": {"student_loss": "log_likelihood"},
-    "temperature": {"temperature": 3.0},
-    "teacher_head": {"teacher": "head"},
-    "bernoulli": {"noise": "bernoulli"},
+    "temperature": {"student_loss": "kl", "temperature": 3.0},
+    "teacher_head": {"student_loss": "kl", "teacher": "head"},
+    "bernoulli": {"student_loss": "kl", "noise": "bernoulli"},
 }
 
 
@@ -129,11 +129,52 @@ def test_loss_is_section_3(name):
         outputs,
         LABELS,
         0.7,
-        options.get("student_loss", "kl"),
+        options["student_loss"],
         options.get("proxy", "newton"),
         options.get("temperature", 1.5),
     )
     np.testing.assert_allclose(loss, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("weight", [1e-4, 0.5])
+def test_balanced_student_loss_weighs_no_example_more_than_its_label(weight):
+    model = s2d(student_weight=weight, noise_stddev=0.1, num_samples=4)
+    outputs = model(IMAGES, training=True)
+    # Total concentrations from 1e-2 to 1e7: below and far above 1 / weight.
+    offsets = np.linspace(-6.0, 15.0, len(LABELS), dtype="float32")[:, None]
+    outputs["student_logits"] += offsets
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        loss = model.compute_loss(IMAGES, tf.constant(LABELS), outputs)
+    student = outputs["student_logits"].numpy().astype("float64")
+    teacher = outputs["teacher_logits"].numpy()[:, 0]
+    parts = [student_loss("kl", "newton", t, s, 1.5) for t, s in zip(teacher, student, strict=True)]
+    shares = np.minimum(1.0, 1.0 / (weight * np.exp(student).sum(axis=-1)))
+    assert shares.min() < 0.01
+    assert shares.max() == 1.0
+    labels_part = np.mean(
+        [cross_entropy(t, y).mean() for t, y in zip(teacher, LABELS, strict=True)]
+    )
+    np.testing.assert_allclose(loss, labels_part + weight * np.mean(shares * parts), rtol=1e-4)
+    # The gradient of an example is bounded by its log-ratios, however concentrated it is.
+    rows = np.linalg.norm(tape.gradient(loss, outputs)["student_logits"], axis=-1) * len(LABELS)
+    assert rows.max() < 20
+    paper = s2d(student_weight=weight, noise_stddev=0.1, num_samples=4, student_loss="kl")
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        loss = paper.compute_loss(IMAGES, tf.constant(LABELS), outputs)
+    free = np.linalg.norm(tape.gradient(loss, outputs)["student_logits"], axis=-1) * len(LABELS)
+    assert free.max() > 50 * rows.max()
+    np.testing.assert_allclose(rows[shares == 1.0], free[shares == 1.0], rtol=1e-4)
+
+
+def test_balanced_student_loss_respects_sample_weights():
+    model = s2d(student_weight=10.0)
+    outputs = model(IMAGES, training=True)
+    weights = np.linspace(0.0, 2.0, len(LABELS)).astype("float32")
+    received = model.balance(outputs["student_logits"], tf.constant(weights))
+    np.testing.assert_allclose(received, model.balance(outputs["student_logits"]) * weights)
+    assert model.balance(outputs["student_logits"]).numpy().max() < 1
 
 
 def test_the_first_authors_proxy_keeps_every_concentration_above_one():
@@ -163,7 +204,7 @@ def test_the_student_is_the_noise_free_pass_and_the_teacher_shares_its_layer():
     np.testing.assert_allclose(outputs["teacher_logits"], noisy @ kernel + bias, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["kl", "reverse_kl", "log_likelihood"])
+@pytest.mark.parametrize("kind", ["balanced_kl", "kl", "reverse_kl", "log_likelihood"])
 def test_target_is_detached(kind):
     """The teacher's gradient is that of its cross-entropy, whatever the student's weight."""
     model = s2d(student_weight=1e3, student_loss=kind, num_samples=4)
@@ -175,7 +216,8 @@ def test_target_is_detached(kind):
     probs = scipy.special.softmax(np.float64(outputs["teacher_logits"]), axis=-1)
     expected = (probs - np.eye(CLASSES)[LABELS][:, None, None]) / (12 * 4)
     np.testing.assert_allclose(gradients["teacher_logits"], expected, atol=1e-6)
-    assert np.abs(gradients["student_logits"]).max() > 1
+    least = 1e-3 if kind == "balanced_kl" else 1  # the balance bounds any weight
+    assert np.abs(gradients["student_logits"]).max() > least
 
 
 def test_the_student_part_does_not_reach_a_teacher_of_its_own():
