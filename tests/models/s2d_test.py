@@ -236,7 +236,7 @@ def test_the_student_part_does_not_reach_a_teacher_of_its_own():
 
 
 def test_student_gradient_equals_numerical():
-    model = s2d(student_weight=0.7, num_samples=4)
+    model = s2d(student_weight=0.7, student_loss="kl", num_samples=4)
     outputs = model(IMAGES[:2], training=True)
     with tf.GradientTape() as tape:
         tape.watch(outputs)
@@ -254,7 +254,7 @@ def test_student_gradient_equals_numerical():
 
 
 def test_mimo_loss_is_the_sum_of_one_s2d_loss_for_each_head():
-    model = s2d(num_heads=2, student_weight=0.7, num_samples=4)
+    model = s2d(num_heads=2, student_weight=0.7, student_loss="kl", num_samples=4)
     outputs = model(PAIRS, training=True)
     assert outputs["student_logits"].shape == (2, 12, CLASSES)
     assert outputs["teacher_logits"].shape == (12, 2, 4, CLASSES)
