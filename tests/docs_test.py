@@ -1,0 +1,36 @@
+"""The architecture page: its code runs in order, and its table is the import order."""
+
+import ast
+import re
+
+import numpy as np
+
+
+def test_the_way_of_an_image_runs(project_root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (project_root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = {}
+    walk, by_name = text.split("## By name instead of by hand")
+    for part in (walk, by_name):
+        code = "\n".join(re.findall(r"```python\n(.*?)```", part, flags=re.DOTALL))
+        exec(compile(code, "architecture.md", "exec"), names)
+        if part is walk:
+            for name, value in names["parts"].items():
+                np.testing.assert_allclose(names["answer"][name], value, atol=1e-5)
+            served = names["served"]["knowledge_uncertainty"]
+            np.testing.assert_allclose(served, names["answer"]["knowledge"], atol=1e-5)
+            assert names["found"]["digits_photos/auroc/knowledge"] <= 1
+    assert names["model"].class_names is not None
+    assert names["answer"]["probs"].shape == (4, 8)
+
+
+def test_the_table_of_imports_is_that_of_build(project_root):
+    text = (project_root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    stated = [
+        re.findall(r"`(\w+)`", cell) for cell in re.findall(r"^\| \d \| (.*?) \|", text, re.M)
+    ]
+    build = (project_root / "BUILD").read_text(encoding="utf-8")
+    rows = ast.literal_eval(re.search(r"^ROWS = (\[.*?^\])", build, re.M | re.S)[1])
+    exists = {path.stem for path in (project_root / "s2d_tf").iterdir()} - {"quickstart"}
+    rows = [[name for name in row if name in exists] for row in rows]
+    assert [set(row) for row in stated[:-1]] == [set(row) for row in rows if row]
