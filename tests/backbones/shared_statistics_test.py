@@ -182,7 +182,7 @@ def _train_step(model, images, upstream):
     [
         pytest.param(None, 3, id="eager"),
         pytest.param(False, 3, id="graph"),
-        pytest.param(True, 1, id="xla"),
+        pytest.param(True, 1, id="xla", marks=pytest.mark.slow),
         pytest.param(True, 3, id="xla, three units", marks=pytest.mark.slow),
     ],
 )

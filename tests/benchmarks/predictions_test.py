@@ -9,7 +9,13 @@ from benchmarks import results, scaling
 PLAN = types.SimpleNamespace(quick=False, data_dir=None)
 
 
-@pytest.fixture(scope="module", params=scaling.FULL_RECIPES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=() if name.startswith("wrn") else pytest.mark.slow)
+        for name in scaling.FULL_RECIPES
+    ],
+)
 def predicted(request):
     """An architecture and its rows; the network is built once for all of them."""
     backbone = scaling._backbone(scaling.networks.Network(request.param, 0).recipe("s2d"), PLAN)

@@ -11,14 +11,9 @@ import benchmarks
 PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 
 
-# One with TensorFlow is enough by default; "startup" runs as a command below.
-FAST = ("checkpoints",)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in benchmarks.SUITES],
-)
+# By default, "startup" runs as a command below.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", benchmarks.SUITES)
 def test_every_suite_runs(name, tmp_path):
     seen = []
     path = tmp_path / "results.json"

@@ -72,7 +72,9 @@ def run(make, data, strategy):
     return history, model.get_weights()
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "s2d" else pytest.mark.slow) for n in sorted(CASES)]
+)
 def test_one_replica_equals_two(name, replicas):
     make, data = CASES[name]
     expected, weights = run(make, data, tf.distribute.get_strategy())
