@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from s2d_tf import files, recipes, training
-from s2d_tf.evaluation import evaluator, figures, overview, statistics, tables
+from s2d_tf.evaluation import evaluator, figures, result_tables, statistics, tables
 from s2d_tf.evaluation.names import dataset_title
 from s2d_tf.storage.layout import METRICS
 
@@ -46,10 +46,11 @@ def run(out, seeds=1, verbose=None) -> str:
         files.write_text(out / f"table.{suffix}", tables.render(table, form) + "\n")
     known = {title: (found.known.probs, found.known.labels) for title, found in gathered.items()}
     figures.reliability_diagram(known, out / "reliability.png")
-    scores = {}
-    for title, found in gathered.items():
-        parts = {DATASET: found.known, **found.unknown}
-        scores[title] = {dataset_title(name): part.scores for name, part in parts.items()}
+    sets = {title: {DATASET: found.known, **found.unknown} for title, found in gathered.items()}
+    scores = {
+        title: {dataset_title(name): part.scores for name, part in parts.items()}
+        for title, parts in sets.items()
+    }
     figures.uncertainty_histograms(scores, out / "uncertainty.png")
     lines = [tables.render(table, "text"), "", explanation(*results.values()), ""]
     lines += [f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:"]
@@ -60,7 +61,7 @@ def comparison_table(results, ood):
     """The paper's columns, one block for each out-of-distribution dataset."""
     blocks = []
     for name in ood:
-        part = overview.overview_table(results, DATASET, [name], group="OOD")
+        part = result_tables.overview_table(results, DATASET, [name], group="OOD")
         blocks.append([[row[0], dataset_title(name), *row[1:]] for row in part.rows])
     model, *metrics = part.columns
     seeds = len(next(iter(results.values())))

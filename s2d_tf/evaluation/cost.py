@@ -32,10 +32,10 @@ def inference_time(predictor, reference, batch_size=BATCH_SIZE, max_seconds=10.0
     for function in functions:
         function(images)  # Traces the graph.
     times, began = [], time.perf_counter()
-    while len(times) < MAX_REPETITIONS:
+    while len(times) < MIN_REPETITIONS or (
+        len(times) < MAX_REPETITIONS and time.perf_counter() - began <= max_seconds
+    ):
         times.append([_seconds(function, images) for function in functions])
-        if len(times) >= MIN_REPETITIONS and time.perf_counter() - began > max_seconds:
-            break
     own = statistics.median(seconds for seconds, _ in times)
     ratio = statistics.median(seconds / other for seconds, other in times)
     return 1000.0 * own / batch_size, ratio

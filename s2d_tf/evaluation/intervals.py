@@ -16,10 +16,10 @@ import numpy as np
 
 from s2d_tf.evaluation import resampling, tables
 from s2d_tf.evaluation.names import dataset_title, format_difference, metric, metric_title
+from s2d_tf.evaluation.statistics import LEVEL
 from s2d_tf.metrics import checks
 
 NUM_RESAMPLES = 10_000
-LEVEL = 0.95
 
 
 @dataclasses.dataclass(frozen=True)

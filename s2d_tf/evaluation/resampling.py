@@ -10,8 +10,8 @@ example drawn once.
 
 import numpy as np
 
-from s2d_tf.metrics import checks
 from s2d_tf.metrics.calibration import bin_indices
+from s2d_tf.metrics.temperature import scale_log_probs
 
 # Counts are handled in pieces of this many bytes, which stay in the processor's cache.
 CHUNK_BYTES = 2**19
@@ -89,9 +89,7 @@ def _step(num_examples):
 
 def _per_example(log_probs, labels):
     """Columns whose means over the examples give every classification metric."""
-    log_probs = checks.as_matrix(log_probs, "log_probs")
-    shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
-    log_probs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    log_probs = scale_log_probs(log_probs, 1.0)
     probs, rows = np.exp(log_probs), np.arange(labels.size)
     predicted = probs.argmax(axis=-1)
     correct = (predicted == labels).astype(np.float64)

@@ -23,13 +23,11 @@ def expected_calibration_error(probs, labels, num_bins=15):
     cent. Even a perfectly calibrated model shows a positive value on a finite set, the
     larger the fewer its examples.
     """
-    probs, labels = _checked(probs, labels)
-    num_bins = checks.as_positive_int(num_bins, "num_bins")
-    confidence, correct = _top_label(probs, labels)
+    confidence, correct, num_bins = _checked(probs, labels, num_bins)
     gaps = np.bincount(
         bin_indices(confidence, num_bins), weights=confidence - correct, minlength=num_bins
     )
-    return float(np.abs(gaps).sum() / labels.size)
+    return float(np.abs(gaps).sum() / confidence.size)
 
 
 def adaptive_calibration_error(probs, labels, num_bins=15):
@@ -39,20 +37,17 @@ def adaptive_calibration_error(probs, labels, num_bins=15):
     most one (fewer parts for fewer examples). Equal confidences share their mean correctness, so
     the answer does not depend on the order of the examples.
     """
-    probs, labels = _checked(probs, labels)
-    num_bins = min(checks.as_positive_int(num_bins, "num_bins"), labels.size)
-    confidence, correct = _top_label(probs, labels)
+    confidence, correct, num_bins = _checked(probs, labels, num_bins)
     values, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
     shared = np.bincount(group, weights=correct) / count
     gaps = np.repeat(values - shared, count)
-    return float(sum(abs(part.sum()) for part in np.array_split(gaps, num_bins)) / labels.size)
+    parts = np.array_split(gaps, min(num_bins, gaps.size))
+    return float(sum(abs(part.sum()) for part in parts) / gaps.size)
 
 
 def reliability_curve(probs, labels, num_bins=15):
     """Mean confidence, accuracy and count of each equal-width bin `(lo, hi]`."""
-    probs, labels = _checked(probs, labels)
-    num_bins = checks.as_positive_int(num_bins, "num_bins")
-    confidence, correct = _top_label(probs, labels)
+    confidence, correct, num_bins = _checked(probs, labels, num_bins)
     index = bin_indices(confidence, num_bins)
     count = np.bincount(index, minlength=num_bins)
     total_confidence = np.bincount(index, weights=confidence, minlength=num_bins)
@@ -73,11 +68,9 @@ def bin_indices(confidence, num_bins):
     return np.searchsorted(inner_edges, confidence, side="left")
 
 
-def _checked(probs, labels):
-    probs = checks.as_probs(probs)
-    return probs, checks.as_labels(labels, *probs.shape)
-
-
-def _top_label(probs, labels):
+def _checked(probs, labels, num_bins):
+    """The confidence of each top label, whether it is right (0 or 1), and the number of bins."""
+    probs, labels = checks.as_labeled(probs, labels)
     predicted = probs.argmax(axis=-1)
-    return probs[np.arange(labels.size), predicted], (predicted == labels).astype(np.float64)
+    confidence, correct = probs[np.arange(labels.size), predicted], predicted == labels
+    return confidence, correct.astype(np.float64), checks.as_positive_int(num_bins, "num_bins")

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 
 from s2d_tf import files
-from s2d_tf.evaluation import report_tables, tables, views
+from s2d_tf.evaluation import result_tables, tables, views
 from s2d_tf.evaluation.results import collect, groups, public
 from s2d_tf.paper import claims
 from s2d_tf.paper.layout import tables_of
@@ -60,7 +60,7 @@ def text(out) -> str:
         own = [r for r in results if r.recipe.architecture == architecture]
         parts += [f"# {architecture}\n", *map(_markdown, tables_of(own))]
         for (_, dataset), group in groups(own).items():
-            made = report_tables.twins_table(group), report_tables.cost_table(group)
+            made = result_tables.twins_table(group), result_tables.cost_table(group)
             parts += [f"## Trained on {dataset}\n", *map(_markdown, filter(None, made))]
             parts += [_markdown(claims.table(group))]
     sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]

@@ -59,10 +59,10 @@ class Means:
         parts = {key: [*key.split("/"), None, None] for _, key in self._values}
         return [key for key, part in parts.items() if part[1] in names and part[2] in ends]
 
-    def get(self, method, key):
-        """The mean over seeds, or None where it was not run."""
-        values = self._values.get((method, key))
-        return float(np.mean(list(values.values()))) if values else None
+    def largest_first(self, places):
+        """Those of the pairs `(method, key)` that were run, the largest mean over seeds first."""
+        held = [place for place in places if place in self._values]
+        return sorted(held, key=lambda p: np.mean(list(self._values[p].values())), reverse=True)
 
     def compare(self, first, second, key, second_key=None, larger=None, paired=True, threshold=0.0):
         """The comparison of two methods in a metric, or None where either was not run.

@@ -53,16 +53,13 @@ def table_metrics(metrics):
 
 def _evaluate(opened, data_dir, log):
     """All metrics of a predictor, as `s2d evaluate` makes them."""
-    run, cache = opened.run, run_evaluation.cache_directory(opened.run)
+    cache = run_evaluation.cache_directory(opened.run)
     try:
-        found, _ = run_evaluation.evaluate_predictor(
-            opened.predictor, opened.recipe, data_dir, cache, log=log
-        )
+        return run_evaluation.evaluate_opened(opened, data_dir, cache, log=log)[0]
     except MissingDataError as error:
         raise PublishError(
             f"{error} To publish without it: --precision=float32, for an evaluated run."
         ) from None
-    return found | {"run/name": opened.name, "run/seed": run.seed, "run/split": run.split}
 
 
 def _write(opened, folder, target, half):
@@ -94,7 +91,10 @@ def weights_beside(target):
 
 def _stored_already(target, source, precision):
     """The weights of the same run in another entry, so that they are not stored twice."""
-    for name, item in weights_beside(target):
-        if (item.entry, item.source, item.precision) == (None, source, precision):
-            return dataclasses.replace(item, entry=name)
-    return None
+    wanted = None, source, precision
+    same = (
+        dataclasses.replace(item, entry=name)
+        for name, item in weights_beside(target)
+        if (item.entry, item.source, item.precision) == wanted
+    )
+    return next(same, None)

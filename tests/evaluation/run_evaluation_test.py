@@ -113,9 +113,9 @@ def test_runs_on_other_images_are_not_compared(gathered):
         intervals.of_gathered(s2d, other, 5)
 
 
+@pytest.mark.usefixtures("no_times")
 def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(report_pictures, "draw", lambda *_: [])  # Drawn in another test.
-    monkeypatch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
     ensemble, s2d = map(str, runs[0])
     assert cli.main(["evaluate", s2d]) == 0
     out, err = capsys.readouterr()
@@ -140,10 +140,10 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
         assert "Expected" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_times")
 def test_an_entry_of_the_zoo(tmp_path, monkeypatch):
     name = f"{ARCHITECTURE}.s2d.digits"
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
     found = evaluation.evaluate_entry(name, log=lambda _: None)
     assert found["run/name"] == name
     assert "digits_heldout/auroc/knowledge" in found

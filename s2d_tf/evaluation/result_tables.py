@@ -1,8 +1,11 @@
-"""The report's own tables: calibration, abstention, false alarms, twins, intervals, cost, runs."""
+"""Tables of evaluated models: one row per model, one column per metric; and those of the report."""
+
+import numpy as np
 
 from s2d_tf.evaluation import statistics, tables
 from s2d_tf.evaluation.names import (
     METRICS,
+    SHORT_NAMES,
     TWINS,
     UNCERTAINTIES,
     dataset_title,
@@ -11,10 +14,95 @@ from s2d_tf.evaluation.names import (
     metric,
     metric_title,
 )
-from s2d_tf.evaluation.overview import metric_keys, metric_table, uncertainty_keys
-from s2d_tf.evaluation.results import by_title, by_variant
+from s2d_tf.evaluation.results import by_title, by_variant, groups
 
 _MAX_SEEDS_SHOWN = 8
+
+
+def overview_table(results, dataset, ood=(), caption="", footnotes=(), group=None):
+    """Accuracy, NLL and ECE, then AUROC and AUPR by each uncertainty for each OOD dataset.
+
+    Args:
+        results: `{label: flat metrics}`, or `{label: [flat metrics of each seed]}`.
+        dataset: name of the dataset whose classes the models know.
+        ood: names of out-of-distribution datasets.
+        caption: heading.
+        footnotes: sentences below.
+        group: heading over the columns of an OOD dataset, its title by default.
+
+    Returns:
+        `tables.Table`; the best of each column is marked, what a model has not is blank.
+    """
+    keys = metric_keys(dataset, ("accuracy", "nll", "ece"), dataset_title(dataset))
+    for name in ood:
+        for ranking in ("auroc", "aupr"):
+            heading = f"{group or dataset_title(name)} {METRICS[ranking].title}"
+            keys |= uncertainty_keys(name, ranking, heading)
+    return metric_table(results, keys, caption, footnotes)
+
+
+def overview(results):
+    """Tables of each network and dataset of `results.Result`s: performance, then OOD detection."""
+    return [table for own in groups(results).values() for table in _overview(own)]
+
+
+def _overview(results):
+    recipe, named = results[0].recipe, by_title(results)
+    caption = f"{recipe.architecture} on {recipe.dataset}"
+    counts = "; ".join(f"{title}: {len(seeds)}" for title, seeds in named.items())
+    notes = [f"Seeds of {counts}."]
+    if any(len(seeds) > 1 for seeds in named.values()):
+        notes[0] += " ± is two standard deviations over seeds."
+    keys = metric_keys(recipe.source_dataset, ("accuracy", "nll", "ece", "brier"))
+    made = [metric_table(named, keys, f"{caption}: test performance", notes)]
+    for name in recipe.out_of_distribution:
+        keys = uncertainty_keys(name, "auroc", "OOD %AUROC")
+        keys |= uncertainty_keys(name, "aupr", "OOD %AUPR")
+        if any(not keys.keys().isdisjoint(metrics) for own in named.values() for metrics in own):
+            title = f"{caption}: OOD detection results ({dataset_title(name)})"
+            made.append(metric_table(named, keys, title))
+    return made
+
+
+def metric_keys(dataset, metrics, group=""):
+    """`{key: (group, title)}` of some metrics of a dataset."""
+    keys = [f"{dataset}/{name}" for name in metrics]
+    return {key: (group, metric(key).title) for key in keys}
+
+
+def uncertainty_keys(dataset, name, group):
+    """`{key: (group, short name)}` of one metric for every uncertainty."""
+    return {f"{dataset}/{name}/{u}": (group, SHORT_NAMES[u]) for u in UNCERTAINTIES}
+
+
+def metric_table(results, keys, caption="", footnotes=()):
+    """One row per model, one column per metric; the best of each column is marked.
+
+    Args:
+        results: as for `overview_table`.
+        keys: `{metric key: (group, column title)}`.
+        caption, footnotes: text around the table.
+    """
+    seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
+    rows = {label: [label] for label in results}
+    for key in keys:
+        values = {label: [m[key] for m in own if key in m] for label, own in seeds.items()}
+        found = {label: statistics.mean_and_two_std(own) for label, own in values.items() if own}
+        best = best_of(key, {label: mean for label, (mean, _) in found.items()})
+        for label, row in rows.items():
+            text = format_value(key, *found[label]) if label in found else ""
+            row.append(tables.Cell(text, best=label in best))
+    columns = [("", "Model"), *keys.values()]
+    return tables.make(caption, columns, [rows.values()], footnotes=footnotes)
+
+
+def best_of(key, means):
+    """Which of `{label: mean}` are best, as printed; none where there is nothing to compare."""
+    choose = metric(key).best
+    if len(means) < 2 or choose is None:
+        return set()
+    best = format_value(key, choose(means.values()))
+    return {label for label, mean in means.items() if format_value(key, mean) == best}
 
 
 def of_group(results) -> list[tables.Table]:
@@ -37,10 +125,8 @@ def runs_table(results):
         recipe = result.recipe
         key = recipe.architecture, recipe.dataset, result.title, result.split
         grouped.setdefault(key, []).append(result.seed)
-    rows = []
-    for key, seeds in grouped.items():
-        shown = [*map(str, sorted(seeds)[:_MAX_SEEDS_SHOWN]), "..."]
-        rows.append([*key, ", ".join(shown[: len(seeds)])])
+    shown = {key: [*map(str, sorted(s)[:_MAX_SEEDS_SHOWN]), "..."] for key, s in grouped.items()}
+    rows = [[*key, ", ".join(shown[key][: len(seeds)])] for key, seeds in grouped.items()]
     return tables.make("", ["Network", "Data", "Method", "Trained on", "Seeds"], [rows], stub=5)
 
 
@@ -85,12 +171,15 @@ def false_alarm_table(results):
 
 def cost_table(results):
     """Parameters, and time per image relative to the individual network."""
-    rows = []
-    for title, seeds in by_title(results).items():
-        if "cost/parameters" in seeds[0]:
-            times = [metrics["cost/relative_inference_time"] for metrics in seeds]
-            time = f"{statistics.mean_and_two_std(times)[0]:.2f} ×"
-            rows.append([title, f"{seeds[0]['cost/parameters']:,}", time])
+
+    def time(seeds):
+        return np.mean([metrics["cost/relative_inference_time"] for metrics in seeds])
+
+    rows = [
+        [title, f"{seeds[0]['cost/parameters']:,}", f"{time(seeds):.2f} ×"]
+        for title, seeds in by_title(results).items()
+        if "cost/parameters" in seeds[0]
+    ]
     columns = ["Model", "Parameters", "Time per image"]
     note = "Time as a multiple of the individual network's, measured in turns with it."
     return tables.make("Cost of a prediction", columns, [rows], footnotes=[note])
@@ -123,16 +212,13 @@ def twins_table(results):
 
 
 def _twin_row(title, key, compared):
-    interval = ""
-    if compared.low is not None:
-        ends = [format_difference(key, end) for end in (compared.low, compared.high)]
-        interval = " to ".join(ends)
+    ends = [end for end in (compared.low, compared.high) if end is not None]
     better = compared.negative if metric(key).best is min else compared.positive
     return [
         title,
         f"{dataset_title(key.split('/')[0])} {metric_title(key)}",
         format_difference(key, compared.mean_difference),
-        interval,
+        " to ".join(format_difference(key, end) for end in ends),
         f"{better} of {compared.num_pairs}",
     ]
 
