@@ -31,15 +31,14 @@ def run(out, seeds=1, verbose=None) -> str:
     began, out = time.monotonic(), pathlib.Path(out)
     chosen = [recipes.resolve(f"{ARCHITECTURE}.{method}.{DATASET}") for method in METHODS]
     results = {recipe.title: [] for recipe in chosen}
-    gathered = {}
+    gathered, settings = {}, training.Settings(verbose=verbose)
     for seed in range(seeds):
         for recipe in chosen:
             print(f"training {recipe.name}, seed {seed}", flush=True)
-            settings = training.Settings(verbose=verbose)
             done = training.train(recipe, out / f"{recipe.method}_{seed}", seed, settings)
             found = evaluator.gather(done.predictor(), DATASET, recipe.out_of_distribution)
-            files.write_json(done.directory / METRICS, found.metrics())
             results[recipe.title].append(found.metrics())
+            files.write_json(done.directory / METRICS, results[recipe.title][-1])
             gathered.setdefault(recipe.title, found)
     table = comparison_table(results, recipe.out_of_distribution)
     for form, suffix in (("markdown", "md"), ("csv", "csv")):
@@ -52,9 +51,16 @@ def run(out, seeds=1, verbose=None) -> str:
         for title, parts in sets.items()
     }
     figures.uncertainty_histograms(scores, out / "uncertainty.png")
-    lines = [tables.render(table, "text"), "", explanation(*results.values()), ""]
-    lines += [f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:"]
-    return "\n".join([*lines, *(f"  {name}" for name in WRITTEN)])
+    return "\n".join(
+        [
+            tables.render(table, "text"),
+            "",
+            explanation(*results.values()),
+            "",
+            f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:",
+            *(f"  {name}" for name in WRITTEN),
+        ]
+    )
 
 
 def comparison_table(results, ood):
@@ -67,8 +73,13 @@ def comparison_table(results, ood):
     seeds = len(next(iter(results.values())))
     spread = f", mean ± 2 std of {seeds} seeds" if seeds > 1 else ""
     notes = _paired(*results.values()) if seeds > 1 else ()
-    columns = [model, ("", "OOD set"), *metrics]
-    return tables.make(f"{ARCHITECTURE} on {DATASET}{spread}", columns, blocks, 2, notes)
+    return tables.make(
+        f"{ARCHITECTURE} on {DATASET}{spread}",
+        [model, ("", "OOD set"), *metrics],
+        blocks,
+        stub=2,
+        footnotes=notes,
+    )
 
 
 def _paired(plain, s2d):

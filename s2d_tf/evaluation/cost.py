@@ -6,12 +6,11 @@ import time
 import numpy as np
 import tensorflow as tf
 
-BATCH_SIZE = 64
 MIN_REPETITIONS = 3
 MAX_REPETITIONS = 15
 
 
-def inference_time(predictor, reference, batch_size=BATCH_SIZE, max_seconds=10.0):
+def inference_time(predictor, reference, batch_size=64, max_seconds=10.0):
     """Milliseconds per image, and how many times those of a reference model.
 
     The two take turns, so that whatever else the machine does slows both; each repetition gives

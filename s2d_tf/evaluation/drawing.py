@@ -85,8 +85,7 @@ def frame(path, grid, panel, **options):
         panel: width and height of one, in inches.
         **options: of `Figure.subplots`, such as `sharey` or `height_ratios`.
     """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}):
         # Not pyplot: a library must neither open windows nor keep figures alive.
         size = (panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6)

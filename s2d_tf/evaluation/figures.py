@@ -40,8 +40,14 @@ def reliability_diagram(named, path, num_bins=15):
             drawing.percent_ticks(lower, "Confidence")
         drawing.percent_label(axes[0][0], "Accuracy", 1)
         drawing.percent_label(axes[1][0], "Share")
-        names = {"accuracy": PALETTE[0], "overconfident by": OVERCONFIDENT}
-        drawing.legend(axes, {**names, "underconfident by": UNDERCONFIDENT})
+        drawing.legend(
+            axes,
+            {
+                "accuracy": PALETTE[0],
+                "overconfident by": OVERCONFIDENT,
+                "underconfident by": UNDERCONFIDENT,
+            },
+        )
     return path
 
 
@@ -197,14 +203,14 @@ def _histogram(axis, series, num_bins, fill, high):
     """Densities over one another; one that is None keeps its color but is not drawn."""
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
-    edges, peaks = np.linspace(0.0, high, num_bins + 1), []
-    for index, values in enumerate(series):
-        if values is not None:
-            density = np.histogram(values, edges)[0] / len(values)
-            if fill:
-                axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
-            axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
-            peaks.append(density.max())
+    edges = np.linspace(0.0, high, num_bins + 1)
+    held = {i: values for i, values in enumerate(series) if values is not None}
+    densities = {i: np.histogram(values, edges)[0] / len(values) for i, values in held.items()}
+    peaks = [density.max() for density in densities.values()]
+    for index, density in densities.items():
+        if fill:
+            axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
+        axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
     if not peaks:
         axis.text(0.5, 0.5, "does not decompose", transform=axis.transAxes, ha="center",
                   va="center", color=FAINT)  # fmt: skip

@@ -113,8 +113,7 @@ def _page(results, sections):
     css = resources.files("s2d_tf.evaluation").joinpath("report.css").read_text("utf-8")
     links = "".join(f'<a href="#{s.anchor}">{html.escape(s.title)}</a>' for s in sections)
     networks = ", ".join(sorted({r.recipe.architecture for r in results}))
-    today = datetime.date.today().isoformat()
-    subtitle = html.escape(f"{len(results)} trained models of {networks}. {today}.")
+    subtitle = html.escape(f"{len(results)} trained models of {networks}. {datetime.date.today()}.")
     body = "\n".join(f'<h2 id="{s.anchor}">{html.escape(s.title)}</h2>\n{s.body}' for s in sections)
     return f"""<!doctype html>
 <html lang="en">

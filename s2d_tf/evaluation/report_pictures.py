@@ -78,9 +78,11 @@ def _histograms(models, shown, folder):
 def _reliability(models, folder):
     parts = [(title, (m.known.probs, m.known.labels)) for title, m in models.items()]
     for index in range(0, len(parts), MAX_COLUMNS):
-        path = folder / f"reliability_{index // MAX_COLUMNS}.png"
         yield (
-            figures.reliability_diagram(dict(parts[index : index + MAX_COLUMNS]), path),
+            figures.reliability_diagram(
+                dict(parts[index : index + MAX_COLUMNS]),
+                folder / f"reliability_{index // MAX_COLUMNS}.png",
+            ),
             "Reliability" if index == 0 else "Reliability, continued",
             f"How often a confidence is right on {_known(models)}, and how common that confidence "
             "is.",

@@ -34,11 +34,12 @@ def overview_table(results, dataset, ood=(), caption="", footnotes=(), group=Non
         `tables.Table`; the best of each column is marked, what a model has not is blank.
     """
     keys = metric_keys(dataset, ("accuracy", "nll", "ece"), dataset_title(dataset))
-    for name in ood:
-        for ranking in ("auroc", "aupr"):
-            heading = f"{group or dataset_title(name)} {METRICS[ranking].title}"
-            keys |= uncertainty_keys(name, ranking, heading)
-    return metric_table(results, keys, caption, footnotes)
+    headings = {
+        f"{name}/{ranking}": f"{group or dataset_title(name)} {METRICS[ranking].title}"
+        for name in ood
+        for ranking in ("auroc", "aupr")
+    }
+    return metric_table(results, keys | uncertainty_keys(headings), caption, footnotes)
 
 
 def overview(results):
@@ -56,8 +57,7 @@ def _overview(results):
     keys = metric_keys(recipe.source_dataset, ("accuracy", "nll", "ece", "brier"))
     made = [metric_table(named, keys, f"{caption}: test performance", notes)]
     for name in recipe.out_of_distribution:
-        keys = uncertainty_keys(name, "auroc", "OOD %AUROC")
-        keys |= uncertainty_keys(name, "aupr", "OOD %AUPR")
+        keys = uncertainty_keys({f"{name}/auroc": "OOD %AUROC", f"{name}/aupr": "OOD %AUPR"})
         if any(not keys.keys().isdisjoint(metrics) for own in named.values() for metrics in own):
             title = f"{caption}: OOD detection results ({dataset_title(name)})"
             made.append(metric_table(named, keys, title))
@@ -70,9 +70,13 @@ def metric_keys(dataset, metrics, group=""):
     return {key: (group, metric(key).title) for key in keys}
 
 
-def uncertainty_keys(dataset, name, group):
-    """`{key: (group, short name)}` of one metric for every uncertainty."""
-    return {f"{dataset}/{name}/{u}": (group, SHORT_NAMES[u]) for u in UNCERTAINTIES}
+def uncertainty_keys(groups):
+    """`{key: (group, short name)}` for every uncertainty, from `{dataset/metric: group}`."""
+    return {
+        f"{stem}/{uncertainty}": (group, SHORT_NAMES[uncertainty])
+        for stem, group in groups.items()
+        for uncertainty in UNCERTAINTIES
+    }
 
 
 def metric_table(results, keys, caption="", footnotes=()):
@@ -145,44 +149,48 @@ def calibration_table(results):
         else "Runs that were trained on all images have no validation split left: each half of the "
         "test split is scaled by the temperature of the other half."
     )
-    caption = f"Calibration on {dataset_title(dataset)}"
-    return metric_table(by_title(results), keys, caption, [note])
+    return metric_table(by_title(results), keys, f"Calibration on {dataset_title(dataset)}", [note])
 
 
 def rejection_table(results):
     """What is gained by abstaining, by each uncertainty."""
-    dataset, keys = results[0].recipe.source_dataset, {}
-    for name in ("aurc", "augrc", "risk_at_80_coverage"):
-        keys |= uncertainty_keys(dataset, name, METRICS[name].title)
-    caption = f"Rejecting the most uncertain images of {dataset_title(dataset)}"
-    return metric_table(by_title(results), keys, caption, ["Smaller is better in every column."])
+    dataset = results[0].recipe.source_dataset
+    measures = ("aurc", "augrc", "risk_at_80_coverage")
+    return metric_table(
+        by_title(results),
+        uncertainty_keys({f"{dataset}/{name}": METRICS[name].title for name in measures}),
+        f"Rejecting the most uncertain images of {dataset_title(dataset)}",
+        ["Smaller is better in every column."],
+    )
 
 
 def false_alarm_table(results):
     """FPR at 95% recall, OOD positive; None where no OOD dataset was evaluated."""
     measured = {key.split("/")[0] for r in results for key in r.metrics if "/auroc/" in key}
-    keys = {}
-    for name in (name for name in results[0].recipe.out_of_distribution if name in measured):
-        keys |= uncertainty_keys(name, "fpr_at_95_recall", dataset_title(name))
-    caption = "Known images flagged (%) where 95% of the OOD images are found"
-    note = ["Smaller is better."]
-    return metric_table(by_title(results), keys, caption, note) if keys else None
+    ood = [name for name in results[0].recipe.out_of_distribution if name in measured]
+    table = metric_table(
+        by_title(results),
+        uncertainty_keys({f"{name}/fpr_at_95_recall": dataset_title(name) for name in ood}),
+        "Known images flagged (%) where 95% of the OOD images are found",
+        ["Smaller is better."],
+    )
+    return table if ood else None
 
 
 def cost_table(results):
     """Parameters, and time per image relative to the individual network."""
-
-    def time(seeds):
-        return np.mean([metrics["cost/relative_inference_time"] for metrics in seeds])
-
+    key = "cost/relative_inference_time"
     rows = [
-        [title, f"{seeds[0]['cost/parameters']:,}", f"{time(seeds):.2f} ×"]
+        [title, f"{seeds[0]['cost/parameters']:,}", f"{np.mean([m[key] for m in seeds]):.2f} ×"]
         for title, seeds in by_title(results).items()
         if "cost/parameters" in seeds[0]
     ]
-    columns = ["Model", "Parameters", "Time per image"]
-    note = "Time as a multiple of the individual network's, measured in turns with it."
-    return tables.make("Cost of a prediction", columns, [rows], footnotes=[note])
+    return tables.make(
+        "Cost of a prediction",
+        ["Model", "Parameters", "Time per image"],
+        [rows],
+        footnotes=["Time as a multiple of the individual network's, measured in turns with it."],
+    )
 
 
 def twins_table(results):
@@ -203,12 +211,17 @@ def twins_table(results):
                 compared = statistics.compare_over_seeds(*zip(*pairs, strict=True))
                 rows.append(_twin_row(variants[s2d][0].title, key, compared))
         blocks += [rows] if rows else []
-    columns = ["Model", "Metric", "S2D minus plain", "95% interval", "Seeds better for S2D"]
-    note = (
-        "Paired by seed; Student's interval for the mean difference, per cent points but for NLL."
+    table = tables.make(
+        "S2D against its plain twin",
+        ["Model", "Metric", "S2D minus plain", "95% interval", "Seeds better for S2D"],
+        blocks,
+        stub=2,
+        footnotes=[
+            "Paired by seed; Student's interval for the mean difference, per cent points but for "
+            "NLL."
+        ],
     )
-    caption = "S2D against its plain twin"
-    return tables.make(caption, columns, blocks, stub=2, footnotes=[note]) if blocks else None
+    return table if blocks else None
 
 
 def _twin_row(title, key, compared):
@@ -238,7 +251,10 @@ def intervals_table(results):
         for r in part
         if r.intervals
     ]
-    note = "95% bootstrap intervals over the test examples of one trained model."
-    caption = f"Intervals of single runs: {dataset_title(dataset)}"
-    columns = ["Run", *keys.values()]
-    return tables.make(caption, columns, [rows], footnotes=[note]) if rows else None
+    table = tables.make(
+        f"Intervals of single runs: {dataset_title(dataset)}",
+        ["Run", *keys.values()],
+        [rows],
+        footnotes=["95% bootstrap intervals over the test examples of one trained model."],
+    )
+    return table if rows else None

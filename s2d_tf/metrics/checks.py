@@ -79,12 +79,11 @@ def as_scores(scores, name):
 
 def as_errors(errors, num_examples):
     """Returns `errors` (booleans or 0/1) as a float64 vector."""
-    errors = np.asarray(errors)
+    errors = np.asarray(errors, dtype=np.float64)
     if errors.shape != (num_examples,):
         raise ValueError(
             f"errors must have shape ({num_examples},), one per score; received {errors.shape}."
         )
-    errors = errors.astype(np.float64)
     if not np.isin(errors, (0.0, 1.0)).all():
         raise ValueError(
             "errors must be booleans or 0/1, 1 where the prediction is wrong; received "

@@ -3,7 +3,7 @@
 import numpy as np
 
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.temperature import scale_log_probs
+from s2d_tf.metrics.calibration import scale_log_probs
 
 
 def accuracy(probs, labels):

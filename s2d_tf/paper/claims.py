@@ -122,8 +122,9 @@ def check_runs(results) -> list[Verdict]:
 def table(results) -> tables.Table:
     """The verdicts of `check_runs` with their evidence."""
     rows = [[v.claim.statement, v.verdict, v.evidence] for v in check_runs(results)]
-    columns = ["Claim", "Here", "Evidence"]
-    return tables.make("The paper's claims", columns, [rows], stub=3, footnotes=[NOTE])
+    return tables.make(
+        "The paper's claims", ["Claim", "Here", "Evidence"], [rows], stub=3, footnotes=[NOTE]
+    )
 
 
 def _best_of_all(method, uncertainty):

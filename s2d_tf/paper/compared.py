@@ -79,12 +79,10 @@ class Means:
         found = [self._values.get(pair) for pair in ((first, key), (second, second_key))]
         if None in found:
             return None
-        shared = sorted(found[0].keys() & found[1].keys(), key=str)
-        if not paired or ("ensemble" in first + second and first != second):
-            shared = []
+        paired = paired and (first == second or "ensemble" not in first + second)
+        shared = sorted(found[0].keys() & found[1].keys(), key=str) if paired else []
         values = [[part[seed] for seed in shared or part] for part in found]
-        if larger is None:
-            larger = metric(key).best is max
+        larger = metric(key).best is max if larger is None else larger
         means = [float(np.mean(part)) for part in values]
         margin = (means[0] - means[1]) * (1 if larger else -1) - threshold
         scale = abs(means[1]) or 1.0

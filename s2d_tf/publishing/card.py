@@ -1,7 +1,7 @@
 """The model card of an entry: a README.md made from its record, so that it cannot disagree."""
 
 from s2d_tf.data.registry import info
-from s2d_tf.evaluation import names
+from s2d_tf.evaluation import names, tables
 from s2d_tf.uncertainty import decomposes
 
 WHAT = {
@@ -93,9 +93,7 @@ datasets that were tried.
 
 ## Files
 
-| file | precision | seed | sha256 |
-| --- | --- | --- | --- |
-{_files(record)}
+{_table([("file", "precision", "seed", "sha256"), *map(_file, record.weights)])}
 
 `{record.golden.file}`: the predictions for fixed images (`s2d_tf.storage.golden`), which \
 every machine must reproduce.
@@ -164,8 +162,8 @@ def _value(record, key, factor, digits):
 
 
 def _table(rows):
-    head, *body = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
+    table = tables.make("", rows[0], [rows[1:]], stub=len(rows[0]))
+    return tables.render(table, "markdown").strip()
 
 
 def _fingerprints(record):
@@ -190,9 +188,8 @@ def _training(record):
         before += f" It starts from {part} `{name}`, whose training is not counted."
     if recipe.teachers is not None:
         before += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
-    changed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
-    if changed:
-        changed = f"\nNumbers that differ from the recipe of this name: {changed}.\n"
+    listed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
+    changed = f"\nNumbers that differ from the recipe of this name: {listed}.\n" if listed else ""
     commands = "\n".join(facts["commands"])
     return f"""\
 ```sh
@@ -207,9 +204,6 @@ The whole recipe is in `entry.json`.
 Measured with {versions}."""
 
 
-def _files(record):
-    return "\n".join(
-        f"| `{item.file}`{f' of `{item.entry}`' if item.entry else ''} | {item.precision} "
-        f"| {item.seed} | `{item.sha256}` |"
-        for item in record.weights
-    )
+def _file(item):
+    place = f" of `{item.entry}`" if item.entry else ""
+    return f"`{item.file}`{place}", item.precision, item.seed, f"`{item.sha256}`"
