@@ -61,10 +61,10 @@ def evaluate():
 
 @pytest.fixture(scope="session")
 def evaluated(untrained, evaluate, tmp_path_factory):
-    """An evaluated ensemble of two plain networks, an S2D network, and the lines of the log."""
+    """An evaluated ensemble of three plain networks, an S2D network, and the lines of the log."""
     folder, lines = tmp_path_factory.mktemp("runs"), []
     made = [
-        untrained(folder / "ensemble", "ensemble", members=2),
+        untrained(folder / "ensemble", "ensemble", members=3),
         untrained(folder / "s2d", "s2d", split="train_without_validation"),
     ]
     for directory in made:
