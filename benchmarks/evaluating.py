@@ -47,7 +47,7 @@ def _share(method, plan):
     network = networks.network("wrn_10_2_s2", plan)
 
     def build():
-        from s2d_tf.evaluation import evaluator, predictions, scaling, scoring
+        from s2d_tf.evaluation import evaluator, predictions, scoring
 
         model = network.build(method)
         arrays = {name: _arrays(network, name, size, plan) for name, size in SETS.items()}
@@ -60,14 +60,14 @@ def _share(method, plan):
         def rest():
             scored = {}
             for name, (kind, stack) in stacks.items():
-                parts = (predictions.Members(stack),)
+                parts = ((stack, np.asarray),)
                 answer = predictions.Predictions(kind, parts, arrays[name][1], name, "test", "")
                 scored[name] = scoring.score(answer)
             known, *unknown = SETS
             evaluator.classification(known, scored[known])
             for name in unknown:
                 evaluator.detection(name, scored[known], scored[name])
-            scaling.scaled_metrics(known, scored[known], None)
+            evaluator.scaled_metrics(known, scored[known], None)
 
         forward()
         return {"forward": _Once(forward), "rest": _Once(rest)}

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from s2d_tf import files, recipes, training
-from s2d_tf.evaluation import evaluator, figures, overview, statistics, tables
+from s2d_tf.evaluation import evaluator, figures, result_tables, statistics, tables
 from s2d_tf.evaluation.names import dataset_title
 from s2d_tf.storage.layout import METRICS
 
@@ -31,43 +31,55 @@ def run(out, seeds=1, verbose=None) -> str:
     began, out = time.monotonic(), pathlib.Path(out)
     chosen = [recipes.resolve(f"{ARCHITECTURE}.{method}.{DATASET}") for method in METHODS]
     results = {recipe.title: [] for recipe in chosen}
-    gathered = {}
+    gathered, settings = {}, training.Settings(verbose=verbose)
     for seed in range(seeds):
         for recipe in chosen:
             print(f"training {recipe.name}, seed {seed}", flush=True)
-            settings = training.Settings(verbose=verbose)
             done = training.train(recipe, out / f"{recipe.method}_{seed}", seed, settings)
             found = evaluator.gather(done.predictor(), DATASET, recipe.out_of_distribution)
-            files.write_json(done.directory / METRICS, found.metrics())
             results[recipe.title].append(found.metrics())
+            files.write_json(done.directory / METRICS, results[recipe.title][-1])
             gathered.setdefault(recipe.title, found)
     table = comparison_table(results, recipe.out_of_distribution)
     for form, suffix in (("markdown", "md"), ("csv", "csv")):
         files.write_text(out / f"table.{suffix}", tables.render(table, form) + "\n")
     known = {title: (found.known.probs, found.known.labels) for title, found in gathered.items()}
     figures.reliability_diagram(known, out / "reliability.png")
-    scores = {}
-    for title, found in gathered.items():
-        parts = {DATASET: found.known, **found.unknown}
-        scores[title] = {dataset_title(name): part.scores for name, part in parts.items()}
+    sets = {title: {DATASET: found.known, **found.unknown} for title, found in gathered.items()}
+    scores = {
+        title: {dataset_title(name): part.scores for name, part in parts.items()}
+        for title, parts in sets.items()
+    }
     figures.uncertainty_histograms(scores, out / "uncertainty.png")
-    lines = [tables.render(table, "text"), "", explanation(*results.values()), ""]
-    lines += [f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:"]
-    return "\n".join([*lines, *(f"  {name}" for name in WRITTEN)])
+    return "\n".join(
+        [
+            tables.render(table, "text"),
+            "",
+            explanation(*results.values()),
+            "",
+            f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:",
+            *(f"  {name}" for name in WRITTEN),
+        ]
+    )
 
 
 def comparison_table(results, ood):
     """The paper's columns, one block for each out-of-distribution dataset."""
     blocks = []
     for name in ood:
-        part = overview.overview_table(results, DATASET, [name], group="OOD")
+        part = result_tables.overview_table(results, DATASET, [name], group="OOD")
         blocks.append([[row[0], dataset_title(name), *row[1:]] for row in part.rows])
     model, *metrics = part.columns
     seeds = len(next(iter(results.values())))
     spread = f", mean ± 2 std of {seeds} seeds" if seeds > 1 else ""
     notes = _paired(*results.values()) if seeds > 1 else ()
-    columns = [model, ("", "OOD set"), *metrics]
-    return tables.make(f"{ARCHITECTURE} on {DATASET}{spread}", columns, blocks, 2, notes)
+    return tables.make(
+        f"{ARCHITECTURE} on {DATASET}{spread}",
+        [model, ("", "OOD set"), *metrics],
+        blocks,
+        stub=2,
+        footnotes=notes,
+    )
 
 
 def _paired(plain, s2d):

@@ -18,7 +18,7 @@ def png_size(path):
 
 @pytest.fixture(scope="module")
 def short_recipes():
-    """The quickstart's recipes cut to an epoch of tiny networks; the second seed is not trained."""
+    """The quickstart's recipes cut to tiny networks, of which one is trained, for an epoch."""
     with pytest.MonkeyPatch.context() as patch:
         resolve_full, train_full = recipes.resolve, training.train
 
@@ -28,7 +28,7 @@ def short_recipes():
             )
 
         def train(recipe, directory, seed, settings):
-            if seed == 0:
+            if seed == 0 and recipe.method == "s2d":
                 return train_full(recipe, directory, seed, settings)
             run = storage.Run.create(directory, recipe, seed)
             weights.save(build.build_network(recipe, seed), run.weights())

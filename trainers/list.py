@@ -9,14 +9,15 @@ from absl import flags
 
 from s2d_tf import zoo
 
-FLAGS = flags.FLAGS
-flags.DEFINE_boolean("pretrained", None, "Only entries with weights (--nopretrained: without).")
+_PRETRAINED = flags.DEFINE_boolean(
+    "pretrained", None, "Only entries with weights (--nopretrained: without)."
+)
 
 
 def main(argv):
     names = [
         name
-        for name in zoo.names(pretrained=FLAGS.pretrained)
+        for name in zoo.names(pretrained=_PRETRAINED.value)
         if all(part in name for part in argv[1:])
     ]
     if not names:

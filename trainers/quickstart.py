@@ -8,9 +8,10 @@ they were never shown and on photographs, and writes a table and figures.
 
 from absl import flags
 
-FLAGS = flags.FLAGS
-flags.DEFINE_string("out", "s2d_quickstart", "Folder for the runs, the table and the figures.")
-flags.DEFINE_integer("seeds", 1, "Pairs of models to train.", lower_bound=1)
+_OUT = flags.DEFINE_string(
+    "out", "s2d_quickstart", "Folder for the runs, the table and the figures."
+)
+_SEEDS = flags.DEFINE_integer("seeds", 1, "Pairs of models to train.", lower_bound=1)
 
 
 def main(argv):
@@ -18,4 +19,4 @@ def main(argv):
         raise ValueError(f"Expected no arguments, received {argv[1:]}.")
     from s2d_tf import quickstart
 
-    print(quickstart.run(FLAGS.out, FLAGS.seeds))
+    print(quickstart.run(_OUT.value, _SEEDS.value))

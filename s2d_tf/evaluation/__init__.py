@@ -14,7 +14,7 @@ _HOMES = {
     "evaluate": "evaluator",
     "evaluate_entry": "run_evaluation",
     "evaluate_run": "run_evaluation",
-    "overview_table": "overview",
+    "overview_table": "result_tables",
     "predict": "predictions",
     "scores": "scoring",
     "write_report": "report",

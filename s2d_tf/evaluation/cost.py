@@ -6,12 +6,11 @@ import time
 import numpy as np
 import tensorflow as tf
 
-BATCH_SIZE = 64
 MIN_REPETITIONS = 3
 MAX_REPETITIONS = 15
 
 
-def inference_time(predictor, reference, batch_size=BATCH_SIZE, max_seconds=10.0):
+def inference_time(predictor, reference, batch_size=64, max_seconds=10.0):
     """Milliseconds per image, and how many times those of a reference model.
 
     The two take turns, so that whatever else the machine does slows both; each repetition gives
@@ -32,10 +31,10 @@ def inference_time(predictor, reference, batch_size=BATCH_SIZE, max_seconds=10.0
     for function in functions:
         function(images)  # Traces the graph.
     times, began = [], time.perf_counter()
-    while len(times) < MAX_REPETITIONS:
+    while len(times) < MIN_REPETITIONS or (
+        len(times) < MAX_REPETITIONS and time.perf_counter() - began <= max_seconds
+    ):
         times.append([_seconds(function, images) for function in functions])
-        if len(times) >= MIN_REPETITIONS and time.perf_counter() - began > max_seconds:
-            break
     own = statistics.median(seconds for seconds, _ in times)
     ratio = statistics.median(seconds / other for seconds, other in times)
     return 1000.0 * own / batch_size, ratio

@@ -4,6 +4,7 @@ import contextlib
 import pathlib
 
 import matplotlib
+from matplotlib import ticker
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -60,9 +61,15 @@ def legend(axes, names, lines=False):
     figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), room))
 
 
-def percent_ticks(axis):
-    """0, 50 and 100% below a panel, the outer ones inside it: neighbours' labels do not touch."""
-    axis.set_xlim(0, 1)
+def percent_label(axis, name, top=None):
+    """Names the vertical axis, a fraction from 0 to `top`, and shows it in per cent."""
+    axis.set(ylabel=name, ylim=(0, top))
+    axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
+
+
+def percent_ticks(axis, name):
+    """0, 50 and 100% below a panel, the outer ones inside it: neighbors' labels do not touch."""
+    axis.set(xlabel=name, xlim=(0, 1))
     axis.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
     for label, side in zip(axis.get_xticklabels(), ("left", "center", "right"), strict=True):
         label.set_horizontalalignment(side)
@@ -78,8 +85,7 @@ def frame(path, grid, panel, **options):
         panel: width and height of one, in inches.
         **options: of `Figure.subplots`, such as `sharey` or `height_ratios`.
     """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}):
         # Not pyplot: a library must neither open windows nor keep figures alive.
         size = (panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6)

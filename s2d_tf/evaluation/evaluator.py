@@ -11,6 +11,7 @@ from s2d_tf.evaluation.scoring import Scored, score
 
 # Share of the examples that are still answered in `risk_at_80_coverage`.
 COVERAGE = 0.8
+HALVES_SEED = 0
 
 
 def evaluate(
@@ -107,9 +108,8 @@ def classification(dataset, scored):
     """Metrics of the dataset whose classes the model knows."""
     found = {f"{dataset}/accuracy": metrics.accuracy(scored.probs, scored.labels)}
     found |= calibration(f"{dataset}/", scored.log_probs, scored.labels)
-    errors = scored.errors
     for name, values in scored.scores.items():
-        pair = values, errors
+        pair = values, scored.errors
         found |= {
             f"{dataset}/aurc/{name}": metrics.area_under_risk_coverage(*pair),
             f"{dataset}/augrc/{name}": metrics.area_under_generalized_risk_coverage(*pair),
@@ -133,9 +133,45 @@ def calibration(prefix, log_probs, labels):
 
 def detection(ood, known, unknown):
     """Metrics of detecting the dataset `ood` among the one that the model knows."""
-    found = {}
-    for name, values in known.scores.items():
-        pair = values, unknown.scores[name]
-        for metric in ("auroc", "aupr", "fpr_at_95_recall"):
-            found[f"{ood}/{metric}/{name}"] = getattr(metrics, metric)(*pair)
-    return found
+    return {
+        f"{ood}/{metric}/{name}": getattr(metrics, metric)(values, unknown.scores[name])
+        for name, values in known.scores.items()
+        for metric in ("auroc", "aupr", "fpr_at_95_recall")
+    }
+
+
+def scaled_metrics(dataset, scored, validation=None) -> dict[str, float]:
+    """Metrics after temperature scaling, under keys such as `"cifar100/scaled_nll"`.
+
+    A temperature is fitted on examples that the model has not been trained on. Where a run has kept
+    the validation split out of its training, that is the validation split. A run that was trained
+    on all training images has none left; then the test split is cut into two halves and each is
+    scaled by the temperature of the other, so that no example helps to choose its own temperature.
+
+    Args:
+        dataset: name of the dataset.
+        scored: `Scored` of its test split.
+        validation: `Scored` of held-out examples, or None for the halves of the test split.
+
+    Returns:
+        Flat dict: `temperature` (of the halves the geometric mean), `scaled_nll`, `scaled_ece`,
+        `scaled_adaptive_ece`, `scaled_brier`. Accuracy does not change.
+    """
+    if validation is not None:
+        temperature = metrics.fit_temperature(validation.log_probs, validation.labels)
+        log_probs = metrics.scale_log_probs(scored.log_probs, temperature)
+    else:
+        temperature, log_probs = _cross_fitted(scored)
+    found = calibration(f"{dataset}/scaled_", log_probs, scored.labels)
+    return {f"{dataset}/temperature": temperature, **found}
+
+
+def _cross_fitted(scored):
+    order = np.random.default_rng(HALVES_SEED).permutation(len(scored.labels))
+    halves = order[::2], order[1::2]
+    log_probs, temperatures = np.empty_like(scored.log_probs), []
+    for own, other in (halves, halves[::-1]):
+        temperature = metrics.fit_temperature(scored.log_probs[other], scored.labels[other])
+        log_probs[own] = metrics.scale_log_probs(scored.log_probs[own], temperature)
+        temperatures.append(temperature)
+    return float(np.sqrt(np.prod(temperatures))), log_probs

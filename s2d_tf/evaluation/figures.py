@@ -11,7 +11,6 @@ from s2d_tf.evaluation.names import LONG_NAMES, UNCERTAINTIES
 OVERCONFIDENT, UNDERCONFIDENT = "#F3BE99", "#A9D3EE"
 # A dataset that is almost all in one bin would make the others invisible.
 MAX_PEAK_RATIO = 4.0
-_MAX_POINTS = 1500
 
 
 def reliability_diagram(named, path, num_bins=15):
@@ -32,21 +31,23 @@ def reliability_diagram(named, path, num_bins=15):
             center = curve.edges[:-1][filled] + 0.5 / num_bins
             base, bars = np.minimum(accuracy, confidence), {"width": 0.92 / num_bins}
             upper.bar(center, base, color=PALETTE[0], **bars)
-            over, under = np.maximum(confidence - base, 0.0), np.maximum(accuracy - base, 0.0)
-            upper.bar(center, over, bottom=base, color=OVERCONFIDENT, **bars)
-            upper.bar(center, under, bottom=base, color=UNDERCONFIDENT, **bars)
+            upper.bar(center, confidence - base, bottom=base, color=OVERCONFIDENT, **bars)
+            upper.bar(center, accuracy - base, bottom=base, color=UNDERCONFIDENT, **bars)
             upper.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
             upper.set_title(label)
             upper.text(0.04, 0.95, f"ECE {100 * error:.1f}%", transform=upper.transAxes, va="top")
             lower.bar(center, curve.count[filled] / curve.count.sum(), color="#9A9A9A", **bars)
-            lower.set_xlabel("Confidence")
-            drawing.percent_ticks(lower)
-        for axis, name in zip(axes[:, 0], ("Accuracy", "Share"), strict=True):
-            axis.set_ylabel(name)
-            axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
-        axes[0][0].set_ylim(0, 1)
-        names = {"accuracy": PALETTE[0], "overconfident by": OVERCONFIDENT}
-        drawing.legend(axes, {**names, "underconfident by": UNDERCONFIDENT})
+            drawing.percent_ticks(lower, "Confidence")
+        drawing.percent_label(axes[0][0], "Accuracy", 1)
+        drawing.percent_label(axes[1][0], "Share")
+        drawing.legend(
+            axes,
+            {
+                "accuracy": PALETTE[0],
+                "overconfident by": OVERCONFIDENT,
+                "underconfident by": UNDERCONFIDENT,
+            },
+        )
     return path
 
 
@@ -164,24 +165,15 @@ def _panels(curves, path, labels, top=None, diagonal=False):
         for axis, uncertainty in zip(axes[0], held, strict=True):
             for index, own in enumerate(curves.values()):
                 if uncertainty in own:
-                    axis.plot(*_thinned(*own[uncertainty]), **drawing.line_style(index))
+                    axis.plot(*own[uncertainty], **drawing.line_style(index))
             if diagonal:
                 axis.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=":")
             axis.set_title(LONG_NAMES[uncertainty])
-            axis.set_xlabel(labels[0])
-            drawing.percent_ticks(axis)
             axis.grid(color="#EEEEEE", linewidth=0.8)
-        axes[0][0].set_ylim(0, top)
-        axes[0][0].yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
-        axes[0][0].set_ylabel(labels[1])
+            drawing.percent_ticks(axis, labels[0])
+        drawing.percent_label(axes[0][0], labels[1], top)
         drawing.legend(axes, list(curves), lines=True)
     return path
-
-
-def _thinned(x, y):
-    """At most so many points; no eye sees more, and both ends stay."""
-    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MAX_POINTS)).round().astype(int))
-    return x[kept], y[kept]
 
 
 def _histograms(rows, columns, path, num_bins, fill):
@@ -211,14 +203,14 @@ def _histogram(axis, series, num_bins, fill, high):
     """Densities over one another; one that is None keeps its color but is not drawn."""
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
-    edges, peaks = np.linspace(0.0, high, num_bins + 1), []
-    for index, values in enumerate(series):
-        if values is not None:
-            density = np.histogram(values, edges)[0] / len(values)
-            if fill:
-                axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
-            axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
-            peaks.append(density.max())
+    edges = np.linspace(0.0, high, num_bins + 1)
+    held = {i: values for i, values in enumerate(series) if values is not None}
+    densities = {i: np.histogram(values, edges)[0] / len(values) for i, values in held.items()}
+    peaks = [density.max() for density in densities.values()]
+    for index, density in densities.items():
+        if fill:
+            axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
+        axis.stairs(density, edges, linewidth=1.2, **drawing.line_style(index))
     if not peaks:
         axis.text(0.5, 0.5, "does not decompose", transform=axis.transAxes, ha="center",
                   va="center", color=FAINT)  # fmt: skip
@@ -229,6 +221,5 @@ def _histogram(axis, series, num_bins, fill, high):
         top = MAX_PEAK_RATIO * min(peaks)
         axis.text(0.99, 1.0, f"cut: the peak is\n{max(peaks) / top:.1f} times as high", va="top",
                   ha="right", transform=axis.transAxes, color=FAINT, fontsize=7)  # fmt: skip
-    axis.set_xlim(0.0, high)
-    axis.set_ylim(0.0, 1.05 * top)
+    axis.set(xlim=(0.0, high), ylim=(0.0, 1.05 * top))
     axis.xaxis.set_major_locator(ticker.MaxNLocator(4))

@@ -16,10 +16,10 @@ import numpy as np
 
 from s2d_tf.evaluation import resampling, tables
 from s2d_tf.evaluation.names import dataset_title, format_difference, metric, metric_title
+from s2d_tf.evaluation.statistics import LEVEL
 from s2d_tf.metrics import checks
 
 NUM_RESAMPLES = 10_000
-LEVEL = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,7 @@ def classification(log_probs, labels, other=None, num_resamples=NUM_RESAMPLES, s
         labels = checks.as_labels(labels, *model.shape)
     checks.as_positive_int(num_resamples, "num_resamples")
     samples = resampling.classification_resamples(models, labels, num_resamples, seed)
-    names = ("accuracy", "nll", "ece", "brier")
-    found = {name: _percentile(samples, name) for name in names}
+    found = {n: _percentile(samples, n) for n in ("accuracy", "nll", "ece", "brier")}
     estimate, ece = found["ece"].estimate, found["ece"]
     low, high = 2.0 * estimate - ece.high, 2.0 * estimate - ece.low
     if other is None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from s2d_tf import data, files, models, uncertainty
+from s2d_tf import data, files, models
 
 # Raised when networks or draws answer differently for the same weights.
 FORMAT = 1
@@ -24,29 +24,13 @@ CHUNK_ELEMENTS = 2**18
 
 
 @dataclasses.dataclass(frozen=True)
-class Members:
-    """Some members of a prediction, made from what is stored for any range of examples.
-
-    Attributes:
-        raw: float32 `[outputs, n, classes]`, a predictor's raw outputs.
-        from_raw: its `members_from_raw`; the default takes the outputs as the members.
-    """
-
-    raw: np.ndarray
-    from_raw: Callable = np.asarray
-
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Float32 `[members, stop - start, classes]`."""
-        return np.asarray(self.from_raw(self.raw[:, start:stop]))
-
-
-@dataclasses.dataclass(frozen=True)
 class Predictions:
     """What a model predicted on one split of a dataset.
 
     Attributes:
         kind: "categorical" or "dirichlet".
-        parts: where the members come from; one after the other they are the whole stack.
+        parts: for each network its raw outputs, float32 `[outputs, n, classes]`, and the function
+            that makes members of any range of them; one after the other they are the whole stack.
         labels: int64 `[n]`, -1 where unknown.
         dataset, split: names.
         fingerprint: the data's, whatever its order.
@@ -54,7 +38,7 @@ class Predictions:
     """
 
     kind: str
-    parts: tuple[Members, ...]
+    parts: tuple[tuple[np.ndarray, Callable], ...]
     labels: np.ndarray
     dataset: str
     split: str
@@ -68,14 +52,9 @@ class Predictions:
     def num_members(self):
         return len(self.rows(0, 1))
 
-    @property
-    def decomposes(self):
-        """Whether uncertainty splits into data and knowledge; see `uncertainty.decomposes`."""
-        return uncertainty.decomposes(self.kind, self.num_members)
-
     def rows(self, start, stop):
         """All members for a range of examples, `[members, stop - start, classes]`."""
-        return np.concatenate([part.rows(start, stop) for part in self.parts], axis=0)
+        return np.concatenate([members(raw[:, start:stop]) for raw, members in self.parts])
 
     def chunks(self):
         """The whole stack in pieces of bounded size, in the order of the examples."""
@@ -116,14 +95,14 @@ def predict(
             computed, raw = True, part.predict_raw(images, batch_size)
             if path:
                 files.write_array(path, raw)
-        parts.append(Members(raw, part.members_from_raw))
+        parts.append((raw, part.members_from_raw))
     return Predictions(
         kind=predictor.kind,
         parts=tuple(parts),
         labels=labels,
         dataset=dataset,
         split=split,
-        fingerprint=_fingerprint(dataset, split, images, labels),
+        fingerprint=data.fingerprint(images, labels),
         seconds=time.monotonic() - began if computed else 0.0,
     )
 
@@ -137,17 +116,6 @@ def weights_hash(predictor: models.Predictor) -> str:
             value = np.ascontiguousarray(variable.numpy())
             digest.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
     return digest.hexdigest()
-
-
-_FINGERPRINTS = {}
-
-
-def _fingerprint(dataset, split, images, labels):
-    # `data.load_arrays` shares its arrays, so the same array is the same data.
-    key = dataset, split, id(images)
-    if key not in _FINGERPRINTS:
-        _FINGERPRINTS[key] = data.fingerprint(images, labels)
-    return _FINGERPRINTS[key]
 
 
 def _read(path, shape):

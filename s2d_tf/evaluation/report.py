@@ -12,7 +12,7 @@ import typing
 from importlib import resources
 
 from s2d_tf import __version__, files
-from s2d_tf.evaluation import drawing, overview, report_tables, tables
+from s2d_tf.evaluation import drawing, result_tables, tables
 from s2d_tf.evaluation.results import collect, groups
 
 FILE_NAME = "report.html"
@@ -37,12 +37,7 @@ class Section(typing.NamedTuple):
 
 def overviews(results) -> list[Section]:
     """The first sections of a report of any models: an overview of each group of runs."""
-    made = [
-        table
-        for (architecture, dataset), own in groups(results).items()
-        for table in overview.overview(own, f"{architecture} on {dataset}")
-    ]
-    return [Section("Tables", made)]
+    return [Section("Tables", result_tables.overview(results))]
 
 
 def write_report(directories, out, data_dir=None, log=print, sections=overviews) -> pathlib.Path:
@@ -66,24 +61,23 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
     made = list(sections(results))
     for (architecture, dataset), own in grouped.items():
         folder = out / "figures" / f"{architecture}-{dataset}"
-        figures = [_figure(p) for p in report_pictures.draw(own, folder, data_dir, log)]
+        figures = [_figure(*p) for p in report_pictures.draw(own, folder, data_dir, log)]
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
         made += [
             Section(f"Figures{of}", figures),
-            Section(f"More metrics{of}", report_tables.of_group(own)),
+            Section(f"More metrics{of}", result_tables.of_group(own)),
         ]
     made.append(Section("Made from", _provenance(results)))
     files.write_text(out / FILE_NAME, _page(results, made))
     return out / FILE_NAME
 
 
-def _figure(picture):
-    image = pathlib.Path(picture.path).read_bytes()
+def _figure(path, title, caption):
+    image, caption = path.read_bytes(), html.escape(caption)
     # Letters are as large in a narrow figure as in a wide one; the width is PNG's first field.
     width = round(int.from_bytes(image[16:20], "big") * PIXELS_PER_INCH / drawing.DPI)
-    caption = html.escape(picture.caption)
     return (
-        f'<h3>{html.escape(picture.title)}</h3><figure class="picture"><div class="scroll">'
+        f'<h3>{html.escape(title)}</h3><figure class="picture"><div class="scroll">'
         f'<img src="data:image/png;base64,{base64.b64encode(image).decode("ascii")}"'
         f' alt="{caption}" style="max-width:{width}px"></div>'
         f"<figcaption>{caption}</figcaption></figure>\n"
@@ -107,7 +101,7 @@ def _provenance(results):
     missing = ", ".join(sorted({name for r in results for name in r.missing_data}))
     versions = ", ".join(" ".join(pair) for pair in _facts(results, "versions").items())
     return [
-        report_tables.runs_table(results),
+        result_tables.runs_table(results),
         "<h3>Data</h3><p>SHA-256 over all test images and labels, whatever their order:</p>"
         f"<ul>{items}</ul>",
         f"<p>Not available: {html.escape(missing)}.</p>" if missing else "",
@@ -119,8 +113,7 @@ def _page(results, sections):
     css = resources.files("s2d_tf.evaluation").joinpath("report.css").read_text("utf-8")
     links = "".join(f'<a href="#{s.anchor}">{html.escape(s.title)}</a>' for s in sections)
     networks = ", ".join(sorted({r.recipe.architecture for r in results}))
-    today = datetime.date.today().isoformat()
-    subtitle = html.escape(f"{len(results)} trained models of {networks}. {today}.")
+    subtitle = html.escape(f"{len(results)} trained models of {networks}. {datetime.date.today()}.")
     body = "\n".join(f'<h2 id="{s.anchor}">{html.escape(s.title)}</h2>\n{s.body}' for s in sections)
     return f"""<!doctype html>
 <html lang="en">

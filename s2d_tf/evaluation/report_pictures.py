@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import typing
 
 import numpy as np
 
@@ -23,15 +22,7 @@ MAX_COLUMNS = 4
 NUM_EXAMPLES = 8
 
 
-class Picture(typing.NamedTuple):
-    """A drawn figure: its file, a heading, and what it shows."""
-
-    path: pathlib.Path
-    title: str
-    caption: str
-
-
-def draw(results, folder, data_dir=None, log=print) -> list[Picture]:
+def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, str, str]]:
     """Draws everything that a group of runs allows, from the first seed of each method.
 
     Args:
@@ -39,6 +30,9 @@ def draw(results, folder, data_dir=None, log=print) -> list[Picture]:
         folder: where the PNG files go.
         data_dir: TFDS folder.
         log: function that gets lines for a person.
+
+    Returns:
+        For each figure its file, a heading, and what it shows.
     """
     folder = pathlib.Path(folder)
     first_seeds = {variant: part[0] for variant, part in by_variant(results).items()}
@@ -73,7 +67,7 @@ def _histograms(models, shown, folder):
             for title, m in models.items()
             if title in shown and far in m.unknown
         }
-        yield Picture(
+        yield (
             figures.system_histograms(scores, folder / "histograms.png"),
             "Uncertainty of known and unknown images",
             f"Total, data and knowledge uncertainty on {known} (above) and {dataset_title(far)} "
@@ -84,9 +78,11 @@ def _histograms(models, shown, folder):
 def _reliability(models, folder):
     parts = [(title, (m.known.probs, m.known.labels)) for title, m in models.items()]
     for index in range(0, len(parts), MAX_COLUMNS):
-        path = folder / f"reliability_{index // MAX_COLUMNS}.png"
-        yield Picture(
-            figures.reliability_diagram(dict(parts[index : index + MAX_COLUMNS]), path),
+        yield (
+            figures.reliability_diagram(
+                dict(parts[index : index + MAX_COLUMNS]),
+                folder / f"reliability_{index // MAX_COLUMNS}.png",
+            ),
             "Reliability" if index == 0 else "Reliability, continued",
             f"How often a confidence is right on {_known(models)}, and how common that confidence "
             "is.",
@@ -101,18 +97,18 @@ def _curves(models, folder):
             if name in m.unknown
         }
         title = dataset_title(name)
-        yield Picture(
+        yield (
             figures.roc_curves(pairs, folder / f"roc_{name}.png"),
             f"{title}: ROC curves",
             f"Finding the images of {title} among the known ones, by each uncertainty.",
         )
-        yield Picture(
+        yield (
             figures.precision_recall_curves(pairs, folder / f"precision_recall_{name}.png"),
             f"{title}: precision and recall",
             f"Share of {title} among the flagged images, as more of them are found.",
         )
     shown = {title: (m.known.scores, m.known.errors) for title, m in models.items()}
-    yield Picture(
+    yield (
         figures.risk_coverage_curves(shown, folder / "risk_coverage.png"),
         "Risk and coverage",
         f"Error rate on {_known(models)} among the images that are answered, the most uncertain "
@@ -131,7 +127,7 @@ def _examples(method, model, data_dir, folder):
         }
         title = dataset_title(name)
         truth = "" if labels is None else ", the true class"
-        yield Picture(
+        yield (
             figures.example_images(rows, folder / f"examples_{name}.png"),
             f"{title}: the most uncertain images",
             f"Images of {title} with the highest uncertainty of {method}: the predicted class"
@@ -153,8 +149,7 @@ def _row(scored, key, images, labels, classes):
 def _importance(variant):
     """Place in the choice of what is drawn; sizes other than the usual 5 come last."""
     method = re.sub(r"_\d+$", "", variant)
-    known = IMPORTANCE.index(method) if method in IMPORTANCE else len(IMPORTANCE)
-    return variant != method, known, variant
+    return variant != method, (*IMPORTANCE, method).index(method), variant
 
 
 def _known(models):

@@ -10,8 +10,7 @@ example drawn once.
 
 import numpy as np
 
-from s2d_tf.metrics import checks
-from s2d_tf.metrics.calibration import bin_indices
+from s2d_tf.metrics.calibration import bin_indices, scale_log_probs
 
 # Counts are handled in pieces of this many bytes, which stay in the processor's cache.
 CHUNK_BYTES = 2**19
@@ -24,11 +23,11 @@ def draw_counts(num_examples, num_resamples, seed, step):
     rng = np.random.default_rng(seed)
     yield np.ones((1, num_examples))
     for start in range(0, num_resamples, step):
-        counts = np.empty((min(step, num_resamples - start), num_examples))
-        for row in counts:
-            drawn = rng.integers(0, num_examples, size=num_examples, dtype=np.uint32)
-            row[:] = np.bincount(drawn, minlength=num_examples)
-        yield counts
+        drawn = (
+            rng.integers(0, num_examples, size=num_examples, dtype=np.uint32)
+            for _ in range(min(step, num_resamples - start))
+        )
+        yield np.array([np.bincount(each, minlength=num_examples) for each in drawn], np.float64)
 
 
 def classification_resamples(models, labels, num_resamples, seed):
@@ -89,9 +88,7 @@ def _step(num_examples):
 
 def _per_example(log_probs, labels):
     """Columns whose means over the examples give every classification metric."""
-    log_probs = checks.as_matrix(log_probs, "log_probs")
-    shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
-    log_probs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    log_probs = scale_log_probs(log_probs, 1.0)
     probs, rows = np.exp(log_probs), np.arange(labels.size)
     predicted = probs.argmax(axis=-1)
     correct = (predicted == labels).astype(np.float64)

@@ -73,10 +73,8 @@ def by_variant(results) -> dict[str, list[Result]]:
     """`{method or method_size: [Result]}`, seeds in order, methods in the order of all tables."""
 
     def place(result):
-        method = result.recipe.method
-        known = method in names.METHODS
-        index = names.METHODS.index(method) if known else len(names.METHODS)
-        return index, result.variant, result.seed
+        method = result.recipe.method  # One that is not known comes last.
+        return (*names.METHODS, method).index(method), result.variant, result.seed
 
     grouped = {}
     for result in sorted(results, key=place):

@@ -7,8 +7,8 @@ import time
 
 from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
-from s2d_tf.evaluation import cost, intervals, scaling, views
-from s2d_tf.evaluation.evaluator import gather
+from s2d_tf.evaluation import cost, intervals, views
+from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
 from s2d_tf.recipes import build
@@ -44,11 +44,8 @@ def evaluate_run(
             evaluate_run(member.directory, data_dir, batch_size, 0, log)
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
-    held_out = run.split == "train_without_validation"
-    found, gathered = evaluate_predictor(
-        viewed.predictor(), viewed.recipe, data_dir, cache_directory(run), batch_size, held_out, log
-    )
-    found |= {"run/name": viewed.recipe.name, "run/seed": run.seed, "run/split": run.split}
+    opened, cache = storage.open_run(viewed), cache_directory(run)
+    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log)
     storage.Run.create(out, viewed.recipe, run.seed, run.split)
     files.write_json(out / METRICS, found)
     if bootstrap:
@@ -61,20 +58,13 @@ def evaluate_entry(where, data_dir=None, batch_size=256, log=print) -> dict:
     """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`."""
     opened = storage.open_model(where)
     folder = location.cache_dir() / PREDICTIONS / opened.name
-    found, _ = evaluate_predictor(
-        opened.predictor, opened.recipe, data_dir, folder, batch_size, log=log
-    )
-    facts = {"run/name": opened.name, "run/seed": opened.seeds[0], "run/split": opened.split}
-    return found | facts
+    return evaluate_opened(opened, data_dir, folder, batch_size, log)[0]
 
 
-def evaluate_predictor(
-    predictor, recipe, data_dir=None, cache_dir=None, batch_size=256, held_out=False, log=print
-):
-    """All metrics of a predictor that follows a recipe, and the `Gathered` behind them.
-
-    `held_out` says that the validation split took no part in training.
-    """
+def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=print):
+    """All metrics of a `storage.Opened`, and the `Gathered` behind them."""
+    predictor, recipe = opened.predictor, opened.recipe
+    held_out = opened.split == "train_without_validation"
     dataset = recipe.source_dataset
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
     gathered = gather(predictor, dataset, recipe.out_of_distribution, skip_missing=True, **shared)
@@ -82,15 +72,10 @@ def evaluate_predictor(
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
     validation = score(predict(predictor, dataset, "validation", **shared)) if held_out else None
     began = time.monotonic()
-    found = gathered.metrics() | scaling.scaled_metrics(dataset, gathered.known, validation)
+    found = gathered.metrics() | scaled_metrics(dataset, gathered.known, validation)
     metric_seconds = time.monotonic() - began
     reference = build.build_network(recipe.sibling("individual"))
     milliseconds, ratio = cost.inference_time(predictor, reference)
-    data_facts = {
-        f"data/{name}/{key}": value
-        for name, values in gathered.facts.items()
-        for key, value in values.items()
-    }
     found |= {
         "cost/parameters": predictor.num_parameters,
         "cost/inference_ms": milliseconds,
@@ -98,8 +83,13 @@ def evaluate_predictor(
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
         "run/num_members": predictor.num_members,
         "run/weights": weights_hash(predictor),
-        **data_facts,
+        **{
+            f"data/{name}/{key}": fact[key] for name, fact in gathered.facts.items() for key in fact
+        },
         **{f"data/{name}/missing": reason for name, reason in gathered.missing.items()},
+        "run/name": opened.name,
+        "run/seed": opened.seeds[0],
+        "run/split": opened.split,
         "versions/s2d_tf": __version__,
         "versions/python": platform.python_version(),
         **{f"versions/{name}": importlib.metadata.version(name) for name in PACKAGES},

@@ -6,7 +6,6 @@ import html
 import io
 import itertools
 import operator
-import typing
 
 _LATEX = str.maketrans(
     {
@@ -83,23 +82,14 @@ def render(table: Table, form: str = "text") -> str:
     """The table as a string in one of `FORMATS`."""
     if form not in FORMATS:
         raise ValueError(f"form: expected one of {', '.join(FORMATS)}, received {form!r}.")
-    function, style = _RENDERERS[form]
-    blocks = [[[style.cell(cell) for cell in row] for row in block] for block in table.blocks]
-    return function(table, blocks)
+    function, escape, best, overall, note = _RENDERERS[form]
 
+    def write(cell):
+        pattern = overall if cell.best_overall else best if cell.best else "{}"
+        text = pattern.format(escape(cell.text))
+        return note.format(text, escape(cell.note)) if cell.note else text
 
-class _Style(typing.NamedTuple):
-    """How a format writes a cell: its text, the best of a column and overall, and a note."""
-
-    escape: typing.Callable
-    best: str
-    overall: str
-    note: str
-
-    def cell(self, cell):
-        pattern = self.overall if cell.best_overall else self.best if cell.best else "{}"
-        text = pattern.format(self.escape(cell.text))
-        return self.note.format(text, self.escape(cell.note)) if cell.note else text
+    return function(table, [[list(map(write, row)) for row in block] for block in table.blocks])
 
 
 def _markdown(table, blocks):
@@ -185,30 +175,30 @@ def _html(table, blocks):
     return f"<figure class=table>{caption}<div class=scroll>{body}</div>{notes}</figure>\n"
 
 
+# How to write a table; and a cell's text, the best of a column and overall, and a note.
 _RENDERERS = {
     "markdown": (
         _markdown,
-        _Style(lambda text: text.replace("|", r"\|"), "**{}**", "***{}***", "{} ({})"),
+        lambda text: text.replace("|", r"\|"),
+        "**{}**",
+        "***{}***",
+        "{} ({})",
     ),
-    "csv": (_csv, _Style(str, "{}", "{}", "{} ({})")),
+    "csv": (_csv, str, "{}", "{}", "{} ({})"),
     "latex": (
         _latex,
-        _Style(
-            lambda text: text.translate(_LATEX),
-            r"\textbf{{{}}}",
-            r"\textcolor{{blue}}{{\textbf{{{}}}}}",
-            r"{} {{\scriptsize({})}}",
-        ),
+        lambda text: text.translate(_LATEX),
+        r"\textbf{{{}}}",
+        r"\textcolor{{blue}}{{\textbf{{{}}}}}",
+        r"{} {{\scriptsize({})}}",
     ),
-    "text": (_text, _Style(str, "{}*", "{}**", "{} ({})")),
+    "text": (_text, str, "{}*", "{}**", "{} ({})"),
     "html": (
         _html,
-        _Style(
-            html.escape,
-            '<b class="best">{}</b>',
-            '<b class="overall">{}</b>',
-            "{} <small>{}</small>",
-        ),
+        html.escape,
+        '<b class="best">{}</b>',
+        '<b class="overall">{}</b>',
+        "{} <small>{}</small>",
     ),
 }
 FORMATS = tuple(_RENDERERS)

@@ -20,7 +20,7 @@ _HOMES = {
     "auroc": "detection",
     "brier_score": "classification",
     "expected_calibration_error": "calibration",
-    "fit_temperature": "temperature",
+    "fit_temperature": "calibration",
     "fpr_at_95_recall": "detection",
     "negative_log_likelihood": "classification",
     "negative_log_likelihood_from_log_probs": "classification",
@@ -30,7 +30,7 @@ _HOMES = {
     "risk_after_rejection": "selective",
     "risk_coverage_curve": "selective",
     "roc_curve": "detection",
-    "scale_log_probs": "temperature",
+    "scale_log_probs": "calibration",
 }
 
 __getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES)

@@ -1,10 +1,19 @@
-"""Top-label calibration: does a confidence of 80% mean right four times in five?"""
+"""Calibration: does a confidence of 80% mean right four times in five?
+
+Its error over the top labels; and temperature scaling, one number, fitted on held-out examples,
+that softens predictions.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from s2d_tf.metrics import checks
+
+# Where the best temperature does not exist (every label is the largest logit, or predictions are
+# worse than chance) the answer is the end of this range.
+MIN_TEMPERATURE = 1e-3
+MAX_TEMPERATURE = 1e3
 
 
 class ReliabilityCurve(NamedTuple):
@@ -23,13 +32,11 @@ def expected_calibration_error(probs, labels, num_bins=15):
     cent. Even a perfectly calibrated model shows a positive value on a finite set, the
     larger the fewer its examples.
     """
-    probs, labels = _checked(probs, labels)
-    num_bins = checks.as_positive_int(num_bins, "num_bins")
-    confidence, correct = _top_label(probs, labels)
+    confidence, correct, num_bins = _checked(probs, labels, num_bins)
     gaps = np.bincount(
         bin_indices(confidence, num_bins), weights=confidence - correct, minlength=num_bins
     )
-    return float(np.abs(gaps).sum() / labels.size)
+    return float(np.abs(gaps).sum() / confidence.size)
 
 
 def adaptive_calibration_error(probs, labels, num_bins=15):
@@ -39,20 +46,17 @@ def adaptive_calibration_error(probs, labels, num_bins=15):
     most one (fewer parts for fewer examples). Equal confidences share their mean correctness, so
     the answer does not depend on the order of the examples.
     """
-    probs, labels = _checked(probs, labels)
-    num_bins = min(checks.as_positive_int(num_bins, "num_bins"), labels.size)
-    confidence, correct = _top_label(probs, labels)
+    confidence, correct, num_bins = _checked(probs, labels, num_bins)
     values, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
     shared = np.bincount(group, weights=correct) / count
     gaps = np.repeat(values - shared, count)
-    return float(sum(abs(part.sum()) for part in np.array_split(gaps, num_bins)) / labels.size)
+    parts = np.array_split(gaps, min(num_bins, gaps.size))
+    return float(sum(abs(part.sum()) for part in parts) / gaps.size)
 
 
 def reliability_curve(probs, labels, num_bins=15):
     """Mean confidence, accuracy and count of each equal-width bin `(lo, hi]`."""
-    probs, labels = _checked(probs, labels)
-    num_bins = checks.as_positive_int(num_bins, "num_bins")
-    confidence, correct = _top_label(probs, labels)
+    confidence, correct, num_bins = _checked(probs, labels, num_bins)
     index = bin_indices(confidence, num_bins)
     count = np.bincount(index, minlength=num_bins)
     total_confidence = np.bincount(index, weights=confidence, minlength=num_bins)
@@ -73,11 +77,58 @@ def bin_indices(confidence, num_bins):
     return np.searchsorted(inner_edges, confidence, side="left")
 
 
-def _checked(probs, labels):
-    probs = checks.as_probs(probs)
-    return probs, checks.as_labels(labels, *probs.shape)
+def fit_temperature(log_probs, labels) -> float:
+    """The temperature that minimizes the negative log-likelihood of `softmax(log_probs / T)`.
+
+    The objective is convex in `1 / T`, so the root of its slope is the minimum. A model with many
+    members is scaled once, on the log of its mean prediction: then one number serves every kind of
+    model, the scaled probabilities keep the model's ranking of classes, and knowledge uncertainty
+    is untouched.
+
+    Args:
+        log_probs: `[examples, classes]` logits or log-probabilities; for members the log of their
+            mean probability.
+        labels: `[examples]` integer classes.
+
+    Returns:
+        The temperature, in `[MIN_TEMPERATURE, MAX_TEMPERATURE]`. It is 1 where all logits of each
+        example are equal, since then no temperature changes anything.
+    """
+    from scipy import optimize  # Here: predicting with a loaded model needs no SciPy.
+
+    log_probs = checks.as_matrix(log_probs, "log_probs")
+    labels = checks.as_labels(labels, *log_probs.shape)
+    # Relative to the label: the slope is then a mean of plain expectations, without cancellation.
+    margins = log_probs - log_probs[np.arange(labels.size), labels][:, np.newaxis]
+    if not np.ptp(margins, axis=-1).any():
+        return 1.0
+
+    def slope(log_temperature):
+        """Derivative of the mean negative log-likelihood in `1 / T`."""
+        probs = np.exp(scale_log_probs(margins, float(np.exp(log_temperature))))
+        return float(np.mean(np.sum(probs * margins, axis=-1)))
+
+    low, high = np.log(MIN_TEMPERATURE), np.log(MAX_TEMPERATURE)
+    if slope(high) >= 0.0:
+        return MAX_TEMPERATURE
+    if slope(low) <= 0.0:
+        return MIN_TEMPERATURE
+    return float(np.exp(optimize.brentq(slope, low, high, xtol=1e-13)))
 
 
-def _top_label(probs, labels):
+def scale_log_probs(log_probs, temperature):
+    """Log-probabilities of `softmax(log_probs / temperature)`."""
+    log_probs = checks.as_matrix(log_probs, "log_probs")
+    if not (np.isscalar(temperature) and np.isfinite(temperature) and temperature > 0.0):
+        raise ValueError(f"temperature must be a positive number; received {temperature!r}.")
+    scaled = log_probs / temperature
+    scaled = scaled - scaled.max(axis=-1, keepdims=True)
+    return scaled - np.log(np.exp(scaled).sum(axis=-1, keepdims=True))
+
+
+def _checked(probs, labels, num_bins):
+    """The confidence of each top label, whether it is right (0 or 1), and the number of bins."""
+    probs, labels = checks.as_labeled(probs, labels)
     predicted = probs.argmax(axis=-1)
-    return probs[np.arange(labels.size), predicted], (predicted == labels).astype(np.float64)
+    confidence, correct = probs[np.arange(labels.size), predicted], predicted == labels
+    return confidence, correct.astype(np.float64), checks.as_positive_int(num_bins, "num_bins")

@@ -17,10 +17,7 @@ def as_matrix(values, name):
             f"{name} must have shape [examples, classes] with at least 2 classes; received shape "
             f"{values.shape}. Average a stack of members before."
         )
-    if values.shape[0] == 0:
-        raise ValueError(f"{name} is empty; at least one example is needed.")
-    _check_finite(values, name)
-    return values
+    return _not_empty_and_finite(values, name)
 
 
 def as_probs(probs):
@@ -39,6 +36,12 @@ def as_probs(probs):
             "If these are logits or concentrations, normalize them first."
         )
     return probs
+
+
+def as_labeled(probs, labels):
+    """Returns `as_probs(probs)` and its `as_labels(labels)`."""
+    probs = as_probs(probs)
+    return probs, as_labels(labels, *probs.shape)
 
 
 def as_labels(labels, num_examples, num_classes):
@@ -71,20 +74,16 @@ def as_scores(scores, name):
         raise ValueError(
             f"{name} must be a vector, one score per example; received shape {scores.shape}."
         )
-    if scores.size == 0:
-        raise ValueError(f"{name} is empty; at least one score is needed.")
-    _check_finite(scores, name)
-    return scores
+    return _not_empty_and_finite(scores, name)
 
 
 def as_errors(errors, num_examples):
     """Returns `errors` (booleans or 0/1) as a float64 vector."""
-    errors = np.asarray(errors)
+    errors = np.asarray(errors, dtype=np.float64)
     if errors.shape != (num_examples,):
         raise ValueError(
             f"errors must have shape ({num_examples},), one per score; received {errors.shape}."
         )
-    errors = errors.astype(np.float64)
     if not np.isin(errors, (0.0, 1.0)).all():
         raise ValueError(
             "errors must be booleans or 0/1, 1 where the prediction is wrong; received "
@@ -100,7 +99,9 @@ def as_positive_int(value, name):
     return int(value)
 
 
-def _check_finite(values, name):
+def _not_empty_and_finite(values, name):
+    if values.size == 0:
+        raise ValueError(f"{name} is empty; at least one example is needed.")
     finite = np.isfinite(values)
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])
@@ -109,3 +110,4 @@ def _check_finite(values, name):
             f"{where[0] if len(where) == 1 else where} ({(~finite).sum()} in all). Find the model "
             "or image that made it; it cannot be ranked or averaged."
         )
+    return values

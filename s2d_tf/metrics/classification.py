@@ -3,12 +3,12 @@
 import numpy as np
 
 from s2d_tf.metrics import checks
+from s2d_tf.metrics.calibration import scale_log_probs
 
 
 def accuracy(probs, labels):
     """Fraction of examples whose most probable class is the label (the first class of a tie)."""
-    probs = checks.as_probs(probs)
-    labels = checks.as_labels(labels, *probs.shape)
+    probs, labels = checks.as_labeled(probs, labels)
     return float(np.mean(probs.argmax(axis=-1) == labels))
 
 
@@ -18,8 +18,7 @@ def negative_log_likelihood(probs, labels):
     It is infinite where a label has probability 0, as float32 probabilities of confident networks
     can have: then `negative_log_likelihood_from_log_probs` gives the true value.
     """
-    probs = checks.as_probs(probs)
-    labels = checks.as_labels(labels, *probs.shape)
+    probs, labels = checks.as_labeled(probs, labels)
     with np.errstate(divide="ignore"):
         return float(-np.mean(np.log(probs[np.arange(labels.size), labels])))
 
@@ -30,17 +29,14 @@ def negative_log_likelihood_from_log_probs(log_probs, labels):
     The rows are normalized inside, so log-concentrations of a Dirichlet are right too: the mean of
     the Dirichlet is their softmax.
     """
-    log_probs = checks.as_matrix(log_probs, "log_probs")
+    log_probs = scale_log_probs(log_probs, 1.0)
     labels = checks.as_labels(labels, *log_probs.shape)
-    shifted = log_probs - log_probs.max(axis=-1, keepdims=True)
-    log_normalizer = np.log(np.exp(shifted).sum(axis=-1))
-    return float(np.mean(log_normalizer - shifted[np.arange(labels.size), labels]))
+    return float(-np.mean(log_probs[np.arange(labels.size), labels]))
 
 
 def brier_score(probs, labels):
     """Mean squared error summed over the classes: 0 is perfect, 2 the worst."""
-    probs = checks.as_probs(probs)
-    labels = checks.as_labels(labels, *probs.shape)
+    probs, labels = checks.as_labeled(probs, labels)
     residuals = probs.copy()
     residuals[np.arange(labels.size), labels] -= 1.0
     return float(np.mean(np.sum(residuals**2, axis=-1)))

@@ -58,9 +58,9 @@ def area_under_generalized_risk_coverage(scores, errors):
     scores give half the error rate, all right gives 0, all wrong 1/2.
     """
     curve = risk_coverage_curve(scores, errors)
+    risk = np.append(0.0, curve.generalized_risk)
     widths = np.diff(curve.coverage, prepend=0.0)
-    left = np.concatenate(([0.0], curve.generalized_risk[:-1]))
-    return float(np.sum(widths * (left + curve.generalized_risk)) / 2.0)
+    return float(np.sum(widths * (risk[:-1] + risk[1:])) / 2.0)
 
 
 def prediction_rejection_ratio(scores, errors):
@@ -71,9 +71,8 @@ def prediction_rejection_ratio(scores, errors):
     """
     area = area_under_generalized_risk_coverage(scores, errors)
     error_rate = float(np.mean(errors))
-    gained = error_rate / 2.0 - area
     possible = error_rate * (1.0 - error_rate) / 2.0
-    return gained / possible if possible > 0.0 else 0.0
+    return (error_rate / 2.0 - area) / possible if possible > 0.0 else 0.0
 
 
 def risk_after_rejection(scores, errors, rejected):
@@ -89,10 +88,8 @@ def risk_after_rejection(scores, errors, rejected):
         )
     curve = risk_coverage_curve(scores, errors)
     coverage = 1.0 - fractions
-    accepted_and_wrong = np.interp(
-        coverage,
-        np.concatenate(([0.0], curve.coverage)),
-        np.concatenate(([0.0], curve.generalized_risk)),
+    wrong = np.interp(
+        coverage, np.append(0.0, curve.coverage), np.append(0.0, curve.generalized_risk)
     )
-    risk = accepted_and_wrong / coverage
+    risk = wrong / coverage
     return float(risk) if risk.ndim == 0 else risk

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 
 from s2d_tf import files
-from s2d_tf.evaluation import report_tables, tables, views
+from s2d_tf.evaluation import result_tables, tables, views
 from s2d_tf.evaluation.results import collect, groups, public
 from s2d_tf.paper import claims
 from s2d_tf.paper.layout import tables_of
@@ -58,22 +58,17 @@ def text(out) -> str:
     parts = []
     for architecture, _ in counts.most_common():
         own = [r for r in results if r.recipe.architecture == architecture]
-        parts += [f"# {architecture}\n", *map(_markdown, tables_of(own))]
+        parts += [f"# {architecture}\n", *tables_of(own)]
         for (_, dataset), group in groups(own).items():
-            made = report_tables.twins_table(group), report_tables.cost_table(group)
-            parts += [f"## Trained on {dataset}\n", *map(_markdown, filter(None, made))]
-            parts += [_markdown(claims.table(group))]
+            made = result_tables.twins_table(group), result_tables.cost_table(group)
+            parts += [f"## Trained on {dataset}\n", *filter(None, made), claims.table(group)]
     sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]
     parts += ["# Sweeps on the validation split, the best NLL first\n"] if sweeps else []
     for record in sweeps:
         epochs = record["recipe"]["training"]["epochs"]
         heading = f"**{record['name']}, {epochs} epochs, seed {record['seed']}**"
         parts += [f"{heading}\n\n{tuning.table(record['key'], record['rows'])}\n"]
-    return "\n".join(parts)
-
-
-def _markdown(table):
-    return tables.render(table, "markdown")
+    return "\n".join(p if isinstance(p, str) else tables.render(p, "markdown") for p in parts)
 
 
 def _copy(run, target):

@@ -85,14 +85,12 @@ class Claim:
             found = [means.compare(*p, key, larger=self.larger) for p in self.pairs for key in keys]
         found = [comparison for comparison in found if comparison]
         if not found:
-            parts = NOT_RUN, f"Needs {self.needs} on the same data.", 0, 0
-        else:
-            held = sum(comparison.margin > 0 for comparison in found)
-            within = sum(comparison.within_noise for comparison in found)
-            noise = f", {within} of them within the spread of the seeds" if within else ""
-            evidence = f"True in {held} of {len(found)} comparisons{noise}{summarize(found)}."
-            parts = self._judge(found), evidence, held, len(found)
-        return Verdict(self, *parts)
+            return Verdict(self, NOT_RUN, f"Needs {self.needs} on the same data.")
+        held = sum(comparison.margin > 0 for comparison in found)
+        within = sum(comparison.within_noise for comparison in found)
+        noise = f", {within} of them within the spread of the seeds" if within else ""
+        evidence = f"True in {held} of {len(found)} comparisons{noise}{summarize(found)}."
+        return Verdict(self, self._judge(found), evidence, held, len(found))
 
     def _judge(self, found):
         verdicts = []
@@ -124,8 +122,9 @@ def check_runs(results) -> list[Verdict]:
 def table(results) -> tables.Table:
     """The verdicts of `check_runs` with their evidence."""
     rows = [[v.claim.statement, v.verdict, v.evidence] for v in check_runs(results)]
-    columns = ["Claim", "Here", "Evidence"]
-    return tables.make("The paper's claims", columns, [rows], stub=3, footnotes=[NOTE])
+    return tables.make(
+        "The paper's claims", ["Claim", "Here", "Evidence"], [rows], stub=3, footnotes=[NOTE]
+    )
 
 
 def _best_of_all(method, uncertainty):
@@ -135,13 +134,11 @@ def _best_of_all(method, uncertainty):
         rivals = [m for m in means.methods if m != method and not re.search(r"_(\d+|t[\d.]+)$", m)]
         if "s2d_ensemble" not in rivals:  # Without its teacher "best of all" says little.
             return []
-        found = []
-        for key in means.keys(RANKINGS, (uncertainty,)):
-            values = {m: v for m in rivals if (v := means.get(m, key)) is not None}
-            if values:
-                best = max(values, key=values.get)
-                found.append(means.compare(method, best, key, paired=False))
-        return found
+        return [
+            means.compare(method, best[0], key, paired=False)
+            for key in means.keys(RANKINGS, (uncertainty,))
+            for best in means.largest_first([(rival, key) for rival in rivals])[:1]
+        ]
 
     return compare
 
@@ -151,10 +148,9 @@ def _another_than_knowledge(means):
     found = []
     for method in ("mc_10", "mc_20", "ensemble_10", "ensemble_20"):
         for key in means.keys(RANKINGS, ("knowledge",)):
-            others = [f"{key.rpartition('/')[0]}/{other}" for other in UNCERTAINTIES[:3]]
-            held = {k: v for k in others if (v := means.get(method, k)) is not None}
-            if held:
-                found.append(means.compare(method, method, max(held, key=held.get), key))
+            others = [(method, f"{key.rpartition('/')[0]}/{u}") for u in UNCERTAINTIES[:3]]
+            best = means.largest_first(others)[:1]
+            found += [means.compare(method, method, other, key) for _, other in best]
     return found
 
 
@@ -162,11 +158,10 @@ def _temperatures(means):
     """Accuracy of ensemble distillation at its best and its worst temperature."""
     found = []
     for key in means.keys(("accuracy",)):
-        methods = [m for m in means.methods if re.fullmatch(r"end_t[\d.]+", m)]
-        held = {m: v for m in methods if (v := means.get(m, key)) is not None}
+        methods = [(m, key) for m in means.methods if re.fullmatch(r"end_t[\d.]+", m)]
+        held = [method for method, _ in means.largest_first(methods)]
         if len(held) > 1:
-            best, worst = max(held, key=held.get), min(held, key=held.get)
-            found.append(means.compare(best, worst, key, threshold=DRASTIC_LOSS))
+            found.append(means.compare(held[0], held[-1], key, threshold=DRASTIC_LOSS))
     return found
 
 

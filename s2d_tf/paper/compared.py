@@ -59,10 +59,10 @@ class Means:
         parts = {key: [*key.split("/"), None, None] for _, key in self._values}
         return [key for key, part in parts.items() if part[1] in names and part[2] in ends]
 
-    def get(self, method, key):
-        """The mean over seeds, or None where it was not run."""
-        values = self._values.get((method, key))
-        return float(np.mean(list(values.values()))) if values else None
+    def largest_first(self, places):
+        """Those of the pairs `(method, key)` that were run, the largest mean over seeds first."""
+        held = [place for place in places if place in self._values]
+        return sorted(held, key=lambda p: np.mean(list(self._values[p].values())), reverse=True)
 
     def compare(self, first, second, key, second_key=None, larger=None, paired=True, threshold=0.0):
         """The comparison of two methods in a metric, or None where either was not run.
@@ -79,12 +79,10 @@ class Means:
         found = [self._values.get(pair) for pair in ((first, key), (second, second_key))]
         if None in found:
             return None
-        shared = sorted(found[0].keys() & found[1].keys(), key=str)
-        if not paired or ("ensemble" in first + second and first != second):
-            shared = []
+        paired = paired and (first == second or "ensemble" not in first + second)
+        shared = sorted(found[0].keys() & found[1].keys(), key=str) if paired else []
         values = [[part[seed] for seed in shared or part] for part in found]
-        if larger is None:
-            larger = metric(key).best is max
+        larger = metric(key).best is max if larger is None else larger
         means = [float(np.mean(part)) for part in values]
         margin = (means[0] - means[1]) * (1 if larger else -1) - threshold
         scale = abs(means[1]) or 1.0

@@ -2,15 +2,15 @@
 
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import format_value
-from s2d_tf.evaluation.overview import best_of, overview
-from s2d_tf.evaluation.results import by_variant, groups
+from s2d_tf.evaluation.result_tables import best_of, overview
+from s2d_tf.evaluation.results import by_variant
 from s2d_tf.evaluation.statistics import mean_and_two_std
 from s2d_tf.paper import published
 
 NOT_RUN = "not run"
 # Other networks are shown in the shape of these tables, which have every method.
 DEFAULT_ARCHITECTURE = "densenet_bc_100_12"
-TRAINED_ON = ("cifar100", "cifar100_plus")
+TRAINED_ON = tuple(published.TRAINED_ON.values())
 
 
 def tables_of(results, number=None) -> list[tables.Table]:
@@ -21,23 +21,19 @@ def tables_of(results, number=None) -> list[tables.Table]:
         number: only the table with this number, for every network among the runs; None makes all
             tables in which some cell is ours.
     """
-    architectures = list(dict.fromkeys(r.recipe.architecture for r in results))
     if number is not None:
+        architectures = dict.fromkeys(r.recipe.architecture for r in results)
         own = published.table(number).architecture
         chosen = [own] if own in architectures else architectures
         return [paper_table(number, results, name) for name in chosen]
-    made = []
-    known = {table.architecture for table in published.tables()}
-    for name in architectures:
-        if any(r.recipe.architecture == name and r.recipe.dataset in TRAINED_ON for r in results):
-            shape = name if name in known else DEFAULT_ARCHITECTURE
-            numbers = [t.number for t in published.tables() if t.architecture == shape]
-            filled = [paper_table(n, results, name) for n in numbers]
-            made += [table for table in filled if _has_numbers(table)]
-    for (architecture, dataset), own in groups(results).items():
-        if dataset not in TRAINED_ON:
-            made += overview(own, f"{architecture} on {dataset}")
-    return made
+    made, known = [], {table.architecture for table in published.tables()}
+    ours = [r.recipe.architecture for r in results if r.recipe.dataset in TRAINED_ON]
+    for name in dict.fromkeys(ours):
+        shape = name if name in known else DEFAULT_ARCHITECTURE
+        numbers = [t.number for t in published.tables() if t.architecture == shape]
+        filled = [paper_table(n, results, name) for n in numbers]
+        made += [table for table in filled if _has_numbers(table)]
+    return made + overview([r for r in results if r.recipe.dataset not in TRAINED_ON])
 
 
 def paper_table(number, results, architecture) -> tables.Table:
@@ -140,18 +136,25 @@ def _marks(shape, means):
 
 
 def _footnotes(shape, results, architecture):
-    notes = ["In brackets or small print: the number that the paper has published."]
+    first = "In brackets or small print: the number that the paper has published."
     if architecture != shape.architecture:
-        notes[0] = (
+        first = (
             f"In brackets or small print: the paper's number for {shape.architecture}. Ours are of "
             f"{architecture}, another network: compare the order of the methods, not the numbers."
         )
-    if any(column.metric == "cost/inference_ms" for column in shape.columns):
-        notes.append("Our inference time is a multiple of the individual network's.")
-    if any(len(seeds) > 1 for seeds in by_variant(results).values()):
-        notes.append("± is two standard deviations over the seeds, where there are several.")
-    if any(r.split != "train" for r in results):
-        notes.append("Some runs were trained without the validation split.")
-    if any(shape.ood in r.missing_data for r in results):
-        notes.append(f"{shape.ood} was not available when these runs were evaluated.")
-    return notes
+    notes = {
+        first: True,
+        "Our inference time is a multiple of the individual network's.": any(
+            column.metric == "cost/inference_ms" for column in shape.columns
+        ),
+        "± is two standard deviations over the seeds, where there are several.": any(
+            len(seeds) > 1 for seeds in by_variant(results).values()
+        ),
+        "Some runs were trained without the validation split.": any(
+            r.split != "train" for r in results
+        ),
+        f"{shape.ood} was not available when these runs were evaluated.": any(
+            shape.ood in r.missing_data for r in results
+        ),
+    }
+    return [note for note, applies in notes.items() if applies]

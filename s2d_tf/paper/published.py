@@ -120,12 +120,12 @@ def tables():
 
 def table(number):
     """The table with this number in the paper."""
-    for candidate in tables():
-        if candidate.number == number:
-            return candidate
-    raise ValueError(
-        f"the paper has no table {number!r}; its tables are numbered 1 to {len(tables())}."
-    )
+    numbered = {table.number: table for table in tables()}
+    if number not in numbered:
+        raise ValueError(
+            f"the paper has no table {number!r}; its tables are numbered 1 to {len(numbered)}."
+        )
+    return numbered[number]
 
 
 def results(architecture, trained_on="cifar100", tables_used=None):

@@ -17,8 +17,8 @@ def report_sections(results) -> list[Section]:
     for (architecture, dataset), own in grouped.items():
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
         items = "".join(map(_item, claims.check_runs(own)))
-        note = f"<p>{claims.NOTE}</p>"
-        made.append(Section(f"The paper's claims{of}", [note, f'<ul class="claims">{items}</ul>']))
+        parts = [f"<p>{claims.NOTE}</p>", f'<ul class="claims">{items}</ul>']
+        made.append(Section(f"The paper's claims{of}", parts))
     return made
 
 

@@ -1,7 +1,8 @@
 """The model card of an entry: a README.md made from its record, so that it cannot disagree."""
 
 from s2d_tf.data.registry import info
-from s2d_tf.evaluation import names
+from s2d_tf.evaluation import names, tables
+from s2d_tf.uncertainty import decomposes
 
 WHAT = {
     "labels": "a plain classifier, trained on labels with cross-entropy",
@@ -39,9 +40,9 @@ def text(record) -> str:
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
     height, width, channels = source.image_shape
-    decomposes = record.kind == "dirichlet" or record.num_members > 1
-    most_telling = "knowledge" if decomposes else "total"
-    certain = "" if decomposes else (
+    splits = decomposes(record.kind, record.num_members)
+    most_telling = "knowledge" if splits else "total"
+    certain = "" if splits else (
         "- A single categorical prediction does not decompose: data uncertainty is the total, "
         "knowledge uncertainty zero.\n"
     )  # fmt: skip
@@ -92,9 +93,7 @@ datasets that were tried.
 
 ## Files
 
-| file | precision | seed | sha256 |
-| --- | --- | --- | --- |
-{_files(record)}
+{_table([("file", "precision", "seed", "sha256"), *map(_file, record.weights)])}
 
 `{record.golden.file}`: the predictions for fixed images (`s2d_tf.storage.golden`), which \
 every machine must reproduce.
@@ -134,21 +133,16 @@ def _trained_on(recipe):
 
 def _metrics(record):
     """A table of the test set, one of out-of-distribution detection, and the seeds."""
-    found, spread = record.metrics, bool(record.spread)
+    spread = bool(record.spread)
     rows = [("", "this model", "mean ± std over seeds")]
     for title, name, factor, digits in METRICS:
-        key = f"{record.recipe.source_dataset}/{name}"
-        if key in found:
-            own = f"{factor * found[key]:.{digits}f}"
-            rows.append((title, own, _spread(record, key, factor, digits)))
+        own, over = _value(record, f"{record.recipe.source_dataset}/{name}", factor, digits)
+        rows += [(title, own, over)] if own else []
     detection = [("by", *(names.LONG_NAMES[u].lower() for u in names.UNCERTAINTIES))]
     for name in record.recipe.out_of_distribution:
-        keys = [f"{name}/auroc/{uncertainty}" for uncertainty in names.UNCERTAINTIES]
-        cells = [f"{100 * found[key]:.1f}" if key in found else "" for key in keys]
-        ranges = [f" ({_spread(record, k, 100, 1)})" if k in record.spread else "" for k in keys]
-        if any(cells):
-            both = (cell + over for cell, over in zip(cells, ranges, strict=True))
-            detection.append((names.dataset_title(name), *both))
+        values = [_value(record, f"{name}/auroc/{u}", 100, 1) for u in names.UNCERTAINTIES]
+        cells = [f"{own} ({over})" if over else own for own, over in values]
+        detection += [(names.dataset_title(name), *cells)] if any(cells) else []
     parts = [_table(rows if spread else [row[:2] for row in rows])]
     if len(detection) > 1:
         parts += ["Out-of-distribution detection, AUROC %:", _table(detection)]
@@ -157,27 +151,29 @@ def _metrics(record):
     return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}."])
 
 
-def _spread(record, key, factor, digits):
-    found = record.spread.get(key)
-    if found is None:
-        return ""
-    return f"{factor * found['mean']:.{digits}f} ± {factor * found['stddev']:.{digits}f}"
+def _value(record, key, factor, digits):
+    """A metric of these weights, and its mean and deviation over seeds; empty if not measured."""
+    spread = record.spread.get(key, {})
+    own, *over = [
+        f"{factor * values[name]:.{digits}f}" if name in values else ""
+        for values, name in ((record.metrics, key), (spread, "mean"), (spread, "stddev"))
+    ]
+    return own, " ± ".join(over) if spread else ""
 
 
 def _table(rows):
-    head, *body = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
+    table = tables.make("", rows[0], [rows[1:]], stub=len(rows[0]))
+    return tables.render(table, "markdown").strip()
 
 
 def _fingerprints(record):
-    lines, found = [], record.metrics
+    lines = []
     for name in (record.recipe.source_dataset, *record.recipe.out_of_distribution):
-        line = f"- {names.dataset_title(name)}"
-        if f"data/{name}/fingerprint" in found:
-            line += f", {found[f'data/{name}/images']:,} test images: "
-            lines.append(f"{line}`{found[f'data/{name}/fingerprint']}`")
-        else:
-            lines.append(f"{line}: not available, not measured")
+        images, digest = (record.metrics.get(f"data/{name}/{f}") for f in ("images", "fingerprint"))
+        read = (
+            f", {images:,} test images: `{digest}`" if digest else ": not available, not measured"
+        )
+        lines.append(f"- {names.dataset_title(name)}{read}")
     return "\n".join(lines)
 
 
@@ -192,9 +188,8 @@ def _training(record):
         before += f" It starts from {part} `{name}`, whose training is not counted."
     if recipe.teachers is not None:
         before += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
-    changed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
-    if changed:
-        changed = f"\nNumbers that differ from the recipe of this name: {changed}.\n"
+    listed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
+    changed = f"\nNumbers that differ from the recipe of this name: {listed}.\n" if listed else ""
     commands = "\n".join(facts["commands"])
     return f"""\
 ```sh
@@ -209,9 +204,6 @@ The whole recipe is in `entry.json`.
 Measured with {versions}."""
 
 
-def _files(record):
-    lines = []
-    for item in record.weights:
-        place = f"`{item.file}`" + (f" of `{item.entry}`" if item.entry else "")
-        lines.append(f"| {place} | {item.precision} | {item.seed} | `{item.sha256}` |")
-    return "\n".join(lines)
+def _file(item):
+    place = f" of `{item.entry}`" if item.entry else ""
+    return f"`{item.file}`{place}", item.precision, item.seed, f"`{item.sha256}`"

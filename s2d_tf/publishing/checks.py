@@ -53,12 +53,11 @@ def check_run(run, named, other_numbers=False):
 
 
 def _differences(recipe, named):
-    found = {}
-    for section in SECTIONS:
-        ours, theirs = (dataclasses.asdict(getattr(r, section)) for r in (recipe, named))
-        for key, value in ours.items():
-            if value != theirs[key]:
-                found[f"{section}.{key}"] = (theirs[key], value)
+    ours, theirs = (
+        {f"{s}.{k}": v for s in SECTIONS for k, v in dataclasses.asdict(getattr(r, s)).items()}
+        for r in (recipe, named)
+    )
+    found = {key: (theirs[key], ours[key]) for key in ours if ours[key] != theirs[key]}
     if recipe.draws == named.draws and recipe.num_members != named.num_members:
         found["num_members"] = (named.num_members, recipe.num_members)
     return found

@@ -70,14 +70,12 @@ def provenance(run, recipe, changes, data_dir):
 
 def commands(run, recipe, changes):
     """The commands that reproduce these weights and their metrics."""
-    train = f"s2d train {run.recipe.name} --workdir=RUN"
-    for key, (_, value) in changes.items():
-        if key == "training.epochs":
-            train += f" --epochs={value}"
-        elif key == "num_members":
-            train += f" --members={value}"
-        else:
-            train += f" --set '{key}={json.dumps(value)}'"
+    flags = {"training.epochs": "--epochs", "num_members": "--members"}
+    changed = [
+        f"{flags[key]}={value}" if key in flags else f"--set '{key}={json.dumps(value)}'"
+        for key, (_, value) in changes.items()
+    ]
+    train = " ".join([f"s2d train {run.recipe.name} --workdir=RUN", *changed])
     return [train, "s2d evaluate RUN", f"s2d publish RUN --name={recipe.name}"]
 
 

@@ -33,7 +33,7 @@ def write_weights(opened, metrics, folder, target, data_dir, precision, log):
         metrics = _evaluate(opened, data_dir, log)
     # A deviation of 1e-5 has one or two digits in half precision.
     if precision == "auto" and opened.recipe.draws != "swag":
-        listed = _write(opened, folder, target, half=True)
+        listed = _write(opened, folder, target, "float16")
         log("evaluating the weights in half precision")
         halved = _evaluate(opened, data_dir, log)
         moved = {k: abs(halved[k] - metrics[k]) for k in table_metrics(metrics) if k in halved}
@@ -43,7 +43,7 @@ def write_weights(opened, metrics, folder, target, data_dir, precision, log):
         log(f"float32 is kept: in half precision {worst} moves by {moved[worst]:.2g}")
         for item in listed:
             (folder / item.file).unlink(missing_ok=True)
-    return _write(opened, folder, target, half=False), metrics
+    return _write(opened, folder, target, "float32"), metrics
 
 
 def table_metrics(metrics):
@@ -53,21 +53,17 @@ def table_metrics(metrics):
 
 def _evaluate(opened, data_dir, log):
     """All metrics of a predictor, as `s2d evaluate` makes them."""
-    run, cache = opened.run, run_evaluation.cache_directory(opened.run)
+    cache = run_evaluation.cache_directory(opened.run)
     try:
-        found, _ = run_evaluation.evaluate_predictor(
-            opened.predictor, opened.recipe, data_dir, cache, log=log
-        )
+        return run_evaluation.evaluate_opened(opened, data_dir, cache, log=log)[0]
     except MissingDataError as error:
         raise PublishError(
             f"{error} To publish without it: --precision=float32, for an evaluated run."
         ) from None
-    return found | {"run/name": opened.name, "run/seed": run.seed, "run/split": run.split}
 
 
-def _write(opened, folder, target, half):
+def _write(opened, folder, target, precision):
     """Writes a weights file for each network, unless another entry has it; then loads it."""
-    precision = "float16" if half else "float32"
     parts, listed = opened.run.members or [opened.run], []
     for index, (part, network) in enumerate(zip(parts, opened.predictor.networks, strict=True)):
         source = files.sha256(part.weights())
@@ -75,7 +71,7 @@ def _write(opened, folder, target, half):
         item = _stored_already(target, source, precision)
         if item is None:
             name = weights_file(index if opened.run.members else None)
-            weights.save(network, folder / name, half=half)
+            weights.save(network, folder / name, half=precision == "float16")
             digest = files.sha256(folder / name)
             item = entries.WeightsFile(name, digest, precision, part.seed, source, entry=None)
         place = target.parent / item.entry if item.entry else folder
@@ -94,7 +90,10 @@ def weights_beside(target):
 
 def _stored_already(target, source, precision):
     """The weights of the same run in another entry, so that they are not stored twice."""
-    for name, item in weights_beside(target):
-        if (item.entry, item.source, item.precision) == (None, source, precision):
-            return dataclasses.replace(item, entry=name)
-    return None
+    wanted = None, source, precision
+    same = (
+        dataclasses.replace(item, entry=name)
+        for name, item in weights_beside(target)
+        if (item.entry, item.source, item.precision) == wanted
+    )
+    return next(same, None)

@@ -71,7 +71,12 @@ def publish(
         )
         files.write_text(folder / ENTRY, record.to_json())
         files.write_text(folder / CARD, card.text(record))
-        _verify(folder)
+        # Loaded as a user would load it.
+        difference = golden.difference(zoo.load(folder), files.read_json(folder / GOLDEN))
+        if difference > golden.TOLERANCE:
+            raise PublishError(
+                f"{folder} predicts otherwise than when it was made ({difference:.2g})."
+            )
         _check_references(target, folder)
     log(f"published {target}")
     return target
@@ -101,10 +106,3 @@ def _check_references(target, folder):
                 f"{name} refers to the weights that {target.name} has now: remove that entry first "
                 "and publish it again afterwards."
             )
-
-
-def _verify(folder):
-    """Loads what was written as a user would, and compares its predictions."""
-    difference = golden.difference(zoo.load(folder), files.read_json(folder / GOLDEN))
-    if difference > golden.TOLERANCE:
-        raise PublishError(f"{folder} predicts otherwise than when it was made ({difference:.2g}).")

@@ -30,11 +30,8 @@ class Entry:
 
 def names(pretrained: bool | None = None) -> list:
     """Names of all entries, or only of those with (`True`) or without (`False`) weights."""
-    known = recipes.names()
-    if pretrained is None:
-        return known
     held = sources.pretrained_names()
-    return [name for name in known if (name in held) == pretrained]
+    return [n for n in recipes.names() if pretrained is None or (n in held) == pretrained]
 
 
 def entry(name: str) -> Entry:
@@ -81,10 +78,8 @@ def load(where, sha256: str | None = None):
 
 def listing(chosen: list) -> str:
     """A table of entries for a person."""
-    lines, width = [], max(len(name) for name in chosen)
-    held = sources.pretrained_names()
-    for name in chosen:
-        state = "pretrained" if name in held else "not trained"
-        lines.append(f"{name:{width}}  {state:11}  {recipes.resolve(name).title}")
-    lines.append(f"\n{len(chosen)} entries; `s2d train NAME --workdir=DIR` trains one.")
-    return "\n".join(lines)
+    held, width = sources.pretrained_names(), max(map(len, chosen))
+    states = {name: "pretrained" if name in held else "not trained" for name in chosen}
+    lines = [f"{n:{width}}  {state:11}  {recipes.resolve(n).title}" for n, state in states.items()]
+    end = f"\n{len(chosen)} entries; `s2d train NAME --workdir=DIR` trains one."
+    return "\n".join([*lines, end])

@@ -4,6 +4,8 @@ Imports are inside the fixtures: this file is read before tests/conftest.py can 
 two devices.
 """
 
+import types
+
 import pytest
 
 ARCHITECTURE = "wrn_10_2_s2"
@@ -31,15 +33,27 @@ def untrained():
     return make
 
 
+def without_times(patch):
+    """No times are measured, and the network to compare them with is not built."""
+    from s2d_tf.evaluation import run_evaluation
+
+    patch.setattr(run_evaluation.cost, "inference_time", lambda *_: (0.5, 1.25))
+    patch.setattr(run_evaluation, "build", types.SimpleNamespace(build_network=lambda _: None))
+
+
+@pytest.fixture
+def no_times(monkeypatch):
+    without_times(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def evaluate():
     """`evaluation.evaluate_run` without measuring times, which is tested by itself."""
     from s2d_tf import evaluation
-    from s2d_tf.evaluation import cost
 
     def run(*args, **kwargs):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
+            without_times(patch)
             return evaluation.evaluate_run(*args, **{"log": lambda _: None, **kwargs})
 
     return run
@@ -47,10 +61,10 @@ def evaluate():
 
 @pytest.fixture(scope="session")
 def evaluated(untrained, evaluate, tmp_path_factory):
-    """An evaluated ensemble of two plain networks, an S2D network, and the lines of the log."""
+    """An evaluated ensemble of three plain networks, an S2D network, and the lines of the log."""
     folder, lines = tmp_path_factory.mktemp("runs"), []
     made = [
-        untrained(folder / "ensemble", "ensemble", members=2),
+        untrained(folder / "ensemble", "ensemble", members=3),
         untrained(folder / "s2d", "s2d", split="train_without_validation"),
     ]
     for directory in made:

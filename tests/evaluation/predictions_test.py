@@ -55,7 +55,6 @@ def test_the_record_holds_what_the_model_answers(plain):
     np.testing.assert_array_equal(whole(found), expected)
     np.testing.assert_array_equal(found.labels, labels)
     assert found.fingerprint == data.fingerprint(images, labels)
-    assert not found.decomposes
     assert found.seconds > 0
 
 
@@ -113,7 +112,7 @@ def test_an_ensemble_and_its_members_share_files(tmp_path, passes):
     members = [network(seed=0), network(models.Classifier, seed=1)]
     ensemble = models.Ensemble(members)
     found = predictions.predict(ensemble, DATASET, cache_dir=tmp_path)
-    assert (found.num_members, found.decomposes) == (2, True)
+    assert found.num_members == 2
     assert passes == [354, 354]
     for index, member in enumerate(members):
         alone = predictions.predict(member, DATASET, cache_dir=tmp_path)

@@ -34,21 +34,22 @@ def test_what_is_written_is_flat_and_complete(metrics):
         assert found["time/forward_seconds"] >= 0
         assert found["run/seed"] == 0
     assert metrics[0]["run/name"] == "wrn_10_2_s2.ensemble.digits"
-    assert metrics[0]["run/num_members"] == 2
+    assert metrics[0]["run/num_members"] == 3
     assert "digits_heldout/auroc/knowledge" in metrics[1]
 
 
 def test_an_ensembles_members_are_evaluated_with_it_from_the_same_passes(runs, metrics):
     (ensemble, _), lines = runs
-    members = [json.loads((ensemble / f"member_{i}" / "metrics.json").read_text()) for i in (0, 1)]
-    assert [m["run/seed"] for m in members] == [0, 1]
+    paths = [ensemble / f"member_{i}" / "metrics.json" for i in range(3)]
+    members = [json.loads(path.read_text()) for path in paths]
+    assert [m["run/seed"] for m in members] == [0, 1, 2]
     assert members[0]["digits/nll"] != members[1]["digits/nll"]
     assert metrics[0]["time/forward_seconds"] == 0  # All of it was in the members' cache.
     assert sorted(p.name.split(".")[0] for p in (ensemble / "predictions").iterdir()) == sorted(
-        2 * ["digits", "digits_heldout", "digits_photos"]
+        3 * ["digits", "digits_heldout", "digits_photos"]
     )
     assert not (ensemble / "member_0" / "predictions").exists()
-    assert len([line for line in lines if line.startswith("evaluating")]) == 4
+    assert len([line for line in lines if line.startswith("evaluating")]) == 5
 
 
 def test_the_temperature_is_fitted_on_what_was_not_trained_on(metrics):
@@ -61,7 +62,7 @@ def test_the_temperature_is_fitted_on_what_was_not_trained_on(metrics):
 
 def test_costs_are_stored(metrics):
     ensemble, s2d = metrics
-    assert ensemble["cost/parameters"] == 2 * s2d["cost/parameters"]
+    assert ensemble["cost/parameters"] == 3 * s2d["cost/parameters"]
     assert s2d["cost/inference_ms"] == 0.5
     assert s2d["cost/relative_inference_time"] == 1.25
 
@@ -113,9 +114,9 @@ def test_runs_on_other_images_are_not_compared(gathered):
         intervals.of_gathered(s2d, other, 5)
 
 
+@pytest.mark.usefixtures("no_times")
 def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(report_pictures, "draw", lambda *_: [])  # Drawn in another test.
-    monkeypatch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
     ensemble, s2d = map(str, runs[0])
     assert cli.main(["evaluate", s2d]) == 0
     out, err = capsys.readouterr()
@@ -128,7 +129,7 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
     assert cli.main(["table", ensemble, s2d, "--format=markdown"]) == 0
     out, _ = capsys.readouterr()
     assert "| S2D Individual |" in out
-    assert "| Deep ensemble of 2 |" in out
+    assert "| Deep ensemble of 3 |" in out
     assert cli.main(["compare", s2d, ensemble, "--bootstrap=10"]) == 0
     assert "Digits 0 to 7" in capsys.readouterr().out
     assert cli.main(["report", s2d, f"--out={tmp_path / 'report'}"]) == 0
@@ -140,10 +141,10 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
         assert "Expected" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_times")
 def test_an_entry_of_the_zoo(tmp_path, monkeypatch):
     name = f"{ARCHITECTURE}.s2d.digits"
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cost, "inference_time", lambda *_: (0.5, 1.25))
     found = evaluation.evaluate_entry(name, log=lambda _: None)
     assert found["run/name"] == name
     assert "digits_heldout/auroc/knowledge" in found
@@ -247,7 +248,7 @@ def test_the_page_is_whole_and_fetches_nothing(runs, tmp_path, monkeypatch):
     assert len(images) == 3 + 2 * 2 + 3
     assert all(a["alt"] for a in images)
     text = " ".join(page.text)
-    for word in ("S2D Individual", "Deep ensemble of 2", "Section 5.1", "not run", "AUGRC"):
+    for word in ("S2D Individual", "Deep ensemble of 3", "Section 5.1", "not run", "AUGRC"):
         assert word in text
     assert run_evaluation.PREDICTIONS not in text
 
@@ -266,4 +267,4 @@ def test_a_report_without_the_paper(runs, tmp_path, monkeypatch):
     path = evaluation.write_report(runs[0], tmp_path, log=lambda _: None, sections=own)
     page = path.read_text(encoding="utf-8")
     assert '<a href="#whats-new">What&#x27;s new</a>' in page
-    assert '<h2 id="whats-new">What&#x27;s new</h2>\n<p>4 results</p>' in page
+    assert '<h2 id="whats-new">What&#x27;s new</h2>\n<p>5 results</p>' in page

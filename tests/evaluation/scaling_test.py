@@ -5,7 +5,7 @@ import pytest
 import scipy.optimize
 import scipy.special
 
-from s2d_tf.evaluation import scaling
+from s2d_tf.evaluation import evaluator
 from s2d_tf.evaluation.scoring import Scored
 
 
@@ -32,7 +32,7 @@ def best_temperature(scored):
 
 def test_the_temperature_is_that_of_the_held_out_examples():
     test, held_out = overconfident(800, 0), overconfident(500, 1)
-    found = scaling.scaled_metrics("digits", test, held_out)
+    found = evaluator.scaled_metrics("digits", test, held_out)
     expected = best_temperature(held_out)
     assert found["digits/temperature"] == pytest.approx(expected, rel=1e-5)
     assert found["digits/scaled_nll"] == pytest.approx(
@@ -43,8 +43,8 @@ def test_the_temperature_is_that_of_the_held_out_examples():
 
 def test_without_them_each_half_is_scaled_by_the_other():
     test = overconfident(801, 0)
-    found = scaling.scaled_metrics("digits", test)
-    order = np.random.default_rng(scaling.HALVES_SEED).permutation(801)
+    found = evaluator.scaled_metrics("digits", test)
+    order = np.random.default_rng(evaluator.HALVES_SEED).permutation(801)
     total = 0.0
     temperatures = []
     for own, other in ((order[::2], order[1::2]), (order[1::2], order[::2])):
@@ -59,10 +59,10 @@ def test_without_them_each_half_is_scaled_by_the_other():
 def test_labels_do_not_choose_their_own_temperature():
     """Where one half is turned upside down, the other half's figures stay as they were."""
     test = overconfident(400, 0)
-    order = np.random.default_rng(scaling.HALVES_SEED).permutation(400)
-    _, before = scaling._cross_fitted(test)
+    order = np.random.default_rng(evaluator.HALVES_SEED).permutation(400)
+    _, before = evaluator._cross_fitted(test)
     changed = test.labels.copy()
     changed[order[::2]] = (changed[order[::2]] + 1) % 5
-    _, after = scaling._cross_fitted(Scored(test.log_probs, {}, changed))
+    _, after = evaluator._cross_fitted(Scored(test.log_probs, {}, changed))
     np.testing.assert_array_equal(after[order[::2]], before[order[::2]])
     assert np.abs(after[order[1::2]] - before[order[1::2]]).max() > 0.01

@@ -1,5 +1,7 @@
 """The same weights as another method, or with fewer members."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -8,12 +10,10 @@ from s2d_tf.evaluation import run_evaluation, views
 
 
 @pytest.fixture(scope="module")
-def run(untrained, evaluate, tmp_path_factory):
+def run(evaluated, evaluate, tmp_path_factory):
     """An ensemble of three tiny networks, as itself, as two of them and a member as MC dropout."""
-    run = storage.Run.open(
-        untrained(tmp_path_factory.mktemp("views") / "run", "ensemble", members=3)
-    )
-    evaluate(run.directory)
+    (ensemble, _), _ = evaluated
+    run = storage.Run.open(shutil.copytree(ensemble, tmp_path_factory.mktemp("views") / "run"))
     evaluate(run.directory, members=2)
     evaluate(run.member_directory(1), method="mc", members=3)
     return run
@@ -40,9 +40,9 @@ def test_the_first_members_of_an_ensemble(run):
     assert (whole["run/num_members"], part["run/num_members"]) == (3, 2)
     viewed = views.view(run, members=2).predictor()
     members = [member.predictor() for member in run.members[:2]]
-    images = np.random.default_rng(0).integers(0, 256, [5, 8, 8, 1]).astype("uint8")
-    received = viewed.predict_members(images)[1]
-    expected = np.concatenate([member.predict_members(images)[1] for member in members])
+    images = np.random.default_rng(0).integers(0, 256, [5, 8, 8, 1]).astype("float32")
+    received = viewed.member_logits(images)
+    expected = np.concatenate([member.member_logits(images) for member in members])
     np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
     assert part["time/forward_seconds"] == 0.0, "the members' predictions are kept"
 

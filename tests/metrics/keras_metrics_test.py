@@ -17,11 +17,11 @@ def predictions():
 
 
 @pytest.mark.parametrize("from_logits", [False, True])
-@pytest.mark.parametrize("batch_size", [1, 7, 64, 150])
+@pytest.mark.parametrize("batch_size", [1, 7, 40])
 def test_streaming_equals_the_whole(predictions, from_logits, batch_size):
-    logits, probs, labels = predictions
+    logits, probs, labels = (part[:40] for part in predictions)
     metric = metrics.ExpectedCalibrationError(from_logits=from_logits)
-    for i in range(0, 150, batch_size):
+    for i in range(0, 40, batch_size):
         batch = slice(i, i + batch_size)
         metric.update_state(labels[batch, None], (logits if from_logits else probs)[batch])
     expected = metrics.expected_calibration_error(probs, labels)

@@ -1,9 +1,11 @@
 """A small zoo, published from runs whose weights were never trained."""
 
+import types
+
 import pytest
 
 from s2d_tf import files, publishing, recipes, storage
-from s2d_tf.evaluation import cost, run_evaluation
+from s2d_tf.evaluation import run_evaluation
 from s2d_tf.recipes import build
 from s2d_tf.storage import weights
 
@@ -22,6 +24,17 @@ def make_run(directory, recipe, seed=0, split="train"):
     return run
 
 
+def without_times(patch):
+    """The speed of a network has no place in an entry's test; the one to compare is not built."""
+    patch.setattr(run_evaluation.cost, "inference_time", lambda *_: (1.0, 1.0))
+    patch.setattr(run_evaluation, "build", types.SimpleNamespace(build_network=lambda _: None))
+
+
+@pytest.fixture(name="without_times", scope="session")
+def fixture_without_times():
+    return without_times
+
+
 @pytest.fixture(scope="session")
 def make_runs():
     return make_run
@@ -36,8 +49,7 @@ def runs(tmp_path_factory):
     for seed in range(2):
         make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
     with pytest.MonkeyPatch.context() as patch:
-        # The speed of a network has no place in an entry's test.
-        patch.setattr(cost, "inference_time", lambda *_: (1.0, 1.0))
+        without_times(patch)
         run_evaluation.evaluate_run(folder, log=lambda line: None)
     return folder
 
@@ -45,9 +57,18 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="session")
 def small_zoo(tmp_path_factory, runs):
     """A single model in half precision, an ensemble and a Monte Carlo entry that refer to it."""
-    folder = tmp_path_factory.mktemp("zoo")
+    folder, evaluate = tmp_path_factory.mktemp("zoo"), publishing.precision._evaluate
+    evaluated = {ENSEMBLE: files.read_json(runs / "metrics.json")}
+
+    def evaluate_once(opened, *args):
+        """What half precision moves has a test of its own."""
+        if opened.name not in evaluated:
+            evaluated[opened.name] = evaluate(opened, *args)
+        return evaluated[opened.name]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost, "inference_time", lambda *_: (1.0, 1.0))
+        without_times(patch)
+        patch.setattr(publishing.precision, "_evaluate", evaluate_once)
         # Untrained weights answer by small margins; the rule itself has a test of its own.
         patch.setattr(publishing.precision, "TOLERANCE", 1.0)
         for run, name in (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import files, publishing, recipes, storage, zoo
-from s2d_tf.evaluation import cost, results
+from s2d_tf.evaluation import results
 from s2d_tf.publishing import checks, facts, precision
 from s2d_tf.storage import entries
 from s2d_tf.storage.layout import CARD, ENTRY
@@ -21,8 +21,8 @@ def quiet(line):
 
 
 @pytest.fixture(autouse=True)
-def _no_timing(monkeypatch):
-    monkeypatch.setattr(cost, "inference_time", lambda *_: (1.0, 1.0))
+def _no_timing(monkeypatch, without_times):
+    without_times(monkeypatch)
 
 
 def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monkeypatch):

@@ -1,0 +1,260 @@
+"""Tables of evaluated models: one row per model, one column per metric; and those of the report."""
+
+import numpy as np
+
+from s2d_tf.evaluation import statistics, tables
+from s2d_tf.evaluation.names import (
+    METRICS,
+    SHORT_NAMES,
+    TWINS,
+    UNCERTAINTIES,
+    dataset_title,
+    format_difference,
+    format_value,
+    metric,
+    metric_title,
+)
+from s2d_tf.evaluation.results import by_title, by_variant, groups
+
+_MAX_SEEDS_SHOWN = 8
+
+
+def overview_table(results, dataset, ood=(), caption="", footnotes=(), group=None):
+    """Accuracy, NLL and ECE, then AUROC and AUPR by each uncertainty for each OOD dataset.
+
+    Args:
+        results: `{label: flat metrics}`, or `{label: [flat metrics of each seed]}`.
+        dataset: name of the dataset whose classes the models know.
+        ood: names of out-of-distribution datasets.
+        caption: heading.
+        footnotes: sentences below.
+        group: heading over the columns of an OOD dataset, its title by default.
+
+    Returns:
+        `tables.Table`; the best of each column is marked, what a model has not is blank.
+    """
+    keys = metric_keys(dataset, ("accuracy", "nll", "ece"), dataset_title(dataset))
+    headings = {
+        f"{name}/{ranking}": f"{group or dataset_title(name)} {METRICS[ranking].title}"
+        for name in ood
+        for ranking in ("auroc", "aupr")
+    }
+    return metric_table(results, keys | uncertainty_keys(headings), caption, footnotes)
+
+
+def overview(results):
+    """Tables of each network and dataset of `results.Result`s: performance, then OOD detection."""
+    return [table for own in groups(results).values() for table in _overview(own)]
+
+
+def _overview(results):
+    recipe, named = results[0].recipe, by_title(results)
+    caption = f"{recipe.architecture} on {recipe.dataset}"
+    counts = "; ".join(f"{title}: {len(seeds)}" for title, seeds in named.items())
+    notes = [f"Seeds of {counts}."]
+    if any(len(seeds) > 1 for seeds in named.values()):
+        notes[0] += " ± is two standard deviations over seeds."
+    keys = metric_keys(recipe.source_dataset, ("accuracy", "nll", "ece", "brier"))
+    made = [metric_table(named, keys, f"{caption}: test performance", notes)]
+    for name in recipe.out_of_distribution:
+        keys = uncertainty_keys({f"{name}/auroc": "OOD %AUROC", f"{name}/aupr": "OOD %AUPR"})
+        if any(not keys.keys().isdisjoint(metrics) for own in named.values() for metrics in own):
+            title = f"{caption}: OOD detection results ({dataset_title(name)})"
+            made.append(metric_table(named, keys, title))
+    return made
+
+
+def metric_keys(dataset, metrics, group=""):
+    """`{key: (group, title)}` of some metrics of a dataset."""
+    keys = [f"{dataset}/{name}" for name in metrics]
+    return {key: (group, metric(key).title) for key in keys}
+
+
+def uncertainty_keys(groups):
+    """`{key: (group, short name)}` for every uncertainty, from `{dataset/metric: group}`."""
+    return {
+        f"{stem}/{uncertainty}": (group, SHORT_NAMES[uncertainty])
+        for stem, group in groups.items()
+        for uncertainty in UNCERTAINTIES
+    }
+
+
+def metric_table(results, keys, caption="", footnotes=()):
+    """One row per model, one column per metric; the best of each column is marked.
+
+    Args:
+        results: as for `overview_table`.
+        keys: `{metric key: (group, column title)}`.
+        caption, footnotes: text around the table.
+    """
+    seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
+    rows = {label: [label] for label in results}
+    for key in keys:
+        values = {label: [m[key] for m in own if key in m] for label, own in seeds.items()}
+        found = {label: statistics.mean_and_two_std(own) for label, own in values.items() if own}
+        best = best_of(key, {label: mean for label, (mean, _) in found.items()})
+        for label, row in rows.items():
+            text = format_value(key, *found[label]) if label in found else ""
+            row.append(tables.Cell(text, best=label in best))
+    columns = [("", "Model"), *keys.values()]
+    return tables.make(caption, columns, [rows.values()], footnotes=footnotes)
+
+
+def best_of(key, means):
+    """Which of `{label: mean}` are best, as printed; none where there is nothing to compare."""
+    choose = metric(key).best
+    if len(means) < 2 or choose is None:
+        return set()
+    best = format_value(key, choose(means.values()))
+    return {label for label, mean in means.items() if format_value(key, mean) == best}
+
+
+def of_group(results) -> list[tables.Table]:
+    """All tables that runs of one network and training set fill, but for the list of runs."""
+    made = [
+        calibration_table(results),
+        rejection_table(results),
+        false_alarm_table(results),
+        twins_table(results),
+        intervals_table(results),
+        cost_table(results),
+    ]
+    return [table for table in made if table is not None]
+
+
+def runs_table(results):
+    """Which runs the report is made from."""
+    grouped = {}
+    for result in results:
+        recipe = result.recipe
+        key = recipe.architecture, recipe.dataset, result.title, result.split
+        grouped.setdefault(key, []).append(result.seed)
+    shown = {key: [*map(str, sorted(s)[:_MAX_SEEDS_SHOWN]), "..."] for key, s in grouped.items()}
+    rows = [[*key, ", ".join(shown[key][: len(seeds)])] for key, seeds in grouped.items()]
+    return tables.make("", ["Network", "Data", "Method", "Trained on", "Seeds"], [rows], stub=5)
+
+
+def calibration_table(results):
+    """Raw and temperature-scaled metrics side by side."""
+    dataset, calibrated = results[0].recipe.source_dataset, ("nll", "ece", "adaptive_ece", "brier")
+    scaled = ("temperature", *(f"scaled_{name}" for name in calibrated))
+    keys = {
+        **metric_keys(dataset, calibrated, "Raw"),
+        **metric_keys(dataset, scaled, "Temperature-scaled"),
+    }
+    fitted = {r.metrics.get("run/temperature_fitted_on") for r in results} - {None}
+    note = (
+        "The temperature is fitted on the validation split, which was kept out of training."
+        if fitted == {"validation"}
+        else "Runs that were trained on all images have no validation split left: each half of the "
+        "test split is scaled by the temperature of the other half."
+    )
+    return metric_table(by_title(results), keys, f"Calibration on {dataset_title(dataset)}", [note])
+
+
+def rejection_table(results):
+    """What is gained by abstaining, by each uncertainty."""
+    dataset = results[0].recipe.source_dataset
+    measures = ("aurc", "augrc", "risk_at_80_coverage")
+    return metric_table(
+        by_title(results),
+        uncertainty_keys({f"{dataset}/{name}": METRICS[name].title for name in measures}),
+        f"Rejecting the most uncertain images of {dataset_title(dataset)}",
+        ["Smaller is better in every column."],
+    )
+
+
+def false_alarm_table(results):
+    """FPR at 95% recall, OOD positive; None where no OOD dataset was evaluated."""
+    measured = {key.split("/")[0] for r in results for key in r.metrics if "/auroc/" in key}
+    ood = [name for name in results[0].recipe.out_of_distribution if name in measured]
+    table = metric_table(
+        by_title(results),
+        uncertainty_keys({f"{name}/fpr_at_95_recall": dataset_title(name) for name in ood}),
+        "Known images flagged (%) where 95% of the OOD images are found",
+        ["Smaller is better."],
+    )
+    return table if ood else None
+
+
+def cost_table(results):
+    """Parameters, and time per image relative to the individual network."""
+    key = "cost/relative_inference_time"
+    rows = [
+        [title, f"{seeds[0]['cost/parameters']:,}", f"{np.mean([m[key] for m in seeds]):.2f} ×"]
+        for title, seeds in by_title(results).items()
+        if "cost/parameters" in seeds[0]
+    ]
+    return tables.make(
+        "Cost of a prediction",
+        ["Model", "Parameters", "Time per image"],
+        [rows],
+        footnotes=["Time as a multiple of the individual network's, measured in turns with it."],
+    )
+
+
+def twins_table(results):
+    """S2D against its plain twin, paired by seed; None where no pair shares one."""
+    variants, recipe = by_variant(results), results[0].recipe
+    keys = [f"{recipe.source_dataset}/{name}" for name in ("accuracy", "nll", "ece")]
+    for name in recipe.out_of_distribution:
+        keys += [f"{name}/auroc/{uncertainty}" for uncertainty in UNCERTAINTIES[:2]]
+    blocks = []
+    for plain, s2d in TWINS.items():
+        twins = [{r.seed: r.metrics for r in variants.get(name, ())} for name in (s2d, plain)]
+        seeds = sorted(twins[0].keys() & twins[1].keys())
+        rows = []
+        for key in keys:
+            pairs = [[twin[seed].get(key) for twin in twins] for seed in seeds]
+            pairs = [pair for pair in pairs if None not in pair]
+            if pairs:
+                compared = statistics.compare_over_seeds(*zip(*pairs, strict=True))
+                rows.append(_twin_row(variants[s2d][0].title, key, compared))
+        blocks += [rows] if rows else []
+    table = tables.make(
+        "S2D against its plain twin",
+        ["Model", "Metric", "S2D minus plain", "95% interval", "Seeds better for S2D"],
+        blocks,
+        stub=2,
+        footnotes=[
+            "Paired by seed; Student's interval for the mean difference, per cent points but for "
+            "NLL."
+        ],
+    )
+    return table if blocks else None
+
+
+def _twin_row(title, key, compared):
+    ends = [end for end in (compared.low, compared.high) if end is not None]
+    better = compared.negative if metric(key).best is min else compared.positive
+    return [
+        title,
+        f"{dataset_title(key.split('/')[0])} {metric_title(key)}",
+        format_difference(key, compared.mean_difference),
+        " to ".join(format_difference(key, end) for end in ends),
+        f"{better} of {compared.num_pairs}",
+    ]
+
+
+def intervals_table(results):
+    """Bootstrap intervals of the runs that have them, or None."""
+    dataset = results[0].recipe.source_dataset
+    keys = metric_keys(dataset, ("accuracy", "nll", "ece"))
+
+    def cell(key, found):
+        parts = [format_value(key, found[key][part]) for part in ("estimate", "low", "high")]
+        return "{} [{}, {}]".format(*parts)
+
+    rows = [
+        [f"{r.title}, seed {r.seed}", *(cell(key, r.intervals) for key in keys)]
+        for part in by_variant(results).values()
+        for r in part
+        if r.intervals
+    ]
+    table = tables.make(
+        f"Intervals of single runs: {dataset_title(dataset)}",
+        ["Run", *keys.values()],
+        [rows],
+        footnotes=["95% bootstrap intervals over the test examples of one trained model."],
+    )
+    return table if rows else None
