@@ -16,8 +16,8 @@ def resolve_data_dir(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
 
 def cache_dir() -> pathlib.Path:
     """Where copies of read-only data are prepared: S2D_CACHE_DIR, else ~/.cache/s2d_tf."""
-    chosen = os.environ.get("S2D_CACHE_DIR")
-    return pathlib.Path(chosen or "~/.cache/s2d_tf").expanduser().absolute()
+    chosen = os.environ.get("S2D_CACHE_DIR") or "~/.cache/s2d_tf"
+    return pathlib.Path(chosen).expanduser().absolute()
 
 
 def is_writable(folder: pathlib.Path) -> bool:

@@ -48,9 +48,11 @@ def specialize(function: Callable, spec: tf.TensorSpec) -> tuple[Callable, list[
             name: _capture(value.handle) if name in handles else tf.convert_to_tensor(value)
             for name, value in kept.items()
         }
-        names = [output.name for output in outputs.values()]
         found = tf.graph_util.import_graph_def(
-            part, input_map={given.name: tensor, **known}, return_elements=names, name=""
+            part,
+            input_map={given.name: tensor, **known},
+            return_elements=[output.name for output in outputs.values()],
+            name="",
         )
         return dict(zip(outputs, found, strict=True))
 

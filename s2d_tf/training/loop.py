@@ -148,11 +148,12 @@ def _train_network(run, settings, strategy, team, stop):
             "verbose": shown if team.is_chief else 0,
         }
         _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
-    values = network.get_weights()  # of several replicas: all workers have to read them
+    values = [variable.numpy() for variable in network.variables]
     if team.is_chief:
         if strategy.num_replicas_in_sync > 1:  # what follows is for one device
             network = build.build_network(recipe, run.seed)
-            network.set_weights(values)
+            for variable, value in zip(network.variables, values, strict=True):
+                variable.assign(value)
         _finish(run, network, moments, images, history, facts()["seconds"])
     team.barrier()
 

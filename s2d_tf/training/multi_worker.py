@@ -120,8 +120,7 @@ def cluster():
     """The cluster that `TF_CONFIG` describes; an empty dict without one."""
     text = os.environ.get("TF_CONFIG", "")
     try:
-        config = json.loads(text) if text else {}
-        return config.get("cluster", {})
+        return json.loads(text or "{}").get("cluster", {})
     except (ValueError, AttributeError):
         raise ValueError(
             'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["host:port", ...]}, "task": '

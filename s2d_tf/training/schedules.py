@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from s2d_tf.optimizers import Muon
 from s2d_tf.recipes import TrainingRecipe
+from s2d_tf.recipes.rules import SCHEDULES
 
 
 def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
@@ -39,8 +40,12 @@ def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
         # Keras changes after its boundary, the recipes at the first step of the epoch.
         boundaries = [round(epoch * steps_per_epoch) - 1 - rising for epoch in epochs]
         schedule = keras.optimizers.schedules.PiecewiseConstantDecay(boundaries, rates)
-    else:
+    elif recipe.schedule in ("steps", "constant"):
         schedule = peak
+    else:
+        raise ValueError(
+            f"training.schedule: expected one of {SCHEDULES}, received {recipe.schedule!r}."
+        )
     return WarmUp(schedule, peak, rising) if rising else schedule
 
 
