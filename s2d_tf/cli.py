@@ -3,7 +3,8 @@
 Commands are the files in `trainers/`. Their summaries are read from the source, so that neither
 `s2d` nor `s2d --help` imports any of them, let alone TensorFlow.
 
-Exit codes: 0 success, 1 the command failed, 2 wrong usage, 130 interrupted.
+Exit codes: 0 success, 1 the command failed, 2 wrong usage, 130 interrupted; another if an error has
+it as `exit_code`.
 """
 
 import ast
@@ -35,8 +36,7 @@ class UsageError(ValueError):
 
 def commands():
     """Returns a dict from command name to the path of its file, in alphabetical order."""
-    paths = sorted(_paths.trainers_directory().glob("[!_]*.py"))
-    return {path.stem: path for path in paths}
+    return {path.stem: path for path in sorted(_paths.trainers_directory().glob("[!_]*.py"))}
 
 
 def main(argv=None):
@@ -47,10 +47,9 @@ def main(argv=None):
     debug = "--debug" in ours or os.environ.get("S2D_DEBUG", "0") not in ("", "0")
     args = [arg for arg in args[:end] if arg not in ours] + args[end:]
     wants_help = bool(ours - {"--debug"}) or args[:1] == ["help"]
+    args = args[1:] if args[:1] == ["help"] else args
     program = "s2d"
     try:
-        if args[:1] == ["help"]:
-            args = args[1:]
         if not args or args == ["--version"]:
             print(f"s2d {s2d_tf.__version__}" if args else overview(), flush=True)
             return 0
@@ -72,8 +71,9 @@ def main(argv=None):
             raise
         if debug:
             traceback.print_exc()
-        print(f"{program}: error: {_one_line(error)}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
+        code = getattr(error, "exit_code", None)
+        print(f"{program}: {'' if code else 'error: '}{_one_line(error)}", file=sys.stderr)
+        return code or (2 if isinstance(error, UsageError) else 1)
 
 
 def overview():

@@ -31,10 +31,9 @@ def main(argv):
     source, directory = argv[1:]
     # A run directory may have the name of an entry.
     source = pathlib.Path(source) if storage.is_run(source) else source
-    predictor = storage.open_model(source).predictor
     save = {
         "saved_model": export.save,
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }[FLAGS.format]
-    print(save(predictor, directory))
+    print(save(storage.open_model(source).predictor, directory))

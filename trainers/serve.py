@@ -45,5 +45,11 @@ def main(argv):
         batch_size=FLAGS.max_batch,
         image_pixels=round(FLAGS.max_megapixels * 1e6),
     )
-    announce = functools.partial(print, flush=True)
-    serving.serve(argv[1], FLAGS.host, FLAGS.port, FLAGS.name, limits, announce)
+    serving.serve(
+        argv[1],
+        FLAGS.host,
+        FLAGS.port,
+        FLAGS.name,
+        limits,
+        announce=functools.partial(print, flush=True),
+    )

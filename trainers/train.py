@@ -10,8 +10,6 @@ Exit codes: 0 finished, 75 stopped by SIGTERM (saved at that step) or by the los
 (its newest checkpoint stays): start it again; 130 stopped by Ctrl-C, saved; 1 failed; 2 usage.
 """
 
-import sys
-
 from absl import flags, logging
 
 from s2d_tf import recipes, storage, training
@@ -40,8 +38,7 @@ def main(argv):
         raise ValueError(
             "Expected one name, e.g. `s2d train wrn_10_2_s2.s2d.digits --workdir=DIR`."
         )
-    recipe = recipes.resolve(argv[1])
-    recipe = recipes.override(recipe, FLAGS.set, FLAGS.epochs, FLAGS.members)
+    recipe = recipes.override(recipes.resolve(argv[1]), FLAGS.set, FLAGS.epochs, FLAGS.members)
     logging.set_verbosity(logging.INFO)
     settings = training.Settings(
         data_dir=FLAGS.data_dir,
@@ -55,10 +52,5 @@ def main(argv):
         teachers=FLAGS.teachers,
         start=FLAGS.start,
     )
-    try:
-        run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
-    except (training.Preempted, training.WorkerLostError) as stopped:
-        print(f"s2d train: {stopped}", file=sys.stderr)
-        return training.preemption.EXIT_CODE
+    run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
     print(storage.summary(run))
-    return 0

@@ -8,18 +8,19 @@ from s2d_tf.data.archives import ArchiveError
 from s2d_tf.data.location import MissingDataError, resolve_data_dir
 from s2d_tf.data.registry import DatasetInfo, info, names
 
-_HOMES = {
-    "available_splits": "loading",
-    "fetch": "loading",
-    "fingerprint": "hashing",
-    "load": "loading",
-    "load_arrays": "loading",
-    "steps_per_epoch": "pipelines",
-    "train_pipeline": "pipelines",
-    "write_preview": "preview",
-}
-
-__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = _lazy.attach(
+    __name__,
+    {
+        "available_splits": "loading",
+        "fetch": "loading",
+        "fingerprint": "hashing",
+        "load": "loading",
+        "load_arrays": "loading",
+        "steps_per_epoch": "pipelines",
+        "train_pipeline": "pipelines",
+        "write_preview": "preview",
+    },
+)
 __all__ += [
     "ArchiveError",
     "DatasetInfo",

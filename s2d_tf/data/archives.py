@@ -19,9 +19,8 @@ from collections.abc import Iterator
 # Far more than any picture or list in these archives takes; stops decompression bombs.
 MAX_MEMBER_BYTES = 16 * 2**20
 
-_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_JPEG_SIGNATURE = b"\xff\xd8\xff"
-_ZIP_END = b"PK\x05\x06"
+PNG_START = b"\x89PNG\r\n\x1a\n"
+JPEG_START = b"\xff\xd8\xff"
 # What zipfile, tarfile and the decompressors raise for damaged files; ArchiveError is a ValueError.
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
@@ -121,7 +120,7 @@ def _check_count(path, received):
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 2**16 - 22))
         end = file.read()
-    (expected,) = struct.unpack_from("<H", end, end.rindex(_ZIP_END) + 10)
+    (expected,) = struct.unpack_from("<H", end, end.rindex(b"PK\x05\x06") + 10)
     # Two bytes: of more than 65,535 members some writers give the rest, others 65,535.
     if expected not in (received % 2**16, 0xFFFF):
         raise ArchiveError(
@@ -152,29 +151,30 @@ def _check_member(path, name, size, is_special):
         )
 
 
-def check_picture(encoded: bytes, where: str) -> tuple[int, int]:
+def check_picture(encoded: bytes, where: str, side: int, or_larger: bool = False) -> None:
     """Checks that a file is a whole JPEG or PNG picture with 8 bits a channel.
 
     Args:
         encoded: the bytes of the file.
         where: archive and member, for the message.
-
-    Returns:
-        Height and width.
+        side: its height and width.
+        or_larger: whether it may be larger than that.
     """
     import tensorflow as tf
 
-    if not encoded.startswith((_PNG_SIGNATURE, _JPEG_SIGNATURE)):
+    if not encoded.startswith((PNG_START, JPEG_START)):
         raise ArchiveError(f"{where}: expected a JPEG or PNG picture; received other content.")
     # The header of a PNG has its bits per channel at byte 24. TensorFlow would drop the lower half.
-    if encoded.startswith(_PNG_SIGNATURE) and len(encoded) > 24 and encoded[24] == 16:
+    if encoded.startswith(PNG_START) and len(encoded) > 24 and encoded[24] == 16:
         raise ArchiveError(f"{where}: expected 8 bits a channel; received a 16-bit picture.")
     try:
         image = decode_picture(encoded)
     except tf.errors.InvalidArgumentError as error:
         reason = str(error.message).strip().splitlines()[0]
         raise ArchiveError(f"{where}: the picture is damaged ({reason}).") from error
-    return int(image.shape[0]), int(image.shape[1])
+    height, width, _ = image.shape
+    if min(height, width) < side or (max(height, width) > side and not or_larger):
+        raise ArchiveError(f"{where}: expected {side}x{side} pixels; received {height}x{width}.")
 
 
 def decode_picture(encoded):

@@ -59,24 +59,18 @@ def _train_mask(labels):
 
 def _photo_patches():
     random = np.random.RandomState(_PHOTO_SEED)
-    patches = []
+    patches, window = [], _SIDE * _BLOCK
     for file_name in _PHOTOS:
         encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
         photo = archives.decode_picture(encoded).numpy()
         grey = photo.astype(np.int64) @ np.array([299, 587, 114])  # thousandths, Rec. 601 luma
         wanted = len(patches) + NUM_PHOTO_PATCHES // len(_PHOTOS)
         while len(patches) < wanted:
-            patch = _random_patch(grey, random)
+            row, column = (random.randint(0, size - window + 1) for size in grey.shape)
+            blocks = grey[row : row + window, column : column + window]
+            blocks = blocks.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK).sum(axis=(1, 3))
+            patch = blocks // (1_000 * _BLOCK * _BLOCK)
             if np.std(patch) >= _MIN_CONTRAST:
                 patches.append(patch)
     images = np.stack(patches).astype(np.uint8)[..., np.newaxis]
     return images, np.full([len(images)], -1, dtype=np.int64)
-
-
-def _random_patch(grey, random):
-    window = _SIDE * _BLOCK
-    row = random.randint(0, grey.shape[0] - window + 1)
-    column = random.randint(0, grey.shape[1] - window + 1)
-    blocks = grey[row : row + window, column : column + window]
-    blocks = blocks.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK).sum(axis=(1, 3))
-    return blocks // (1_000 * _BLOCK * _BLOCK)

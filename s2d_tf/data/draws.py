@@ -42,8 +42,7 @@ class Draws:
         """int32 [size, heads], which image of a batch each head sees; head 0 sees them in order."""
         positions = [tf.range(size)]
         for head in range(1, num_heads):
-            seed = self._fold(_PAIRING, epoch, step, head)
-            positions.append(_shuffled(positions[0], seed))
+            positions.append(_shuffled(positions[0], self._fold(_PAIRING, epoch, step, head)))
         return tf.stack(positions, axis=-1)
 
     def _fold(self, stream, *values):

@@ -27,6 +27,5 @@ def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
         hashlib.sha256(label.tobytes() + image.tobytes()).digest()
         for image, label in zip(images, labels, strict=True)
     )
-    whole = hashlib.sha256(repr(tuple(map(int, images.shape))).encode())
-    whole.update(b"".join(examples))
-    return whole.hexdigest()
+    shape = repr(tuple(map(int, images.shape))).encode()
+    return hashlib.sha256(shape + b"".join(examples)).hexdigest()

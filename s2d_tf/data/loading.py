@@ -29,8 +29,11 @@ def load_arrays(
     Returns:
         images uint8 [N, H, W, C] and labels int64 [N], -1 where there is no label.
     """
-    record = info(name)
-    _check_split(record, split)
+    known = _with_derived(info(name).splits)
+    if split not in known:
+        raise ValueError(
+            f"Dataset {name!r} has no split {split!r}; expected one of: {', '.join(known)}."
+        )
     return _read(name, split, resolve_data_dir(data_dir))
 
 
@@ -57,20 +60,15 @@ def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
 def available_splits(name: str, data_dir: str | os.PathLike | None = None) -> tuple[str, ...]:
     """The splits of `name` that can be read from `data_dir`, with those derived from "train"."""
     record = info(name)
-    if record.source == "embedded":
-        found = set(record.splits)
-    else:
-        found = set(_builder(record, resolve_data_dir(data_dir)).info.splits)
-    splits = [split for split in ("train", "test") if split in found]
-    return tuple(splits + (list(DERIVED_SPLITS) if "train" in found else []))
+    found = record.splits
+    if record.source != "embedded":
+        found = _builder(record, resolve_data_dir(data_dir)).info.splits
+    return _with_derived(split for split in ("train", "test") if split in found)
 
 
-def _check_split(record: DatasetInfo, split: str) -> None:
-    known = list(record.splits) + (list(DERIVED_SPLITS) if "train" in record.splits else [])
-    if split not in known:
-        raise ValueError(
-            f"Dataset {record.name!r} has no split {split!r}; expected one of: {', '.join(known)}."
-        )
+def _with_derived(splits):
+    splits = tuple(splits)
+    return splits + (tuple(DERIVED_SPLITS) if "train" in splits else ())
 
 
 @functools.cache
@@ -88,10 +86,8 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
             f"Split {split!r} of {name!r} is not in {builder.data_dir}, which holds only: "
             f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy."
         )
-    if record.source == "tfds":
-        return _frozen(*prepared.read_split(builder, split))
     transform = _module(record).to_32x32(name, builder.info.splits[split].num_examples)
-    return _frozen(*prepared.read_encoded_split(builder, split, transform))
+    return _frozen(*prepared.read_split(builder, split, transform))
 
 
 def _builder(record: DatasetInfo, data_dir: pathlib.Path, download: bool = False):

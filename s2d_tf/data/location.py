@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import stat
 
 
 class MissingDataError(FileNotFoundError):
@@ -11,21 +10,14 @@ class MissingDataError(FileNotFoundError):
 
 def resolve_data_dir(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
     """The folder of the datasets: `data_dir`, else TFDS_DATA_DIR, else the default of TFDS."""
-    chosen = data_dir or os.environ.get("TFDS_DATA_DIR")
-    if chosen:
-        return pathlib.Path(chosen).expanduser().absolute()
-    return pathlib.Path.home() / "tensorflow_datasets"
-
-
-def manual_dir(data_dir: pathlib.Path) -> pathlib.Path:
-    """The folder in which TFDS looks for archives that were put there by hand."""
-    return data_dir / "downloads" / "manual"
+    chosen = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    return pathlib.Path(chosen).expanduser().absolute()
 
 
 def cache_dir() -> pathlib.Path:
     """Where copies of read-only data are prepared: S2D_CACHE_DIR, else ~/.cache/s2d_tf."""
-    chosen = os.environ.get("S2D_CACHE_DIR")
-    return pathlib.Path(chosen or "~/.cache/s2d_tf").expanduser().absolute()
+    chosen = os.environ.get("S2D_CACHE_DIR") or "~/.cache/s2d_tf"
+    return pathlib.Path(chosen).expanduser().absolute()
 
 
 def is_writable(folder: pathlib.Path) -> bool:
@@ -35,5 +27,4 @@ def is_writable(folder: pathlib.Path) -> bool:
     """
     while not folder.exists():
         folder = folder.parent
-    any_write_bit = folder.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
-    return bool(any_write_bit) and os.access(folder, os.W_OK)
+    return bool(folder.stat().st_mode & 0o222) and os.access(folder, os.W_OK)

@@ -59,9 +59,6 @@ class OdinImages(tfds.core.GeneratorBasedBuilder):
         tfds.core.BuilderConfig(name=name, description=f"{archive.file_name}, {archive.folder}")
         for name, archive in ARCHIVES.items()
     ]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = "Put " + " and ".join(
-        f"{archive.file_name} ({archive.url})" for archive in ARCHIVES.values()
-    )
 
     def _info(self):
         return tfds.core.DatasetInfo(
@@ -81,8 +78,7 @@ class OdinImages(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager):
         archive = ARCHIVES[self.builder_config.name]
-        path = prepared.find_archive(dl_manager, archive.file_name)
-        path = path or pathlib.Path(dl_manager.download(archive.url))
+        path = self.archive or pathlib.Path(dl_manager.download(archive.url))
         archives.check_md5(path, archive.md5)
         self.info.metadata[prepared.ARCHIVE_MD5] = archive.md5
         return {"test": self._generate_examples(path, archive.folder)}
@@ -94,12 +90,7 @@ class OdinImages(tfds.core.GeneratorBasedBuilder):
             # Copies made on a Mac carry hidden files beside the pictures.
             if str(pathlib.PurePosixPath(name).parent) != folder or base_name.startswith("."):
                 continue
-            where = f"{path}: member {name!r}"
-            size = archives.check_picture(encoded, where)
-            if min(size) < _SIDE:
-                raise archives.ArchiveError(
-                    f"{where}: expected {_SIDE}x{_SIDE} pixels; received {size[0]}x{size[1]}."
-                )
+            archives.check_picture(encoded, f"{path}: member {name!r}", _SIDE, or_larger=True)
             members[base_name] = encoded
         if not members:
             raise archives.ArchiveError(f"{path}: no picture in the folder {folder!r}.")
@@ -116,9 +107,8 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     )  # fmt: skip
 
 
-def to_32x32(name: str, count: int):
+def to_32x32(*_):
     """The function to the central 32x32 pixels: all of a 32x32 picture, no border of a larger."""
-    del name, count
     return lambda index, image: tf.image.resize_with_crop_or_pad(image, _SIDE, _SIDE)
 
 

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from s2d_tf.data import archives
-from s2d_tf.data.location import MissingDataError, cache_dir, is_writable, manual_dir
+from s2d_tf.data.location import MissingDataError, cache_dir, is_writable
 
 ARCHIVE_MD5 = "archive_md5"
 
@@ -47,21 +47,27 @@ def open_archive_builder(
     folder under the archive's MD5, so that different archives never share a copy.
 
     Args:
-        make_builder: function from a folder to the builder in it.
+        make_builder: function from a folder to the builder in it. It prepares from `archive`, the
+            path that is set here, or fetches where that is None.
         name: the dataset, for messages.
         file_name: name of the archive.
         data_dir: the TFDS folder.
         download: fetch the archive when it is not there.
     """
-    archive = manual_dir(data_dir) / file_name
+    archive = data_dir / "downloads" / "manual" / file_name  # where TFDS looks, too
     folder = data_dir
     builder = make_builder(folder)
     if builder.info.splits:
-        _check_same_archive(builder, archive)
+        known = (builder.info.metadata or {}).get(ARCHIVE_MD5)
+        if archive.is_file() and known and known != archives.md5(archive):
+            raise archives.ArchiveError(
+                f"{builder.data_dir} was prepared from another {file_name} than the one in "
+                f"{archive.parent}; delete the folder to prepare it again, or remove the archive."
+            )
         return builder
     if not archive.is_file() and not download:
         raise MissingDataError(
-            f"Dataset {name!r} needs {file_name}, which is not in {manual_dir(data_dir)}; put it "
+            f"Dataset {name!r} needs {file_name}, which is not in {archive.parent}; put it "
             "there, set --data_dir or TFDS_DATA_DIR to another folder, or run: "
             f"s2d data {name} --download"
         )
@@ -72,15 +78,10 @@ def open_archive_builder(
         builder = make_builder(folder)
         if builder.info.splits:
             return builder
-    _prepare(builder, folder, manual_dir(data_dir))
-    return make_builder(folder)
-
-
-def _prepare(builder, folder, manual):
-    """Prepares a copy in `folder` and touches no other folder."""
     import tensorflow_datasets as tfds
 
-    config = tfds.download.DownloadConfig(manual_dir=str(manual), try_download_gcs=False)
+    builder.archive = archive if archive.is_file() else None
+    config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
         # Downloads go to the same folder: TFDS makes its subfolders even when it fetches nothing.
         builder.download_and_prepare(download_dir=str(folder / "downloads"), download_config=config)
@@ -89,6 +90,7 @@ def _prepare(builder, folder, manual):
         # into place in one step, so what is there is whole.
         if not (pathlib.Path(builder.data_dir) / "dataset_info.json").is_file():
             raise
+    return make_builder(folder)
 
 
 def _check_can_fetch(what, data_dir):
@@ -98,23 +100,13 @@ def _check_can_fetch(what, data_dir):
         )
 
 
-def find_archive(dl_manager, file_name: str) -> pathlib.Path | None:
-    """The archive in TFDS' folder for archives put there by hand, or None."""
-    try:
-        path = pathlib.Path(dl_manager.manual_dir) / file_name
-    except AssertionError:  # The folder does not exist or is empty.
-        return None
-    return path if path.is_file() else None
+def to_32x32(*_):
+    """The function (index, image) -> image: those of TFDS' own datasets have their size."""
+    return lambda index, image: image
 
 
-def read_split(builder, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of one split, in the order of its files."""
-    images, labels = builder.as_dataset(batch_size=-1, **_in_order(split))
-    return images.numpy(), labels.numpy().astype(np.int64)
-
-
-def read_encoded_split(builder, split: str, transform) -> tuple[np.ndarray, np.ndarray]:
-    """As `read_split`, for pictures that are stored as files: decoded by us, then transformed.
+def read_split(builder, split: str, transform) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of one split, in the order of its files.
 
     Args:
         builder: a prepared builder with features "image" and "label".
@@ -124,8 +116,15 @@ def read_encoded_split(builder, split: str, transform) -> tuple[np.ndarray, np.n
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    decoders = {"image": tfds.decode.SkipDecoding()}
-    dataset = builder.as_dataset(decoders=decoders, **_in_order(split))
+    dataset = builder.as_dataset(
+        split=split,
+        as_supervised=True,
+        shuffle_files=False,
+        decoders={"image": tfds.decode.SkipDecoding()},
+        # Files one after the other: with several read at once the order would depend on their
+        # number.
+        read_config=tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False),
+    )
 
     def decode(index, example):
         encoded, label = example
@@ -135,20 +134,3 @@ def read_encoded_split(builder, split: str, transform) -> tuple[np.ndarray, np.n
     batches = list(dataset.batch(1_000).as_numpy_iterator())
     images = np.concatenate([images for images, _ in batches])
     return images, np.concatenate([labels for _, labels in batches]).astype(np.int64)
-
-
-def _in_order(split):
-    import tensorflow_datasets as tfds
-
-    # Files one after the other: with several read at once the order would depend on their number.
-    order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-    return {"split": split, "as_supervised": True, "shuffle_files": False, "read_config": order}
-
-
-def _check_same_archive(builder, archive):
-    known = (builder.info.metadata or {}).get(ARCHIVE_MD5)
-    if archive.is_file() and known and known != archives.md5(archive):
-        raise archives.ArchiveError(
-            f"{builder.data_dir} was prepared from another {archive.name} than the one in "
-            f"{archive.parent}; delete the folder to prepare it again, or remove the archive."
-        )

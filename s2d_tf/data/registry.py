@@ -58,7 +58,6 @@ class DatasetInfo:
 
 _RGB = (32, 32, 3)
 _FULL = {"train": 50_000, "test": 10_000}
-_TEST_10K = {"test": 10_000}
 _TEN = tuple("0123456789")
 _BOTH = "in distribution: training and test"
 _OOD = "out of distribution"
@@ -70,7 +69,7 @@ _ALL = (
                 _OOD, "tfds", _SVHN),
     *(DatasetInfo(f"tiny_imagenet_{variant}", _RGB, 200, None, {"train": 100_000, "test": 10_000},
                   _OOD, "tiny_imagenet", _TINY) for variant in ("resize", "crop")),
-    *(DatasetInfo(f"odin_{name}_{variant}", _RGB, 0, None, _TEST_10K, _OOD, "odin", citation)
+    *(DatasetInfo(f"odin_{name}_{variant}", _RGB, 0, None, {"test": 10_000}, _OOD, "odin", citation)
       for variant in ("resize", "crop")
       for name, citation in (("lsun", _LSUN), ("tiny_imagenet", f"{_TINY}; {_ODIN}"))),
     DatasetInfo("digits", (8, 8, 1), 8, _TEN[:8], {"train": 160, "test": 1_283},

@@ -15,7 +15,13 @@ def progressive_resize(full_size, resolutions, milestones, total_steps):
     Returns:
         A function from uint8 images `[batch, *full_size, channels]` and a step to uint8 images.
     """
-    _check(resolutions, milestones)
+    increasing = list(milestones) == sorted(set(milestones))
+    inside = all(0 < fraction < 1 for fraction in (*resolutions, *milestones))
+    if len(resolutions) != len(milestones) or not increasing or not inside:
+        raise ValueError(
+            "resolutions, resolution_milestones: expected as many of one as of the other, in "
+            f"(0, 1), milestones increasing; received {resolutions!r} and {milestones!r}."
+        )
     if not resolutions:
         return lambda images, step: images
     sizes = [[max(1, round(f * size)) for size in full_size] for f in (*resolutions, 1.0)]
@@ -34,13 +40,3 @@ def progressive_resize(full_size, resolutions, milestones, total_steps):
 def _resized(images, size):
     smaller = tf.image.resize(images, size, antialias=True)
     return tf.cast(tf.clip_by_value(tf.round(smaller), 0.0, 255.0), tf.uint8)
-
-
-def _check(resolutions, milestones):
-    increasing = list(milestones) == sorted(set(milestones))
-    inside = all(0 < fraction < 1 for fraction in (*resolutions, *milestones))
-    if len(resolutions) != len(milestones) or not increasing or not inside:
-        raise ValueError(
-            "resolutions, resolution_milestones: expected as many of one as of the other, in "
-            f"(0, 1), milestones increasing; received {resolutions!r} and {milestones!r}."
-        )

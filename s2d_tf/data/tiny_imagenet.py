@@ -31,9 +31,6 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
     # TFDS would look beside this file for a table of checksums, for which release 4.9.10 needs a
     # package that it does not install. Archives are checked by us.
     code_path = None
-    MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        f"Put {FILE_NAME} ({URL}) into the folder; a copy with only val/ and wnids.txt will do."
-    )
 
     def _info(self):
         return tfds.core.DatasetInfo(
@@ -52,7 +49,7 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager):
-        archive = prepared.find_archive(dl_manager, FILE_NAME)
+        archive = self.archive
         if archive is None:
             archive = pathlib.Path(dl_manager.download(URL))
             archives.check_md5(archive, OFFICIAL_MD5)
@@ -70,12 +67,7 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, archive, items):
         for index, (member, encoded, label) in enumerate(items):
-            where = f"{archive}: member {member!r}"
-            size = archives.check_picture(encoded, where)
-            if size != (SIDE, SIDE):
-                raise archives.ArchiveError(
-                    f"{where}: expected {SIDE}x{SIDE} pixels; received {size[0]}x{size[1]}."
-                )
+            archives.check_picture(encoded, f"{archive}: member {member!r}", SIDE)
             yield index, {"image": encoded, "label": label}
 
 

@@ -13,16 +13,6 @@ OUTPUTS = {"probabilities": "probs", "confidence": "confidence"} | {
 """Names of the answers beside `label`, each with its name in `uncertainty.NAMES`."""
 
 
-def check_predictor(model):
-    """Rejects anything that is not a fitted `models.Predictor`."""
-    if not isinstance(model, Predictor):
-        raise ValueError(
-            f"model: expected a models.Predictor, received {type(model).__name__}. "
-            "Cast a Keras classifier with models.S2DClassifier.from_classifier."
-        )
-    model.check_fitted()
-
-
 def answer_function(model: Predictor, reject: bool = True) -> Callable:
     """The function from float32 images `[batch, height, width, channels]` to the dict of answers.
 

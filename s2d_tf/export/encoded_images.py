@@ -2,15 +2,14 @@
 
 import tensorflow as tf
 
+from s2d_tf.data.archives import JPEG_START, PNG_START
+
 MAX_PIXELS = 1 << 24
 """Largest image that is decoded, 4096 x 4096 or as much in another form: 48 MB in color. A file
 of a few kilobytes can claim a thousand times that; its header is read before its pixels are."""
 
 CHANNELS = (1, 3)
 """Channels that files can be decoded to: gray and RGB."""
-
-_JPEG_START = b"\xff\xd8\xff"
-_PNG_START = b"\x89PNG\r\n\x1a\n"
 
 
 def decode_batch(image_bytes, image_shape):
@@ -30,8 +29,8 @@ def decode_batch(image_bytes, image_shape):
 
 def _decode(encoded, image_shape):
     *size, channels = image_shape
-    is_jpeg = tf.equal(tf.strings.substr(encoded, 0, len(_JPEG_START)), _JPEG_START)
-    is_png = tf.equal(tf.strings.substr(encoded, 0, len(_PNG_START)), _PNG_START)
+    is_jpeg = tf.equal(tf.strings.substr(encoded, 0, len(JPEG_START)), JPEG_START)
+    is_png = tf.equal(tf.strings.substr(encoded, 0, len(PNG_START)), PNG_START)
     known = _require(
         is_jpeg | is_png, "image_bytes: expected a JPEG or PNG file, received something else"
     )

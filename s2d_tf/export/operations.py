@@ -93,7 +93,7 @@ def operations(meta_graph):
     )
     start = meta_graph.collection_def[_START].node_list.value
     restoring = graph.reach([meta_graph.saver_def.restore_op_name, *start])
-    saving = graph.all() - serving - restoring
+    saving = graph.reach(graph.nodes, graph.functions) - serving - restoring
     parts = {"serving": serving, "restoring": restoring, "saving": saving}
     return {part: {operation for _, operation in nodes} for part, nodes in parts.items()}
 
@@ -120,22 +120,18 @@ class _Graph:
         self.functions = {f.signature.name: f.node_def for f in graph_def.library.function}
         self.nodes = {node.name: node for node in graph_def.node}
 
-    def all(self):
-        return self.reach(self.nodes, self.functions)
-
     def reach(self, tensor_names, function_names=()):
         """What must run for these tensors and functions."""
-        found, seen, entered = set(), set(), set()
+        found, entered = set(), set()
         pending = [self._node(name) for name in tensor_names if name]
         pending += self._bodies(function_names, entered)
         while pending:
             (function, name), node = pending.pop()
-            if not function:
-                if name in seen:
-                    continue
-                seen.add(name)
-                pending += [self._node(each) for each in node.input]
+            if ((function, name), node.op) in found:
+                continue
             found.add(((function, name), node.op))
+            if not function:
+                pending += [self._node(each) for each in node.input]
             pending += self._bodies(_called(node, self.functions), entered)
         return {item for item in found if item[1] not in self.functions}
 

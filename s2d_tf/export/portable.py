@@ -11,10 +11,9 @@ import tempfile
 
 import tensorflow as tf
 
-from s2d_tf.export.answers import answer_function, check_predictor
-from s2d_tf.export.saved_model import describe, write_description
+from s2d_tf.export.answers import answer_function
+from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
-from s2d_tf.export.versions import write_version
 
 ONNX_FILE = "model.onnx"
 LITERT_FILE = "model.tflite"
@@ -76,13 +75,9 @@ def save_litert(model, directory, class_names=None, metadata=None):
 
 
 def _save(model, directory, class_names, metadata, file_name, convert):
-    check_predictor(model)
-    description = describe(model, class_names, metadata)
-
     def write(folder):
         signatures = Signatures(model, answer_function(model, reject=False))
         content = convert(signatures, signatures.functions()["serving_default"])
         (folder / file_name).write_bytes(content)
-        write_description(folder, description)
 
-    return write_version(directory, write)
+    return write_model(model, directory, class_names, metadata, write)

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from s2d_tf import __version__, files
 from s2d_tf.export import operations, warmup
-from s2d_tf.export.answers import check_predictor
 from s2d_tf.export.signatures import Signatures
 from s2d_tf.export.versions import write_version
+from s2d_tf.models import Predictor
 
 CLASSES = "classes.txt"
 DESCRIPTION = "model.json"
@@ -37,22 +37,42 @@ def save(model, directory, class_names=None, metadata=None):
     Returns:
         `pathlib.Path` of the version folder.
     """
-    check_predictor(model)
-    description = describe(model, class_names, metadata)
 
     def write(folder):
         signatures = Signatures(model)
         functions = signatures.functions()
         tf.saved_model.save(signatures, str(folder), signatures=functions)
-        write_description(folder, description)
         requests = warmup.requests(signatures.image_shape, functions)
         warmup.write(folder / warmup.FILE, pathlib.Path(directory).name or "model", requests)
         operations.check(folder)
 
-    return write_version(directory, write)
+    return write_model(model, directory, class_names, metadata, write)
 
 
-def describe(model, class_names=None, metadata=None):
+def write_model(model, directory, class_names, metadata, write):
+    """Writes the next version: what `write` puts into its folder, and the model's description.
+
+    The description is `assets/model.json` and, where there are class names, `assets/classes.txt`.
+    """
+    if not isinstance(model, Predictor):
+        raise ValueError(
+            f"model: expected a models.Predictor, received {type(model).__name__}. "
+            "Cast a Keras classifier with models.S2DClassifier.from_classifier."
+        )
+    model.check_fitted()
+    description = _describe(model, class_names, metadata)
+
+    def write_all(folder):
+        write(folder)
+        files.write_json(folder / "assets" / DESCRIPTION, description)
+        if description["class_names"]:
+            lines = "".join(f"{name}\n" for name in description["class_names"])
+            files.write_text(folder / "assets" / CLASSES, lines)
+
+    return write_version(directory, write_all)
+
+
+def _describe(model, class_names, metadata):
     """What a reader of the exported files may want to know of the model, checked."""
     class_names = model.class_names if class_names is None else class_names
     metadata = model.metadata if metadata is None else metadata
@@ -80,11 +100,3 @@ def describe(model, class_names=None, metadata=None):
             f"metadata must be a dict that JSON can hold, received another: {error}."
         ) from None
     return description
-
-
-def write_description(folder, description):
-    """Writes `assets/model.json` and, where there are class names, `assets/classes.txt`."""
-    files.write_json(folder / "assets" / DESCRIPTION, description)
-    if description["class_names"]:
-        lines = "\n".join(description["class_names"])
-        files.write_text(folder / "assets" / CLASSES, lines + "\n")

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from s2d_tf.export import encoded_images
 from s2d_tf.export.answers import answer_function
-from s2d_tf.export.specialize import Specialized
+from s2d_tf.export.specialize import specialize
 
 
 class Signatures(tf.Module):
@@ -21,26 +21,23 @@ class Signatures(tf.Module):
         super().__init__()
         self.image_shape = tuple(model.image_shape)
         images = tf.TensorSpec([None, *self.image_shape], tf.float32, name="images")
-        self.answers = Specialized(answer or answer_function(model), images)
+        call, self.weights = specialize(answer or answer_function(model), images)
         # One body that all signatures call, so that the network is in the file once.
-        self._answer = tf.function(self.answers, input_signature=[images], autograph=False)
+        self._answer = tf.function(call, input_signature=[images], autograph=False)
 
     def functions(self):
         """Dict of signature name to `tf.function`, for `tf.saved_model.save`."""
-        made = {
-            "serving_default": self._signature(self.serving_default, tf.uint8),
-            "serve_float": self._signature(self.serve_float, tf.float32),
+        shape = [None, *self.image_shape]
+        specs = {
+            "serving_default": tf.TensorSpec(shape, tf.uint8, name="images"),
+            "serve_float": tf.TensorSpec(shape, tf.float32, name="images"),
         }
         if self.image_shape[-1] in encoded_images.CHANNELS:
-            spec = tf.TensorSpec([None], tf.string, name="image_bytes")
-            made["serve_encoded"] = tf.function(
-                self.serve_encoded, input_signature=[spec], autograph=False
-            )
-        return made
-
-    def _signature(self, method, dtype):
-        spec = tf.TensorSpec([None, *self.image_shape], dtype, name="images")
-        return tf.function(method, input_signature=[spec], autograph=False)
+            specs["serve_encoded"] = tf.TensorSpec([None], tf.string, name="image_bytes")
+        return {
+            name: tf.function(getattr(self, name), input_signature=[spec], autograph=False)
+            for name, spec in specs.items()
+        }
 
     def serving_default(self, images):
         """Raw pixels as bytes."""

@@ -13,57 +13,52 @@ from collections.abc import Callable
 import tensorflow as tf
 
 
-class Specialized(tf.Module):
+def specialize(function: Callable, spec: tf.TensorSpec) -> tuple[Callable, list[tf.Variable]]:
     """A function of one tensor whose graph holds only what depends on that tensor.
 
     Args:
         function: traceable; takes one tensor and returns a dict of tensors.
         spec: `tf.TensorSpec` of the tensor.
 
-    `specialized(tensor)`, within a `tf.function`, answers as `function` does. Its only state is
-    variables of its own.
+    Returns:
+        A function that within a `tf.function` answers as `function` does, and all its state, which
+        is variables of its own: who saves it has to keep them.
     """
+    concrete = tf.function(function, autograph=False).get_concrete_function(spec)
+    given, outputs = concrete.inputs[0], concrete.structured_outputs
+    dependent = {given.op}
+    for op in concrete.graph.get_operations():  # in the order in which they were made
+        if any(tensor.op in dependent for tensor in op.inputs):
+            dependent.add(op)
+    missing = [key for key, tensor in outputs.items() if tensor.op not in dependent]
+    if missing:
+        raise ValueError(
+            f"function: expected answers that depend on the input, received {missing}."
+        )
+    inputs = [tensor for op in dependent for tensor in op.inputs]
+    boundary = sorted({tensor.name for tensor in inputs if tensor.op not in dependent})
+    others = set(concrete.graph.get_operations()) - dependent
+    kept = _keep(_evaluate(concrete.graph, others, boundary), concrete.variables)
+    variables = {id(v): v for v in kept.values() if isinstance(v, tf.Variable)}
+    part = _part(concrete.graph, dependent - {given.op})
+    handles = {tensor.name for tensor in inputs if tensor.dtype == tf.resource}
 
-    def __init__(self, function: Callable, spec: tf.TensorSpec):
-        super().__init__()
-        concrete = tf.function(function, autograph=False).get_concrete_function(spec)
-        given, outputs = concrete.inputs[0], concrete.structured_outputs
-        dependent = {given.op}
-        for op in concrete.graph.get_operations():  # in the order in which they were made
-            if any(tensor.op in dependent for tensor in op.inputs):
-                dependent.add(op)
-        missing = [key for key, tensor in outputs.items() if tensor.op not in dependent]
-        if missing:
-            raise ValueError(
-                f"function: expected answers that depend on the input, received {missing}."
-            )
-        inputs = [tensor for op in dependent for tensor in op.inputs]
-        boundary = sorted({tensor.name for tensor in inputs if tensor.op not in dependent})
-        others = set(concrete.graph.get_operations()) - dependent
-        kept = _keep(_evaluate(concrete.graph, others, boundary), concrete.variables)
-        # A list, since each variable is tracked once, and a closure, since nothing else shall be.
-        variables = {id(v): v for v in kept.values() if isinstance(v, tf.Variable)}
-        self.weights = list(variables.values())
-        part = _part(concrete.graph, dependent - {given.op})
-        handles = {tensor.name for tensor in inputs if tensor.dtype == tf.resource}
+    def call(tensor):
+        known = {
+            name: _capture(value.handle) if name in handles else tf.convert_to_tensor(value)
+            for name, value in kept.items()
+        }
+        found = tf.graph_util.import_graph_def(
+            part,
+            input_map={given.name: tensor, **known},
+            return_elements=[output.name for output in outputs.values()],
+            name="",
+        )
+        return dict(zip(outputs, found, strict=True))
 
-        def call(tensor):
-            known = {
-                name: _capture(value.handle) if name in handles else tf.convert_to_tensor(value)
-                for name, value in kept.items()
-            }
-            names = [output.name for output in outputs.values()]
-            found = tf.graph_util.import_graph_def(
-                part, input_map={given.name: tensor, **known}, return_elements=names, name=""
-            )
-            return dict(zip(outputs, found, strict=True))
-
-        # TensorFlow forgets the bodies of loops and branches with the function that defined them.
-        call.defined_by = concrete
-        self._call = call
-
-    def __call__(self, tensor):
-        return self._call(tensor)
+    # TensorFlow forgets the bodies of loops and branches with the function that defined them.
+    call.defined_by = concrete
+    return call, list(variables.values())
 
 
 def _evaluate(graph, operations, names):

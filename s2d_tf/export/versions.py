@@ -12,11 +12,8 @@ from s2d_tf import files
 
 def versions(directory: str | pathlib.Path) -> list[int]:
     """Numbers of the version folders in `directory`, ascending."""
-    directory = pathlib.Path(directory)
-    if not directory.is_dir():
-        return []
     # The names that TF Serving takes for numbers; a leading zero would be a second name for one.
-    found = (path.name for path in directory.iterdir() if path.is_dir())
+    found = (path.name for path in pathlib.Path(directory).glob("*") if path.is_dir())
     return sorted(int(name) for name in found if name.isdecimal() and str(int(name)) == name)
 
 

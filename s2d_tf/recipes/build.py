@@ -1,6 +1,7 @@
 """From a recipe to Keras objects: the three choices of which every method is a product."""
 
 from s2d_tf import backbones, data, losses, models
+from s2d_tf.backbones.fast_resnet import SMALLEST_CROPPED
 from s2d_tf.recipes import Recipe, rules
 
 
@@ -15,6 +16,14 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
     """
     *size, channels = data.info(recipe.source_dataset).image_shape
     if free_size:
+        smallest = round(min(recipe.data.resolutions, default=1) * min(size))
+        if smallest < SMALLEST_CROPPED:
+            raise ValueError(
+                f"data.resolutions: expected stages of at least {SMALLEST_CROPPED} pixels, "
+                f"received one of {smallest}. Use larger fractions of the {min(size)} pixels of "
+                f"{recipe.source_dataset}, or --set data.resolutions=[] --set "
+                "data.resolution_milestones=[]."
+            )
         size = (None, None)
     backbone = getattr(backbones, recipe.backbone)(
         input_shape=(*size, channels * recipe.heads),

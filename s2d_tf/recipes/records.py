@@ -1,6 +1,7 @@
 """What a recipe is made of, and how its values are read and checked."""
 
 import dataclasses
+import operator
 
 from s2d_tf import files
 from s2d_tf.recipes import rules
@@ -131,8 +132,8 @@ class Recipe:
 
     def checked(self):
         """This recipe, if every value is in its range."""
-        breach = rules.first_breach(self)
-        if breach:
-            name, expected, received = breach
-            raise RecipeError(f"{name}: expected {expected}, received {received!r}.")
+        for name, (holds, expected) in rules.RULES.items():
+            value = operator.attrgetter(name)(self)
+            if value is not None and not holds(value):
+                raise RecipeError(f"{name}: expected {expected}, received {value!r}.")
         return self

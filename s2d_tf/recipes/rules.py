@@ -20,9 +20,8 @@ OBJECTIVES = {
 
 def _numbers(values, low, above=False):
     values = values if isinstance(values, tuple) else (values,)
-    if not values or not all(isinstance(value, numbers.Real) for value in values):
-        return False
-    return all(value > low if above else value >= low for value in values)
+    plain = all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values)
+    return bool(values) and plain and all(v > low if above else v >= low for v in values)
 
 
 def _one_of(names):
@@ -70,16 +69,5 @@ RULES = {
     "model.student_loss": _one_of(_choices.STUDENT_LOSSES),
     "model.num_draws": _COUNT,
     "model.initial_scale": _POSITIVE,
-    "start.at": (lambda value: 0 < value <= 1, "in (0, 1]"),
+    "start": (lambda value: 0 < value.at <= 1, "at in (0, 1]"),
 }
-
-
-def first_breach(recipe):
-    """`(name, what is expected, what was received)` of the first value that breaks a rule."""
-    for name, (holds, expected) in RULES.items():
-        value = recipe
-        for part in name.split("."):
-            value = getattr(value, part) if value is not None else None
-        if value is not None and not holds(value):
-            return name, expected, value
-    return None

@@ -2,11 +2,12 @@
 
 from s2d_tf import _lazy
 
-_HOMES = {
-    "Limits": "limits",
-    "Servables": "servable",
-    "create_app": "app",
-    "serve": "server",
-}
-
-__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = _lazy.attach(
+    __name__,
+    {
+        "Limits": "limits",
+        "Servables": "servable",
+        "create_app": "app",
+        "serve": "server",
+    },
+)

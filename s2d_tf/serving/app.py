@@ -10,8 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from s2d_tf.serving.errors import RequestError
-from s2d_tf.serving.limits import Limits
+from s2d_tf.serving.limits import Limits, RequestError
 
 # A rejected body is read on for a while, so that a client that only listens after it has sent all
 # gets to know why.

@@ -1,9 +1,17 @@
-"""How much a request may ask for."""
+"""How much a request may ask for, and what a client is told when it cannot be answered."""
 
 import dataclasses
 
 MAX_IMAGE_PIXELS = 1 << 24
 """What exported models decode at most, whatever a server allows."""
+
+
+class RequestError(Exception):
+    """A rejected request: one line that says what was expected, and an HTTP status."""
+
+    def __init__(self, message: str, status: int = 400):
+        super().__init__(message)
+        self.status = status
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.versions import versions
 from s2d_tf.serving import protocol
-from s2d_tf.serving.errors import RequestError
+from s2d_tf.serving.limits import RequestError
 
 _LOG = logging.getLogger("s2d_tf.serving")
 

@@ -106,8 +106,9 @@ class Writer(contextlib.AbstractContextManager):
 
 def found(directory):
     """Checkpoint folders, oldest first."""
-    folders = pathlib.Path(directory).glob("step_*")
-    return sorted(folder for folder in folders if _NAME.fullmatch(folder.name))
+    return sorted(
+        folder for folder in pathlib.Path(directory).glob("step_*") if _NAME.fullmatch(folder.name)
+    )
 
 
 def newest(directory):

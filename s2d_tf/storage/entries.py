@@ -98,9 +98,8 @@ def read(text: str | bytes, where) -> Record:
         if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
             raise ZooError(f"expected an object of format {FORMAT}, received {values!r:.80}")
         record = files.read_record(Record, values, "entry", ZooError)
-        for name, holds, expected, received in _rules(record):
-            if not holds:
-                raise ZooError(f"{name}: expected {expected}, received {received!r:.80}.")
+        for rule in _rules(record):
+            _require(rule)
         return record
     # TypeError: of values in lists, which the rules of recipes compare.
     except (ValueError, TypeError, RecursionError) as error:
@@ -118,20 +117,21 @@ def preprocessing(recipe) -> dict:
     }
 
 
-def entry_name(name):
+def entry_name(name: str) -> str:
     """The name, if it can only be that of an entry: no path, nothing hidden."""
-    return _matching(name, _NAME, "entry name")
+    return _require(_matches("entry name", name, _NAME))
 
 
-def file_name(name):
+def file_name(name: str) -> str:
     """The name, if it can only be that of a file in the entry's own folder."""
-    return _matching(name, _FILE, "file name")
+    return _require(_matches("file name", name, _FILE))
 
 
-def _matching(value, pattern, where):
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise ZooError(f"{where}: expected {pattern.pattern}, received {value!r:.80}.")
-    return value
+def _require(rule):
+    name, holds, expected, received = rule
+    if not holds:
+        raise ZooError(f"{name}: expected {expected}, received {received!r:.80}.")
+    return received
 
 
 def _rules(record):
@@ -139,31 +139,37 @@ def _rules(record):
     recipe, names = record.recipe, record.class_names
     networks = recipe.num_members if recipe.draws == "ensemble" else 1
     short = len(names) == recipe.num_classes and all(len(name) <= 100 for name in names)
-    expected = preprocessing(recipe)
-    yield from _recipe_rules(recipe)
-    yield "name", record.name == recipe.name, recipe.name, record.name
-    yield "preprocessing", record.preprocessing == expected, expected, record.preprocessing
-    yield "class_names", short, f"{recipe.num_classes} short names", names
-    yield "kind", record.kind in KINDS, KINDS, record.kind
-    yield _between("num_members", record.num_members, 1, MAX_MEMBERS * MAX_DRAWS)
-    yield _between("parameters", record.parameters, 1, 10**12)
-    yield "weights", len(record.weights) == networks, f"{networks} files", record.weights
-    for item in (*record.weights, record.golden):
-        yield "file", _FILE.fullmatch(item.file), _FILE.pattern, item.file
-        yield "sha256", _SHA256.fullmatch(item.sha256), _SHA256.pattern, item.sha256
-    for item in record.weights:
-        named = item.entry is None or _NAME.fullmatch(item.entry)
-        yield "entry", named, _NAME.pattern, item.entry
-        yield "source", _SHA256.fullmatch(item.source), _SHA256.pattern, item.source
-        yield "precision", item.precision in PRECISIONS, PRECISIONS, item.precision
-        yield _between("seed", item.seed, 0, 2**31 - 1)
-    spread = {f"spread, {key}": values for key, values in record.spread.items()}
-    for key, values in {
-        "metrics": record.metrics,
-        "provenance": record.provenance,
-        **spread,
-    }.items():
-        yield key[:80], _is_flat(values), "texts, numbers and lists of them", values
+    stated = preprocessing(recipe)
+    files_named = (*record.weights, record.golden)
+    facts = {f"spread, {key}"[:80]: values for key, values in record.spread.items()}
+    facts |= {"metrics": record.metrics, "provenance": record.provenance}
+    return [
+        *_recipe_rules(recipe),
+        ("name", record.name == recipe.name, recipe.name, record.name),
+        ("preprocessing", record.preprocessing == stated, stated, record.preprocessing),
+        ("class_names", short, f"{recipe.num_classes} short names", names),
+        ("kind", record.kind in KINDS, KINDS, record.kind),
+        _between("num_members", record.num_members, 1, MAX_MEMBERS * MAX_DRAWS),
+        _between("parameters", record.parameters, 1, 10**12),
+        ("weights", len(record.weights) == networks, f"{networks} files", record.weights),
+        *(_matches("file", item.file, _FILE) for item in files_named),
+        *(_matches("sha256", item.sha256, _SHA256) for item in files_named),
+        *(_matches("source", item.source, _SHA256) for item in record.weights),
+        *(
+            _matches("entry", item.entry, _NAME)
+            for item in record.weights
+            if item.entry is not None
+        ),
+        *(
+            ("precision", item.precision in PRECISIONS, PRECISIONS, item.precision)
+            for item in record.weights
+        ),
+        *(_between("seed", item.seed, 0, 2**31 - 1) for item in record.weights),
+        *(
+            (key, _is_flat(values), "texts, numbers and lists of them", values)
+            for key, values in facts.items()
+        ),
+    ]
 
 
 def _recipe_rules(recipe):
@@ -173,19 +179,26 @@ def _recipe_rules(recipe):
     request more memory than the model it names.
     """
     known = recipes.resolve(entry_name(recipe.checked().name))
-    for field in (
+    fixed = (
         "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
         "member", "objective",
-    ):  # fmt: skip
-        received, expected = getattr(recipe, field), getattr(known, field)
-        yield f"recipe, {field}", received == expected, expected, received
+    )  # fmt: skip
+    pairs = {field: (getattr(recipe, field), getattr(known, field)) for field in fixed}
     channels = len(known.data.mean)
-    for numbers in (recipe.data.mean, recipe.data.stddev):
-        fits = len(numbers) == channels and all(type(n) in (int, float) for n in numbers)
-        yield "recipe, data", fits, f"{channels} numbers", numbers
-    yield _between("num_members", recipe.num_members, 1, MAX_MEMBERS)
-    yield _between("num_draws", recipe.model.num_draws, 1, MAX_DRAWS)
-    yield _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS)
+    return [
+        *((f"recipe, {field}", held == own, own, held) for field, (held, own) in pairs.items()),
+        *(
+            ("recipe, data", len(numbers) == channels, f"{channels} numbers", numbers)
+            for numbers in (recipe.data.mean, recipe.data.stddev)
+        ),
+        _between("num_members", recipe.num_members, 1, MAX_MEMBERS),
+        _between("num_draws", recipe.model.num_draws, 1, MAX_DRAWS),
+        _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS),
+    ]
+
+
+def _matches(name, value, pattern):
+    return name, isinstance(value, str) and pattern.fullmatch(value), pattern.pattern, value
 
 
 def _between(name, value, low, high):

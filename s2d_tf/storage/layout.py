@@ -5,7 +5,8 @@ RECIPE = "recipe.json"
 LOCK = ".lock"
 LOG = "log.csv"
 CHECKPOINTS = "checkpoints"
-SNAPSHOTS = "snapshots"
+SNAPSHOT = "snapshots/epoch_{:03d}.safetensors"
+"""Weights after an epoch, from which other methods start."""
 TENSORBOARD = "tensorboard"
 TEACHER_LOGITS = "teacher_logits.npy"
 SUMMARY = "summary.json"
@@ -22,11 +23,6 @@ VIEW = "as_"
 ENTRY = "entry.json"
 CARD = "README.md"
 GOLDEN = "golden.json"
-
-
-def snapshot_file(epoch: int) -> str:
-    """Weights after an epoch, from which other methods start."""
-    return f"{SNAPSHOTS}/epoch_{epoch:03d}.safetensors"
 
 
 def weights_file(member: int | None = None) -> str:

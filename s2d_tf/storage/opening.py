@@ -84,14 +84,18 @@ def open_run(run: Run) -> Opened:
     predictor = build_model(run.recipe, [(part.recipe, part.seed) for part in parts])
     for network, part in zip(predictor.networks, parts, strict=True):
         weights.load(network, part.weights())
-    facts = {"name": run.recipe.name, "recipe": run.recipe.to_dict()}
     return Opened(
         predictor,
         run.recipe,
         seeds=tuple(part.seed for part in parts),
         split=run.split,
         class_names=info(run.recipe.source_dataset).class_names,
-        metadata=facts | {"seed": run.seed, "split": run.split},
+        metadata={
+            "name": run.recipe.name,
+            "recipe": run.recipe.to_dict(),
+            "seed": run.seed,
+            "split": run.split,
+        },
         run=run,
     )
 

@@ -45,8 +45,10 @@ class Run:
                 )
             if held == run:
                 return held
-        facts = {"name": recipe.name, "seed": seed, "split": split, "recipe": recipe.to_dict()}
-        files.write_json(path, facts)
+        files.write_json(
+            path,
+            {"name": recipe.name, "seed": seed, "split": split, "recipe": recipe.to_dict()},
+        )
         return run
 
     def grows_to(self, other):
@@ -106,7 +108,7 @@ class Run:
         """Path of the final weights, or of the snapshot after a fraction of the epochs."""
         if at == 1.0:
             return self.home / FINAL
-        return self.directory / layout.snapshot_file(snapshot_epoch(self.recipe, at))
+        return self.directory / layout.SNAPSHOT.format(snapshot_epoch(self.recipe, at))
 
     def predictor(self):
         """The trained predictor."""
@@ -136,13 +138,14 @@ def summary(run):
     trained = [d for d in run.member_directories if (d / FINAL).is_file()]
     for part in [Run.open(directory) for directory in trained] or [run]:
         facts = files.read_json(part.directory / layout.SUMMARY)
-        minutes = facts["training_seconds"] / 60
         logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
         lines.append(
             f"{facts['name']}, seed {facts['seed']}: {facts['parameters']:,} parameters, "
-            f"{minutes:.1f} minutes; {logs}\n  {part.directory / FINAL}"
+            f"{facts['training_seconds'] / 60:.1f} minutes; {logs}\n  {part.directory / FINAL}"
         )
     if run.member_directories and not run.finished:
-        count = run.recipe.num_members
-        lines.append(f"{len(trained)} of {count} members are trained; --member=I trains another.")
+        lines.append(
+            f"{len(trained)} of {run.recipe.num_members} members are trained; --member=I trains "
+            "another."
+        )
     return "\n".join(lines)

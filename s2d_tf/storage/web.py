@@ -27,10 +27,9 @@ class Address:
         """The bytes of a file, at most `limit` of them."""
         url = f"{self.url}/{urllib.parse.quote(file_name(name))}"
         try:
-            opener = urllib.request.build_opener(_WebOnly)
-            with opener.open(url, timeout=TIMEOUT_SECONDS) as response:
-                data = response.read(limit + 1)
-                stated = response.headers.get("Content-Length", "")
+            with urllib.request.build_opener(_WebOnly).open(url, timeout=TIMEOUT_SECONDS) as answer:
+                data = answer.read(limit + 1)
+                stated = answer.headers.get("Content-Length", "")
         except urllib.error.HTTPError as error:
             raise ZooError(f"{url} answered {error.code} {error.reason}.") from None
         # URLError is an OSError; http.client has errors of its own for answers that are no HTTP.

@@ -28,16 +28,12 @@ def by_name(model) -> dict:
     Names do not depend on what was built before in the same process: a weight of the model itself
     is named without the model's (counted) name, and our layers have names of their own.
     """
-    own = f"{model.name}/"
-    named = {}
-    for variable in model.weights:
-        name = variable.path.removeprefix(own)
-        if name in named:
-            raise WeightsError(f"Two weights of {model.name} are called {name}: name the layers.")
-        named[name] = variable
-    if not named:
+    names = [variable.path.removeprefix(f"{model.name}/") for variable in model.weights]
+    for name in (name for name in names if names.count(name) > 1):
+        raise WeightsError(f"Two weights of {model.name} are called {name}: name the layers.")
+    if not names:
         raise WeightsError(f"{model.name} has no weights of its own to save or load.")
-    return named
+    return dict(zip(names, model.weights, strict=True))
 
 
 def save(model, path, half: bool = False):
@@ -48,13 +44,13 @@ def save(model, path, half: bool = False):
         path: the file, usually `*.safetensors`.
         half: store numbers in half precision.
     """
-    arrays = {}
-    for name, variable in by_name(model).items():
-        array = variable.numpy()
-        if half and array.dtype.kind == "f":
-            with np.errstate(over="ignore"):
-                array = array.astype(np.float16)
-        arrays[name] = array
+    arrays = {name: variable.numpy() for name, variable in by_name(model).items()}
+    if half:
+        with np.errstate(over="ignore"):
+            arrays = {
+                name: array.astype(np.float16) if array.dtype.kind == "f" else array
+                for name, array in arrays.items()
+            }
     _check_finite(arrays, path, "Half precision cannot hold it." if half else "Nothing is written.")
     files.write_bytes(path, packing.pack(arrays, {"sha256": _digest(arrays)}))
 

@@ -2,12 +2,13 @@
 
 from s2d_tf import _lazy
 
-_HOMES = {
-    "Preempted": "preemption",
-    "Settings": "loop",
-    "WorkerLostError": "multi_worker",
-    "train": "loop",
-}
-_MODULES = ("preemption", "schedules", "strategies", "tuning")
-
-__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES, _MODULES)
+__getattr__, __dir__, __all__ = _lazy.attach(
+    __name__,
+    {
+        "Preempted": "preemption",
+        "Settings": "loop",
+        "WorkerLostError": "multi_worker",
+        "train": "loop",
+    },
+    ("preemption", "schedules", "strategies", "tuning"),
+)

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from s2d_tf import files
-from s2d_tf.storage import checkpoints, weights
+from s2d_tf.storage import checkpoints
 from s2d_tf.training import multi_worker
 
 
@@ -42,14 +42,11 @@ class RunLog(keras.callbacks.Callback):
         self.history = history
 
     def on_epoch_end(self, epoch, logs=None):
-        require_finite(logs, f"epoch {epoch + 1}")
         rate = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         self.history.append(
             {"epoch": epoch + 1, "learning_rate": rate}
             | {name: float(value) for name, value in logs.items()}
         )
-        if self.path is None:  # another worker writes it
-            return
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(self.history[0]), extrasaction="ignore")
         writer.writeheader()
@@ -138,18 +135,6 @@ class Checkpoint(keras.callbacks.Callback):
             self.writer.wait()
             place = f"at epoch {self._epoch + 1}, step {step or self.steps_per_epoch}"
             raise self.stop.error(f"{place}, where it is saved")
-
-
-class Snapshot(keras.callbacks.Callback):
-    """Keeps the weights after the epochs that other recipes start from."""
-
-    def __init__(self, paths):
-        super().__init__()
-        self.paths = paths
-
-    def on_epoch_end(self, epoch, logs=None):
-        if epoch + 1 in self.paths:
-            weights.save(self.model, self.paths[epoch + 1])
 
 
 class WeightMoments(keras.callbacks.Callback):

@@ -6,9 +6,11 @@ import re
 import tensorflow as tf
 
 from s2d_tf import files
-from s2d_tf.storage import checkpoints
+from s2d_tf.storage import checkpoints, layout
 from s2d_tf.storage.runs import RunError
 from s2d_tf.training import multi_worker
+
+_PEER_IS_GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
 class DiskFullError(RunError):
@@ -21,14 +23,14 @@ def explained(run):
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        step = checkpoints.newest(run.directory / "checkpoints")
+        step = checkpoints.newest(run.directory / layout.CHECKPOINTS)
         kept = f"the checkpoint of step {step} is whole" if step else "there is no checkpoint yet"
         if files.is_disk_full(error):
             raise DiskFullError(
                 f"No room to write in {run.directory} ({_cause(error)}); {kept}: free some "
                 "space, then the same command continues."
             ) from error
-        if multi_worker.is_lost_peer(error):
+        if isinstance(error, _PEER_IS_GONE):
             raise multi_worker.WorkerLostError(
                 f"Another worker is gone ({_cause(error)}); {kept}: start all workers again, "
                 "with the same command."

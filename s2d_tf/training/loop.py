@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import functools
 import pathlib
+import sys
 import time
 
 import s2d_tf._backend  # noqa: F401
@@ -17,7 +18,7 @@ from absl import logging
 
 from s2d_tf import data, files, recipes
 from s2d_tf.recipes import build
-from s2d_tf.storage import checkpoints, weights
+from s2d_tf.storage import checkpoints, layout, weights
 from s2d_tf.storage.runs import Run, snapshot_epoch
 from s2d_tf.training import (
     callbacks,
@@ -83,10 +84,8 @@ def train(recipe, directory, seed=0, settings=None, member=None):
         raise ValueError(f"member: expected {expected} ({recipe.name}), received {member}.")
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
-    if team.is_chief:
-        run = Run.create(directory, recipe, seed, settings.split)
-    else:
-        run = Run(pathlib.Path(directory), recipe, seed, settings.split)
+    make = Run.create if team.is_chief else Run
+    run = make(pathlib.Path(directory), recipe, seed, settings.split)
     if members:
         for index in members if member is None else [member]:
             logging.info("member %d of %d", index + 1, recipe.num_members)
@@ -125,7 +124,12 @@ def _train_network(run, settings, strategy, team, stop):
     if not held["step"]:
         network.adapt(images)
         teachers.start(network, run, settings.start or settings.teachers)
-    targets = _targets(network, run, settings, images, team) if recipe.teachers else None
+    targets = None
+    # The chief first, who makes the file that the others read.
+    for turn_of_chief in (True, False) if recipe.teachers else ():
+        if team.is_chief is turn_of_chief:
+            targets = teachers.attach(network, run, settings, images)
+        team.barrier()
 
     def facts():
         return {
@@ -135,11 +139,13 @@ def _train_network(run, settings, strategy, team, stop):
         }
 
     dataset = functools.partial(_dataset, recipe, run.seed, images, labels, targets)
-    with checkpoints.Writer(run.directory / "checkpoints") as writer, stop.deferred():
+    with checkpoints.Writer(run.directory / layout.CHECKPOINTS) as writer, stop.deferred():
         save = callbacks.Checkpoint(writer, state, facts, held, steps, settings, stop, team)
+        done = _callbacks(run, network, history) if team.is_chief else []
+        shown = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
         options = {
-            "callbacks": [*_callbacks(run, team, history, moments), save],
-            "verbose": strategies.verbosity(settings.verbose) if team.is_chief else 0,
+            "callbacks": [each for each in (*done, moments, save) if each],
+            "verbose": shown if team.is_chief else 0,
         }
         _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
@@ -172,15 +178,8 @@ def _network(run, settings, strategy, steps):
 
 def _restore(run, state, steps, conditions):
     """What the newest checkpoint says, or the beginning."""
-    beginning = {"epoch": 0, "history": [], "seconds": 0.0, "step": 0}
-    held = checkpoints.restore(run.directory / "checkpoints", state) or beginning
-    held = {"step_in_epoch": 0, "metrics": []} | held
-    missing = sorted(beginning.keys() - held.keys())
-    if missing:
-        raise checkpoints.CheckpointError(
-            f"{run.directory}: expected checkpoints with {missing}, received {sorted(held)}. "
-            "Remove them to start over."
-        )
+    beginning = {"epoch": 0, "step_in_epoch": 0, "history": [], "seconds": 0.0, "step": 0}
+    held = checkpoints.restore(run.directory / layout.CHECKPOINTS, state) or beginning
     for name, value in conditions.items():
         if held.get(name, value) != value:
             what = "of another run (recipe, seed or split)" if name == "run" else held[name]
@@ -194,25 +193,20 @@ def _restore(run, state, steps, conditions):
     return held
 
 
-def _targets(network, run, settings, images, team):
-    """The teachers' predictions; the chief makes the file that the others read."""
-    if not team.is_chief:
-        team.barrier()
-    targets = teachers.attach(network, run, settings, images)
-    if team.is_chief:
-        team.barrier()
-    return targets
+def _callbacks(run, network, history):
+    """What the chief does at the end of each epoch, before it is saved."""
+    kept = {snapshot_epoch(run.recipe, at): at for at in recipes.snapshots(run.recipe)}
 
+    def keep_weights(epoch, logs):
+        """After the epochs that other recipes start from."""
+        if epoch + 1 in kept:
+            weights.save(network, run.weights(kept[epoch + 1]))
 
-def _callbacks(run, team, history, moments):
-    """What is done at the end of each epoch, before it is saved."""
-    done = [callbacks.RunLog(run.directory / "log.csv" if team.is_chief else None, history)]
-    if team.is_chief:
-        kept = {snapshot_epoch(run.recipe, at): at for at in recipes.snapshots(run.recipe)}
-        paths = {epoch: run.weights(at) for epoch, at in kept.items()}
-        board = run.directory / "tensorboard"
-        done += [callbacks.Snapshot(paths), keras.callbacks.TensorBoard(board, write_graph=False)]
-    return [*done, moments] if moments else done
+    return [
+        callbacks.RunLog(run.directory / layout.LOG, history),
+        keras.callbacks.LambdaCallback(on_epoch_end=keep_weights),
+        keras.callbacks.TensorBoard(run.directory / layout.TENSORBOARD, write_graph=False),
+    ]
 
 
 def _fit(network, team, dataset, held, steps, epochs, options):
@@ -224,27 +218,20 @@ def _fit(network, team, dataset, held, steps, epochs, options):
     if isinstance(team, multi_worker.Team):
         multi_worker.adapt(network, team)
     begun, done = held["epoch"], held["step_in_epoch"]
+    whole = begun + bool(done)
     if done:
-        left = dataset(begun * steps + done)
         with network.distribute_strategy.scope():
             # Else Keras makes the metrics in the first step, too late to hand them their sums.
-            network._symbolic_build(data_batch=left.element_spec)
-        network.fit(
-            left,
-            epochs=begun + 1,
-            initial_epoch=begun,
-            steps_per_epoch=steps - done,
-            **options,
-        )
-        begun += 1
-    if begun < epochs:
-        network.fit(
-            dataset(begun * steps),
-            epochs=epochs,
-            initial_epoch=begun,
-            steps_per_epoch=steps,
-            **options,
-        )
+            network._symbolic_build(data_batch=dataset(begun * steps + done).element_spec)
+    for first, end, skipped in ((begun, whole, done), (whole, epochs, 0)):
+        if first < end:
+            network.fit(
+                dataset(first * steps + skipped),
+                epochs=end,
+                initial_epoch=first,
+                steps_per_epoch=steps - skipped,
+                **options,
+            )
 
 
 def _finish(run, network, moments, images, history, seconds):
@@ -256,7 +243,7 @@ def _finish(run, network, moments, images, history, seconds):
         batches = tf.data.Dataset.from_tensor_slices(images).batch(recipe.data.batch_size)
         trained.recompute_statistics(batches)
     files.write_json(
-        run.directory / "summary.json",
+        run.directory / layout.SUMMARY,
         {
             "name": recipe.name,
             "seed": run.seed,
@@ -270,7 +257,6 @@ def _finish(run, network, moments, images, history, seconds):
 
 
 def _dataset(recipe, seed, images, labels, targets, start_step):
-    augmentation = recipe.data.augmentation
     dataset = data.train_pipeline(
         images,
         labels,
@@ -278,8 +264,8 @@ def _dataset(recipe, seed, images, labels, targets, start_step):
         seed=seed,
         epochs=recipe.training.epochs,
         start_step=start_step,
-        augmentation=None if augmentation == "none" else augmentation,
-        padding=None if augmentation == "none" else recipe.data.padding,
+        augmentation=None if recipe.data.augmentation == "none" else recipe.data.augmentation,
+        padding=recipe.data.padding,
         mean=recipe.data.mean,
         max_shift=recipe.data.max_shift,
         resolutions=recipe.data.resolutions,

@@ -11,12 +11,16 @@ import os
 
 import tensorflow as tf
 
+from s2d_tf.training.preemption import Preempted
+
 SAVE, STOP = 1, 1000
 """Votes on what to do after a step; they are summed over at most 999 workers."""
 
 
 class WorkerLostError(RuntimeError):
-    """Another worker of the job died, so that this one cannot go on."""
+    """Another worker of the job died, so that this one cannot go on; all can be started again."""
+
+    exit_code = Preempted.exit_code
 
 
 class Alone:
@@ -47,7 +51,7 @@ class Team:
         leader = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
         self.is_chief = (resolver.task_type, resolver.task_id) == (leader, 0)
         self._vote = tf.Variable(0, dtype=tf.int32, trainable=False, name="vote")
-        self._counted = 0
+        self.counted = 0
 
     def count(self):
         """Adds up the votes of all workers; part of the training step."""
@@ -56,12 +60,9 @@ class Team:
 
     def agree(self, vote):
         """What the workers had voted before the last step; `vote` counts in the next one."""
-        decision, self._counted = int(self._counted), 0
+        decision, self.counted = int(self.counted), 0
         self._vote.assign(0 if decision else vote)
         return decision
-
-    def keep(self, votes):
-        self._counted = votes
 
     def barrier(self):
         """Waits until all workers are here."""
@@ -105,7 +106,7 @@ def adapt(model, team):
 
     def train_function(iterator):
         logs, votes = step(iterator)
-        team.keep(votes)
+        team.counted = votes
         return logs
 
     def make_train_function(force=False):
@@ -119,16 +120,9 @@ def cluster():
     """The cluster that `TF_CONFIG` describes; an empty dict without one."""
     text = os.environ.get("TF_CONFIG", "")
     try:
-        config = json.loads(text) if text else {}
-        return config.get("cluster", {})
+        return json.loads(text or "{}").get("cluster", {})
     except (ValueError, AttributeError):
         raise ValueError(
             'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["host:port", ...]}, "task": '
             f'{{"type": "worker", "index": 0}}}}, received {text!r}.'
         ) from None
-
-
-def is_lost_peer(error):
-    """Whether an error of TensorFlow says that another worker is gone."""
-    gone = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
-    return isinstance(error, gone)

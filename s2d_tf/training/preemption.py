@@ -4,12 +4,11 @@ import contextlib
 import signal
 import threading
 
-EXIT_CODE = 75
-"""What `s2d train` returns when the same command will continue the run (EX_TEMPFAIL)."""
-
 
 class Preempted(RuntimeError):
     """Training stopped before its end; the same call continues it."""
+
+    exit_code = 75  # of `s2d`: EX_TEMPFAIL
 
 
 class StopRequest:

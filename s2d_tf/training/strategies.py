@@ -1,7 +1,6 @@
 """Where a run computes."""
 
 import functools
-import sys
 
 import tensorflow as tf
 
@@ -28,27 +27,23 @@ def make(name="auto"):
             "none with workers: docs/scaling.md shows how to set it."
         )
     if name == "multi_worker" or workers > 1:
-        return _multi_worker()
+        return _only(tf.distribute.MultiWorkerMirroredStrategy)
     gpus = tf.config.list_logical_devices("GPU")
     if name == "one_device" or (name == "auto" and len(gpus) < 2):
         return tf.distribute.get_strategy()
     devices = gpus or tf.config.list_logical_devices("CPU")
-    return _mirrored(tuple(device.name for device in devices))
+    return _only(tf.distribute.MirroredStrategy, tuple(device.name for device in devices))
 
 
 @functools.cache
-def _mirrored(devices):
-    """One for the whole process.
+def _only(kind, *arguments):
+    """One for the whole process, however many members it trains.
 
-    TensorFlow tells reductions apart by numbers that every strategy counts from the start, so that
-    a second one in the same process can fail at reductions of another shape than the first one's.
+    A process joins its cluster once; and TensorFlow tells reductions apart by numbers that every
+    strategy counts from the start, so that a second one in the same process can fail at reductions
+    of another shape than the first one's.
     """
-    return tf.distribute.MirroredStrategy(devices)
-
-
-@functools.cache  # a process joins its cluster once, however many members it trains
-def _multi_worker():
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    return kind(*arguments)
 
 
 @functools.cache
@@ -97,10 +92,3 @@ def choose_jit(wanted, strategy):
     if wanted is not None:
         return wanted
     return False if several else "auto"
-
-
-def verbosity(wanted=None):
-    """Keras' `verbose`: a bar on a terminal, a line an epoch elsewhere."""
-    if wanted is not None:
-        return wanted
-    return 1 if sys.stdout.isatty() else 2

@@ -1,5 +1,6 @@
 """What a run takes from other runs: weights to start from, and teachers to learn from."""
 
+import contextlib
 import hashlib
 import pathlib
 import shlex
@@ -11,8 +12,8 @@ from absl import logging
 from s2d_tf import files
 from s2d_tf.recipes import build
 from s2d_tf.storage import weights
-from s2d_tf.storage.layout import TEACHER_LOGITS
-from s2d_tf.storage.runs import Run, RunError
+from s2d_tf.storage.layout import RECIPE, TEACHER_LOGITS
+from s2d_tf.storage.runs import Run, RunError, is_run
 
 
 def start(network, run, directory=None):
@@ -65,15 +66,13 @@ def attach(network, run, settings, images):
 
 def _kept(path, origin):
     """The predictions on disk if they are whole and of this origin, else `None`."""
-    if not path.is_file():
-        return None
-    try:
+    # Errors: there is none, or its record was not written before the run was killed, or is damaged.
+    with contextlib.suppress(FileNotFoundError, ValueError):
         record = files.read_json(path.with_suffix(".json"))
-    except (FileNotFoundError, ValueError):
-        record = None  # killed before it was written, or damaged
-    if record == origin | {"sha256": files.sha256(path)}:
-        return np.load(path, allow_pickle=False)
-    logging.warning("%s is damaged, unfinished or of other teachers: computing it again", path)
+        if record == origin | {"sha256": files.sha256(path)}:
+            return np.load(path, allow_pickle=False)
+    if path.is_file():
+        logging.warning("%s is damaged, unfinished or of other teachers: computing it again", path)
     return None
 
 
@@ -117,8 +116,8 @@ def find(run, method, directory=None):
 
 def _look(run, recipe, folder):
     """The run in a folder, or `None` if it does not serve; and what is there, in words."""
-    if not (folder / "recipe.json").is_file():
-        return None, f"no {folder / 'recipe.json'}"
+    if not is_run(folder):
+        return None, f"no {folder / RECIPE}"
     found = Run.open(folder)
     if found.recipe.draws == "ensemble" and found.recipe.member == recipe.method:
         index = run.seed - found.seed
@@ -144,7 +143,7 @@ def _nearby(run, recipe):
 def _command(run, recipe):
     """What makes, or continues, the other run in a folder that is looked at."""
     inside, beside, *_ = _nearby(run, recipe)
-    taken = (beside / "recipe.json").is_file() and not _fits(Run.open(beside), run, recipe)
+    taken = is_run(beside) and not _fits(Run.open(beside), run, recipe)
     workdir = shlex.quote(str(inside if taken else beside))
     split = "" if run.split == "train" else f" --split={run.split}"
     return f"s2d train {recipe.name} --workdir={workdir}{split}"

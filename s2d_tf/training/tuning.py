@@ -7,7 +7,6 @@ from s2d_tf import data, files, metrics, recipes
 from s2d_tf.training import loop
 
 RECORD = "tuning.json"
-MEASURES = ("accuracy", "nll", "ece")
 
 
 def tune(recipe, directory, key, values, seed=0, settings=None):
@@ -33,15 +32,26 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
     for value, each in varied:
         run = loop.train(each, directory / f"{key}={value}".replace("/", "_"), seed, settings)
         probs = run.predictor().predict_uncertainty(images)["probs"]
-        measured = (
-            metrics.accuracy(probs, labels),
-            metrics.negative_log_likelihood(probs, labels),
-            metrics.expected_calibration_error(probs, labels),
+        rows.append(
+            {
+                "value": value,
+                "accuracy": metrics.accuracy(probs, labels),
+                "nll": metrics.negative_log_likelihood(probs, labels),
+                "ece": metrics.expected_calibration_error(probs, labels),
+            }
         )
-        rows.append({"value": value} | dict(zip(MEASURES, measured, strict=True)))
     rows.sort(key=lambda row: row["nll"])
-    record = {"name": recipe.name, "seed": seed, "key": key, "split": "validation", "rows": rows}
-    files.write_json(directory / RECORD, record | {"recipe": recipe.to_dict()})
+    files.write_json(
+        directory / RECORD,
+        {
+            "name": recipe.name,
+            "seed": seed,
+            "key": key,
+            "split": "validation",
+            "rows": rows,
+            "recipe": recipe.to_dict(),
+        },
+    )
     return rows
 
 

@@ -171,7 +171,9 @@ class TestPictures:
 
     def test_grey_pictures_get_three_equal_channels(self):
         encoded = tf.io.encode_png(self.grey).numpy()
-        assert archives.check_picture(encoded, "x") == (6, 5)
+        archives.check_picture(encoded, "x", 5, or_larger=True)
+        with pytest.raises(archives.ArchiveError, match="expected 5x5 pixels; received 6x5"):
+            archives.check_picture(encoded, "x", 5)
         received = archives.decode_picture(encoded).numpy()
         np.testing.assert_array_equal(received, np.repeat(self.grey, 3, axis=-1))
 
@@ -181,24 +183,24 @@ class TestPictures:
         np.testing.assert_array_equal(archives.decode_picture(png), colour)
         flat = np.full([16, 16, 3], 77, np.uint8)
         jpeg = tf.io.encode_jpeg(flat).numpy()
-        assert archives.check_picture(jpeg, "x") == (16, 16)
+        archives.check_picture(jpeg, "x", 16)
         np.testing.assert_allclose(archives.decode_picture(jpeg), flat, atol=1)
 
     def test_16_bits_are_refused(self):
         encoded = tf.io.encode_png(tf.cast(self.grey, tf.uint16) * 257).numpy()
         with pytest.raises(archives.ArchiveError, match=r"^here: expected 8 bits .* 16-bit"):
-            archives.check_picture(encoded, "here")
+            archives.check_picture(encoded, "here", 4)
 
     @pytest.mark.parametrize("encode", [tf.io.encode_png, tf.io.encode_jpeg])
     def test_damage_is_found(self, encode):
         encoded = encode(np.random.RandomState(0).randint(0, 256, [64, 64, 3]).astype(np.uint8))
         encoded = encoded.numpy()
         with pytest.raises(archives.ArchiveError, match=r"^here: the picture is damaged"):
-            archives.check_picture(encoded[: len(encoded) // 2], "here")
+            archives.check_picture(encoded[: len(encoded) // 2], "here", 4)
         with pytest.raises(archives.ArchiveError, match=r"^here: the picture is damaged"):
-            archives.check_picture(encoded[:10], "here")
+            archives.check_picture(encoded[:10], "here", 4)
 
     @pytest.mark.parametrize("content", [b"", b"GIF89a", b"<html>"])
     def test_other_content_is_refused(self, content):
         with pytest.raises(archives.ArchiveError, match="expected a JPEG or PNG"):
-            archives.check_picture(content, "here")
+            archives.check_picture(content, "here", 4)

@@ -46,15 +46,15 @@ def write_odin(path):
             file.addfile(member, io.BytesIO(content))
 
 
-def examples(cls, folder):
+def examples(cls, path):
     """What TFDS would be given of the archive in a folder; to prepare each copy takes too long."""
     builder = types.SimpleNamespace(
+        archive=path,
         info=types.SimpleNamespace(metadata={}),
         builder_config=types.SimpleNamespace(name="lsun_crop"),
     )
     builder._generate_examples = types.MethodType(cls._generate_examples, builder)
-    manager = types.SimpleNamespace(manual_dir=str(folder))
-    splits = cls._split_generators(builder, manager)
+    splits = cls._split_generators(builder, dl_manager=None)
     return {name: list(members) for name, members in splits.items()}
 
 
@@ -62,18 +62,18 @@ class TinyImagenet:
     """The zip file, which is read without a published sum: people keep parts of it."""
 
     def __init__(self, folder, compression):
-        self.folder, self.path = folder, folder / tiny_imagenet.FILE_NAME
+        self.path = folder / tiny_imagenet.FILE_NAME
         write_tiny_imagenet(self.path, compression)
 
     def read(self):
-        return examples(tiny_imagenet.TinyImagenet, self.folder)
+        return examples(tiny_imagenet.TinyImagenet, self.path)
 
 
 class Odin:
     """A tar file under the published sum, or under one that fits whatever it holds."""
 
     def __init__(self, folder, patch, sum_fits):
-        self.folder, self.path = folder, folder / odin.ARCHIVES["lsun_crop"].file_name
+        self.path = folder / odin.ARCHIVES["lsun_crop"].file_name
         self.patch, self.sum_fits = patch, sum_fits
         write_odin(self.path)
         self.publish()
@@ -86,7 +86,7 @@ class Odin:
     def read(self):
         if self.sum_fits:
             self.publish()
-        return examples(odin.OdinImages, self.folder)
+        return examples(odin.OdinImages, self.path)
 
 
 KINDS = {
@@ -110,7 +110,7 @@ def check(archive, mutate, count, seed):
             continue
         assert received == expected, f"copy {i}"
     assert not [reason for reason in reasons if len(reason) > 600 or "\n" in reason]
-    assert [path.name for path in archive.folder.iterdir()] == [archive.path.name]
+    assert [path.name for path in archive.path.parent.iterdir()] == [archive.path.name]
     return len(reasons)
 
 

@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import data
-from s2d_tf.data.preview import _spread_over_classes
 
 
 def _decode(path):
@@ -35,13 +34,17 @@ def test_labels_are_written(tmp_path):
     assert sheets[1] > sheets[2] > 0
 
 
-def test_every_class_comes_once_before_any_comes_twice():
-    labels = np.array([2, 2, 2, 0, 0, 1, 2, 0])
-    np.testing.assert_array_equal(_spread_over_classes(labels, 8), [3, 5, 0, 4, 1, 7, 2, 6])
-    np.testing.assert_array_equal(_spread_over_classes(labels, 4), [3, 5, 0, 4])
-    unlabelled = np.full(1000, -1)
-    assert len(_spread_over_classes(unlabelled, 100)) == 100
-    assert _spread_over_classes(unlabelled, 100)[-1] == 999
+@pytest.mark.parametrize(("classes", "count"), [(3, 12), (1, 4)])
+def test_the_pictures_are_spread_over_the_classes(tmp_path, monkeypatch, classes, count):
+    from matplotlib.axes import Axes
+
+    shown = []
+    monkeypatch.setattr(Axes, "set_title", lambda axes, text, **_: shown.append(text))
+    labels = np.random.RandomState(0).permutation(np.arange(60) % classes) - (classes == 1)
+    images = np.zeros([60, 8, 8, 1], np.uint8)
+    data.write_preview(tmp_path / "sheet.png", images, labels, title="t", count=count)
+    names = map(str, range(classes)) if classes > 1 else ["no label"]
+    assert sorted(shown) == sorted([*names] * (count // classes))
 
 
 def test_a_wrong_file_name_is_refused_before_work(tmp_path):

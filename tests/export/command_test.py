@@ -135,11 +135,9 @@ def test_channels_that_no_file_has_leave_out_the_encoded_signature(tiny, tmp_pat
     path = export.save(tiny, tmp_path / "model")
     loaded = tf.saved_model.load(str(path))
     assert sorted(loaded.signatures) == ["serve_float", "serving_default"]
-    assert export.save(tiny, tmp_path / "model").name == "2"
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "serve_float"])
-def test_an_answer_that_is_no_number_is_never_sent(tmp_path, signature):
+def test_an_answer_that_is_no_number_is_never_sent(tmp_path):
     backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
     model = models.S2DClassifier(backbone, 3, seed=0)
     kernel, bias = model.head.get_weights()
@@ -147,11 +145,12 @@ def test_an_answer_that_is_no_number_is_never_sent(tmp_path, signature):
     model.head.set_weights([kernel, bias])
     path = export.save(model, tmp_path / "model")
     loaded = tf.saved_model.load(str(path))
-    pixels = np.zeros([2, 8, 8, 2], np.uint8 if signature == "serving_default" else np.float32)
-    assert np.isfinite(loaded.signatures[signature](tf.constant(pixels))["confidence"]).all()
-    pixels[1] = 255
-    with pytest.raises(tf.errors.InvalidArgumentError, match="their answer is no number"):
-        loaded.signatures[signature](tf.constant(pixels))
+    for name, dtype in (("serving_default", np.uint8), ("serve_float", np.float32)):
+        pixels = np.zeros([2, 8, 8, 2], dtype)
+        assert np.isfinite(loaded.signatures[name](tf.constant(pixels))["confidence"]).all()
+        pixels[1] = 255
+        with pytest.raises(tf.errors.InvalidArgumentError, match="their answer is no number"):
+            loaded.signatures[name](tf.constant(pixels))
 
 
 def test_an_operation_that_is_not_on_the_list_is_refused(tmp_path):

@@ -6,24 +6,45 @@ import numpy as np
 import pytest
 
 
+def tiny(input_shape, dropout, seed, synchronized_batch_norm):
+    """A backbone that is traced in a moment, with all that the methods make use of."""
+    import keras
+
+    from s2d_tf import layers
+    from s2d_tf.backbones import batch_norm
+
+    x = images = keras.Input(input_shape)
+    for i, filters in enumerate((8, 32)):
+        start = keras.initializers.HeNormal(seed + i)
+        x = keras.layers.Conv2D(filters, 3, 2, kernel_initializer=start, name=f"conv{i}")(x)
+        x = batch_norm.BatchNormalization(synchronized=synchronized_batch_norm, name=f"norm{i}")(x)
+        x = keras.layers.ReLU()(x)
+    x = layers.Dropout(dropout, seed=seed, name="dropout")(x)
+    return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x), name="tiny")
+
+
 @pytest.fixture(scope="session")
 def build_model():
-    """Builds the predictor of a method on the digits, with random weights and statistics."""
-    from s2d_tf import recipes
+    """Builds the predictor of a method on the digits, with random weights and statistics.
+
+    S2D has a wide ResNet; the others a smaller network, since here they differ in all but that.
+    """
+    from s2d_tf import backbones, recipes
     from s2d_tf.recipes import build
+
+    network = {"backbone": "tiny", "arguments": {}}
+    wide = {"arguments": {"depth": 10, "width": 1, "stem_stride": 2}}
 
     def make(method):
         recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
-        small = {"depth": 10, "width": 1, "stem_stride": 2}
+        small = wide if method == "s2d" else network
         draws = recipe.num_members if recipe.draws == "point" else 2
-        recipe = recipe.replace(arguments=small, num_members=draws, model={"num_draws": 7})
-        names = [recipe.member] * 2 if recipe.draws == "ensemble" else [method]
-        networks = [
-            build.build_network(recipe.sibling(name).replace(arguments=small), seed)
-            if recipe.draws == "ensemble"
-            else build.build_network(recipe, seed)
-            for seed, name in enumerate(names)
-        ]
+        recipe = recipe.replace(num_members=draws, model={"num_draws": 7}, **small)
+        members = [recipe.member_recipe] * 2 if recipe.draws == "ensemble" else [recipe]
+        members = [member.replace(**small) for member in members]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backbones, "tiny", tiny, raising=False)
+            networks = [build.build_network(each, seed) for seed, each in enumerate(members)]
         predictor = build.build_predictor(recipe, networks)
         _shake(predictor)
         return predictor

@@ -123,7 +123,7 @@ def test_answers_are_what_a_person_sees_in_python(exports, images):
 
 def test_shared_weights_are_kept_once_and_draws_are_not_repeated(exports):
     def numbers(method):
-        return sum(int(np.prod(v.shape)) for v in exports(method).loaded.answers.weights)
+        return sum(int(np.prod(v.shape)) for v in exports(method).loaded.weights)
 
     # Two masks add little; an ensemble of two or two draws of SWAG have twice the weights.
     single = numbers("individual")

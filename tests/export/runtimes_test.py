@@ -121,10 +121,9 @@ def compare(answers, held, images):
         np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=2e-6, err_msg=name)
 
 
-# One process for all, since importing TensorFlow takes longer than answering.
-@pytest.mark.parametrize("methods", [["s2d"], pytest.param(METHODS, marks=pytest.mark.slow)])
-def test_in_a_process_with_tensorflow_alone(exports, images, image_file, methods):
-    held = [exports(method) for method in methods]
+@pytest.mark.slow  # the C library below needs even less, and starts at once
+def test_in_a_process_with_tensorflow_alone(exports, images, image_file):
+    held = [exports(method) for method in METHODS]
     found = run(ONLY_TENSORFLOW, image_file, *(each.path for each in held))
     for answers, each in zip(found, held, strict=True):
         compare(answers, each, images)

@@ -35,7 +35,14 @@ def one_convolution(input_shape, dropout, seed, synchronized_batch_norm):
     return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x), name="one_convolution")
 
 
-@pytest.mark.parametrize("method", METHODS)
+# Products of what the others show one by one.
+PRODUCTS = ("mimo", "s2d_swag", "s2d_mc", "ensemble")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(m, marks=pytest.mark.slow) if m in PRODUCTS else m for m in METHODS],
+)
 def test_two_steps(method, digits, monkeypatch):
     monkeypatch.setattr(backbones, "one_convolution", one_convolution, raising=False)
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from s2d_tf.serving import image_files
-from s2d_tf.serving.errors import RequestError
-from s2d_tf.serving.limits import Limits
+from s2d_tf.serving import protocol
+from s2d_tf.serving.limits import Limits, RequestError
 
 
 def content(form, height=21, width=34, mode="RGB", **options):
@@ -44,32 +43,32 @@ def orientation():
 )
 def test_sizes_are_those_of_pillow(made):
     width, height = Image.open(io.BytesIO(made)).size
-    assert image_files.image_size(made, "x") == (height, width)
+    assert protocol.image_size(made, "x") == (height, width)
     # The size is known from the header alone, and a cut in it is noticed.
     for end in range(24):
         with pytest.raises(
             RequestError, match=r"damaged|empty|something|1 to 9 pixels, received 0"
         ):
-            image_files.check([made[:end]], "x", Limits(image_pixels=9))
+            protocol.check_files([made[:end]], "x", Limits(image_pixels=9))
 
 
 def test_padding_before_a_marker_is_allowed():
     made = content("JPEG")
     frame = made.index(b"\xff\xc0")
-    assert image_files.image_size(made[:frame] + b"\xff\xff" + made[frame:], "x") == (21, 34)
+    assert protocol.image_size(made[:frame] + b"\xff\xff" + made[frame:], "x") == (21, 34)
 
 
 @pytest.mark.parametrize("start", [b"GIF89a", b"BM", b"RIFF....WEBP", b"II*\0", b"<svg>", b"%PDF"])
 def test_other_formats_are_rejected(start):
     with pytest.raises(RequestError, match=r"^x: expected a JPEG or PNG file, .* something else"):
-        image_files.image_size(start + b"\0" * 100, "x")
+        protocol.image_size(start + b"\0" * 100, "x")
 
 
 def test_many_megabytes_of_junk_are_rejected_at_once():
     for junk in (b"\xff\xd8\xff\xe0\0\4ab" + b"\0" * (1 << 22), b"\xff\xd8" + b"\xff" * (1 << 22)):
         start = time.process_time()
         with pytest.raises(RequestError, match="received a damaged JPEG file"):
-            image_files.image_size(junk, "x")
+            protocol.image_size(junk, "x")
         assert time.process_time() - start < 2
 
 
@@ -77,7 +76,7 @@ def test_many_megabytes_of_junk_are_rejected_at_once():
 @given(st.sampled_from([b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"]), st.binary(max_size=200))
 def test_garbage_raises_nothing_else(start, rest):
     try:
-        height, width = image_files.image_size(start + rest, "x")
+        height, width = protocol.image_size(start + rest, "x")
     except RequestError:
         return
     assert 0 <= height < 2**32

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf.serving import image_files, protocol
-from s2d_tf.serving.errors import RequestError
-from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits
+from s2d_tf.serving import protocol
+from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits, RequestError
 
 PIXELS = {"images": tf.TensorSpec([None, 2, 1, 1], tf.uint8)}
 FLOATS = {"images": tf.TensorSpec([None, 2, 1, 1], tf.float32)}
@@ -132,9 +131,9 @@ def test_many_pixels_together_are_too_many(encode):
 def test_one_image_of_the_largest_size_is_always_allowed(encode):
     content = encode(np.zeros([20, 20, 3], np.uint8))
     limits = Limits(batch_size=3, image_pixels=500, request_pixels=100)
-    assert image_files.check([content], "image_bytes", limits) is None
+    assert protocol.check_files([content], "image_bytes", limits) is None
     with pytest.raises(RequestError, match="at most 500 pixels in a request, received 800"):
-        image_files.check([content] * 2, "image_bytes", limits)
+        protocol.check_files([content] * 2, "image_bytes", limits)
 
 
 def test_no_limit_promises_more_than_the_graph_decodes():

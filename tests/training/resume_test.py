@@ -1,5 +1,6 @@
 """A run that was stopped continues within its epoch and ends in the same bits."""
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -51,12 +52,12 @@ def tiny_recipe(method):
 
 
 def fast_recipe():
-    """Muon, a stem that is fitted to images, and images that grow after steps 6 and 12 of 20."""
+    """Muon, a stem that is fitted to images, and images that grow after step 6 of 20."""
     recipe = recipes.resolve("fast_resnet.individual.digits")
     changes = {
         "augmentation": "alternating_mirror_shift",
-        "resolutions": (0.6, 0.8),
-        "resolution_milestones": (0.3, 0.6),
+        "resolutions": (0.6,),
+        "resolution_milestones": (0.3,),
     }
     return recipe.replace(arguments={"width": 0.0625}, training={"epochs": 2}, data=changes)
 
@@ -70,12 +71,20 @@ def enlarge(monkeypatch):
         return images.repeat(3, axis=1).repeat(3, axis=2), labels
 
     monkeypatch.setattr(loop.data, "load_arrays", large)
+    info = dataclasses.replace(loop.data.info("digits"), image_shape=(24, 24, 1))
+    monkeypatch.setattr(loop.data, "info", lambda name: info)
 
 
 @pytest.fixture(scope="module")
 def recipe():
     """Dropout, batch norm and momentum are part of its state."""
     return tiny_recipe("individual")
+
+
+def test_stages_that_are_too_small_for_the_network_are_rejected(tmp_path):
+    message = "data.resolutions: expected stages of at least 14 pixels, received one of 5"
+    with pytest.raises(ValueError, match=message):
+        training.train(fast_recipe(), tmp_path / "run", 3, settings())
 
 
 def settings(**kwargs):
