@@ -28,12 +28,11 @@ def main(argv):
         )
     from s2d_tf import export, storage
 
-    source, directory = argv[1:]
     # A run directory may have the name of an entry.
-    source = pathlib.Path(source) if storage.is_run(source) else source
+    source = pathlib.Path(argv[1]) if storage.is_run(argv[1]) else argv[1]
     save = {
         "saved_model": export.save,
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }[FLAGS.format]
-    print(save(storage.open_model(source).predictor, directory))
+    print(save(storage.open_model(source).predictor, argv[2]))

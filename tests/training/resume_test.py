@@ -148,11 +148,19 @@ def test_killed_runs_end_in_the_same_bits(method, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "stop", [4, *(pytest.param(step, marks=pytest.mark.slow) for step in (8, 10, 13))]
+    ("backbone", "stop"),
+    [
+        ("tiny", 4),
+        *(pytest.param("fast_resnet", step, marks=pytest.mark.slow) for step in (4, 8, 10, 13)),
+    ],
 )
-def test_a_fast_network_continues_within_an_epoch_and_a_resolution(stop, tmp_path, monkeypatch):
+def test_a_fast_network_continues_within_an_epoch_and_a_resolution(
+    backbone, stop, tmp_path, monkeypatch
+):
     enlarge(monkeypatch)
     recipe = fast_recipe()
+    if backbone == "tiny":
+        recipe = recipe.replace(backbone="tiny", arguments={})
     whole = training.train(recipe, tmp_path / "whole", 3, settings())
     interrupt_at(monkeypatch, {stop}, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(training.Preempted):
