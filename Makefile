@@ -14,6 +14,8 @@ PYTEST_WORKERS ?= 2
 PYTEST_FLAGS ?=
 
 BIN := $(VENV)/bin
+# pip would compile every file of TensorFlow; Python compiles those that are imported, once, unless this is set.
+export PYTHONDONTWRITEBYTECODE :=
 # The stamps depend on what decides the environment, so an install is repeated only when that changes.
 INSTALL_INPUTS := setup.cfg pyproject.toml
 
@@ -30,22 +32,22 @@ $(BIN)/python:
 
 $(VENV)/.installed: $(INSTALL_INPUTS) | $(BIN)/python
 	@echo "Installing s2d_tf, TensorFlow and the rest into $(VENV): two minutes or so, once."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable .
 	@touch $@
 
 # setuptools and wheel: the tests build a wheel without a network.
 $(VENV)/.installed-test: $(INSTALL_INPUTS) | $(BIN)/python
 	@echo "Installing s2d_tf, TensorFlow and the test tools into $(VENV): two minutes or so, once."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-test-all: $(INSTALL_INPUTS) | $(BIN)/python
 	@echo "Installing s2d_tf, TensorFlow, the test tools and the other runtimes into $(VENV): three minutes or so, once."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=64' wheel --editable '.[testall]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[testall]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(INSTALL_INPUTS) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 quickstart: $(VENV)/.installed

@@ -108,7 +108,7 @@ def categorical_case(num_classes):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("num_classes", [2, 10, 1000])
+@pytest.mark.parametrize("num_classes", [2, 10, 300, pytest.param(1000, marks=pytest.mark.slow)])
 def test_categorical_ensemble_matches_mpmath(num_classes, dtype):
     logits, probs, references = categorical_case(num_classes)
     assert_matches(uncertainty.from_log_probs(logits.astype(dtype)), references, dtype)

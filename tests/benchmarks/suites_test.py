@@ -11,7 +11,6 @@ import benchmarks
 PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 
 
-# By default, "startup" runs as a command below.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", benchmarks.SUITES)
 def test_every_suite_runs(name, tmp_path):
@@ -58,6 +57,7 @@ def test_the_help_names_every_suite(run_benchmarks):
     assert set(benchmarks.SUITES) <= set(words)
 
 
+@pytest.mark.slow
 def test_the_command_writes_results_compares_and_reports(run_benchmarks, tmp_path):
     first = run_benchmarks("startup", "--quick", f"--report={tmp_path}")
     assert first.returncode == 0, first.stderr
