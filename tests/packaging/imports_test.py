@@ -25,7 +25,7 @@ ROWS = (
 RANK = {name: rank for rank, row in enumerate(ROWS) for name in row}
 PUBLIC = set(RANK) - {"quickstart", "publishing", "serving"}
 # `data` and `backbones` stay useful by themselves.
-NARROW = {"data": {"numerics", "layers"}, "backbones": {"numerics", "layers"}}
+NARROW = {"data": {"files", "numerics", "layers"}, "backbones": {"numerics", "layers"}}
 # The parts without TensorFlow that all may use and that load the others only lazily.
 FOUNDATION = {"_bootstrap", "_lazy", "_paths"}
 DISPATCHER = {"__init__", "__main__", "cli", "_help", "_quiet"} | FOUNDATION

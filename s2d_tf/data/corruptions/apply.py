@@ -5,7 +5,7 @@ import operator
 
 import numpy as np
 
-from s2d_tf.data import conditions
+from s2d_tf.data import corruption_names
 from s2d_tf.data.corruptions import blur, digital, extra, noise, weather
 from s2d_tf.data.corruptions.streams import streams
 
@@ -14,8 +14,8 @@ IMAGE_SHAPE = (32, 32, 3)
 _FAMILIES = (noise, blur, weather, digital, extra)
 CORRUPTIONS = {
     name: next(getattr(family, name) for family in _FAMILIES if hasattr(family, name))
-    for name in conditions.MAIN + conditions.EXTRA
-    if name not in conditions.NOT_GENERATED
+    for name in corruption_names.MAIN + corruption_names.EXTRA
+    if name not in corruption_names.NOT_GENERATED
 }
 
 
@@ -48,19 +48,23 @@ def corrupt(
             f"images: expected uint8 [n, 32, 32, 3], received {images.dtype} {list(images.shape)}."
         )
     function = _function(corruption)
-    if severity not in conditions.SEVERITIES:
+    if severity not in corruption_names.SEVERITIES:
         raise ValueError(f"severity: expected 1, 2, 3, 4 or 5, received {severity!r}.")
     first = operator.index(first_index)
     if not len(images):
         return images.copy()
-    rngs = streams(operator.index(seed), corruption, int(severity), range(first, first + len(images)))
+    rngs = streams(
+        operator.index(seed), corruption, int(severity), range(first, first + len(images))
+    )
     levels = function(images, int(severity), rngs)
     return np.clip(levels, 0, 255).astype(np.uint8)
 
 
 def _function(name):
-    if name in conditions.NOT_GENERATED:
-        raise ValueError(f"corruption: {name!r} is not available: {conditions.NOT_GENERATED[name]}.")
+    if name in corruption_names.NOT_GENERATED:
+        raise ValueError(
+            f"corruption: {name!r} is not available: {corruption_names.NOT_GENERATED[name]}."
+        )
     if name not in CORRUPTIONS:
         near = difflib.get_close_matches(str(name), CORRUPTIONS, n=3, cutoff=0.4)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""

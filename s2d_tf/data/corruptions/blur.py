@@ -72,4 +72,3 @@ def zoom_blur(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     for geometry, times in geometries.items():
         total += times * sampling.linear_zoom(values, *geometry)
     return total / (len(factors) + 1) * 255
-

@@ -10,7 +10,13 @@ from s2d_tf.data.corruptions.streams import Streams, stacked
 
 CONTRAST = (0.75, 0.5, 0.4, 0.3, 0.15)
 # In units of the image's side: strength and smoothness of the displacement, shift of the corners.
-ELASTIC = ((0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03))
+ELASTIC = (
+    (0, 0, 0.08),
+    (0.05, 0.2, 0.07),
+    (0.08, 0.06, 0.06),
+    (0.1, 0.04, 0.05),
+    (0.1, 0.03, 0.03),
+)
 PIXELATE = (0.95, 0.9, 0.85, 0.75, 0.65)
 JPEG_QUALITY = (80, 65, 58, 50, 40)
 
@@ -31,11 +37,12 @@ def elastic_transform(images: np.ndarray, severity: int, rngs: Streams) -> np.nd
     corners = stacked(lambda rng: rng.uniform(-shift, shift, (3, 2)), rngs)
     displacements = stacked(lambda rng: rng.uniform(-1, 1, (2, size, size)), rngs)
     values = sampling.bilinear(images / 255, *_affine(corners, size), sampling.fold_mirror)
-    # OpenCV, which the published code uses for the first map only, keeps float32 images.
     columns, rows = (
         place + strength * sampling.gaussian(displacement, smoothness, "reflect", truncate=3)
         for place, displacement in zip(
-            np.meshgrid(np.arange(size), np.arange(size)), np.moveaxis(displacements, 1, 0), strict=True
+            np.meshgrid(np.arange(size), np.arange(size)),
+            np.moveaxis(displacements, 1, 0),
+            strict=True,
         )
     )
     return sampling.bilinear(values, rows, columns, sampling.fold_reflect) * 255
@@ -45,12 +52,14 @@ def _affine(shifts, size):
     """Rows and columns that each pixel is taken from when three points move by `shifts`.
 
     The points are the right lower, right upper and left upper corner of a square around the center
-    with sides of two thirds. A pixel is written as `upper + a * (lower - upper) + b * (upper - left)`
-    of the moved points; it is taken from the same combination of the points that did not move.
+    with sides of two thirds. A pixel is `upper + a * (lower - upper) + b * (upper - left)` of the
+    moved points; it is taken from the same combination of the points that did not move.
     """
     center, reach = size // 2, size // 3
     near, far = center - reach, center + reach
-    lower, upper, left = np.moveaxis(np.array([[far, far], [far, near], [near, near]]) + shifts, 1, 0)
+    lower, upper, left = np.moveaxis(
+        np.array([[far, far], [far, near], [near, near]]) + shifts, 1, 0
+    )
     down, across = (lower - upper).T, (upper - left).T
     down, across, start = (v.reshape(2, -1, 1, 1) for v in (down, across, upper.T))
     column, row = np.meshgrid(np.arange(size), np.arange(size))

@@ -70,8 +70,12 @@ def edge_distance(is_edge: np.ndarray) -> np.ndarray:
     while previous is None or not np.array_equal(previous, distance):
         previous = distance.copy()
         for (row, column), length in moves.items():
-            here = distance[:, max(row, 0) : rows + min(row, 0), max(column, 0) : columns + min(column, 0)]
-            there = distance[:, max(-row, 0) : rows - max(row, 0), max(-column, 0) : columns - max(column, 0)]
+            here = distance[
+                :, max(row, 0) : rows + min(row, 0), max(column, 0) : columns + min(column, 0)
+            ]
+            there = distance[
+                :, max(-row, 0) : rows - max(row, 0), max(-column, 0) : columns - max(column, 0)
+            ]
             np.minimum(here, there + length, out=here)
     return distance / _UNIT
 

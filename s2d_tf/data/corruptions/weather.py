@@ -1,6 +1,6 @@
 """Weather: snow, fog, brightness. Constants: `make_cifar_c.py`, severities 1 to 5.
 
-Frost is not here: it overlays photographs. See `s2d_tf.data.conditions.NOT_GENERATED`.
+Frost is not here: it overlays photographs. See `s2d_tf.data.corruption_names.NOT_GENERATED`.
 """
 
 import numpy as np
