@@ -64,7 +64,7 @@ TINY_IMAGENET = (
     "5Jb/h6hFU3jPHQ8x4f/0GMzrE5gWY8Zq7N0cMIVSXfAIRfXWPjxUHFeET9kRN/MTe3EufwmA4WD/G+KYk0V+0w8+MFafTM"
     "4w9czAMBbz/pfUfjRYUBjgwRcH6P8BvxonDQ=="
 )
-"""Of val_0.JPEG to val_9999.JPEG; 972 of those left out are the protocol's validation set."""
+"""Of val_0.JPEG to val_9999.JPEG; 972 of those left out, in 20 classes, are for validation."""
 
 PLACES365 = (
     "eNoVltdyI8kRRSNdedPVDo1uGIIkaGY5s8vx0khao9CEVm/6Bf3/Rygn8NYAqjNv3nuyWif2wdiw7JHpKxqo1s2AllxzWX"

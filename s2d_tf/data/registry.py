@@ -123,7 +123,11 @@ def names() -> tuple[str, ...]:
 
 
 def conditions(name: str) -> tuple[str, ...]:
-    """The full names of all conditions of a dataset, such as "cifar100_c_generated.fog_3"."""
+    """The full names of all conditions of a dataset, such as "cifar100_c_generated.fog_3".
+
+    Args:
+        name: one of `names()`; those without conditions give an empty tuple.
+    """
     return tuple(f"{name}.{condition}" for condition in info(name).conditions)
 
 
@@ -145,7 +149,7 @@ def info(name: str) -> DatasetInfo:
             f"Unknown condition {condition!r} of {base!r}.{_hint(condition, record.conditions)} "
             f"Expected a corruption and a severity, such as {record.conditions[0]!r}."
         )
-    return dataclasses.replace(record, name=name)
+    return dataclasses.replace(record, name=name, conditions=())
 
 
 def _hint(name, known):

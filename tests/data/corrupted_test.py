@@ -12,8 +12,9 @@ import time
 
 import numpy as np
 import pytest
+from absl import flags
 
-from s2d_tf import data
+from s2d_tf import cli, data
 from s2d_tf.data import archives, corrupted, corruption_names
 
 COUNT = 6
@@ -50,6 +51,7 @@ class TestNames:
         assert record.name == f"{NAME}.fog_3"
         assert record.splits == {"test": 10_000}
         assert record.class_names == data.info("cifar100").class_names
+        assert record.conditions == ()
         # Keys of metrics are split at slashes.
         assert not any("/" in name for name in data.conditions("cifar100_c"))
 
@@ -172,6 +174,15 @@ class TestGenerated:
             data.available_splits(NAME, tmp_path)
         assert not list(tmp_path.iterdir())
 
+    def test_the_command_generates_all(self, folder, monkeypatch, capsys):
+        monkeypatch.setattr(corrupted, "corrupt", lambda images, *args, **options: images)
+        try:
+            assert cli.main(["data", NAME, f"--data_dir={folder}", "--download"]) == 0
+        finally:
+            flags.FLAGS.unparse_flags()
+        assert _generated(folder) == sorted(corruption_names.GENERATED)
+        assert f"as in {NAME}.gaussian_noise_1: gaussian_noise_1, " in capsys.readouterr().out
+
     @pytest.mark.slow
     def test_a_killed_process_continues(self, tmp_path, project_root):
         """SIGKILL while files are being written; then the same bytes as without it."""
@@ -180,7 +191,7 @@ class TestGenerated:
             "from s2d_tf import data\n"
             "from s2d_tf.data import corrupted\n"
             "rng = np.random.default_rng(0)\n"
-            "images = rng.integers(0, 256, (400, 32, 32, 3)).astype(np.uint8)\n"
+            "images = rng.integers(0, 256, (100, 32, 32, 3)).astype(np.uint8)\n"
             "corrupted._source = lambda data_dir: (images, None, 'digest')\n"
             "data.fetch('cifar100_c_generated', sys.argv[1])\n"
         )
