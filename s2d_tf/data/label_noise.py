@@ -54,6 +54,7 @@ def noisy_labels(
         int64 [N].
 
     Example:
+        labels = np.arange(1_000) % 10
         noisy = data.noisy_labels(labels, rate=0.2, seed=1)
         changed = noisy != labels
     """

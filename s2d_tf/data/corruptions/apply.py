@@ -39,8 +39,8 @@ def corrupt(
         uint8 [n, 32, 32, 3].
 
     Example:
-        images, labels = data.load_arrays("cifar100", "test")
-        foggy = data.corrupt(images[:100], "fog", severity=3)
+        images = np.random.randint(0, 256, [8, 32, 32, 3], np.uint8)
+        foggy = data.corrupt(images, "fog", severity=3)
     """
     images = np.asarray(images)
     if images.dtype != np.uint8 or images.shape[1:] != IMAGE_SHAPE:
