@@ -4,18 +4,22 @@
     python -m benchmarks all --report=benchmarks
 
 Suites: step, predict, fit, pipeline, checkpoints, metrics, backbones, ensemble, serving, startup,
-scale; none or "all" means every one. Alternatives take turns, figures are medians over the rounds
+scale; none or "all" means every one. Alternatives take turns, results are medians over the rounds
 with their quartiles, and the machine and its load are kept with them. --report=DIR keeps the
 results in DIR/results.json and writes DIR/README.md from that file; without a suite it only writes
 the page.
 """
 
+import sys
+
 from absl import app, flags
+
+import benchmarks
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("out", None, "JSON file for the results; suites it holds already are replaced.")
 flags.DEFINE_string("baseline", None, "JSON file of an earlier run to compare with.")
-flags.DEFINE_boolean("quick", False, "Tiny sizes: shows that it runs; the figures mean nothing.")
+flags.DEFINE_boolean("quick", False, "Tiny sizes: shows that it runs; the numbers mean nothing.")
 flags.DEFINE_string("report", None, "Folder of results.json and of the page made from it.")
 flags.DEFINE_integer("repetitions", 9, "Rounds of each comparison at most.", lower_bound=1)
 flags.DEFINE_float("seconds", 40.0, "Begin no further round of a comparison after this time.")
@@ -23,8 +27,13 @@ flags.DEFINE_string("data_dir", None, "TFDS folder; without it, random images of
 
 
 def main(argv):
-    import benchmarks
+    try:
+        run(argv)
+    except (ValueError, OSError) as error:
+        sys.exit(f"benchmarks: {error}")
 
+
+def run(argv):
     names = [] if argv[1:] == ["all"] else argv[1:]
     suites = benchmarks.find(names)
     baseline = benchmarks.read(FLAGS.baseline) if FLAGS.baseline else None

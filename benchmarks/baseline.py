@@ -2,7 +2,7 @@
 
 
 def compare(found, baseline):
-    """Changes of all figures that both runs have.
+    """Changes of all results that both runs have.
 
     A change counts as one only where the quartiles of the two runs do not overlap.
 

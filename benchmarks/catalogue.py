@@ -63,7 +63,7 @@ SUITES = {
             "layers as TensorFlow runs it by default; PyTorch, where it is installed, runs eagerly "
             "and channels last. Memory is the peak of the process beyond "
             "what it held before the network was built. What the multiplications alone would take "
-            "bounds every speed-up: a figure of 0.8 there leaves at most a factor of 1.25 to be "
+            "bounds every speed-up: a result of 0.8 there leaves at most a factor of 1.25 to be "
             "won, whatever is fused or shared around the convolutions.",
         ),
         Suite(

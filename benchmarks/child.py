@@ -25,7 +25,7 @@ class Child:
     """
 
     def __init__(self, target, arguments, environment):
-        root = str(pathlib.Path(__file__).resolve().parents[2])
+        root = str(pathlib.Path(__file__).resolve().parents[1])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
         variables = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2", **environment}
         self.process = subprocess.Popen(

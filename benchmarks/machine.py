@@ -1,4 +1,4 @@
-"""The machine that a figure was obtained on."""
+"""The machine that a result was obtained on."""
 
 import datetime
 import os

@@ -26,7 +26,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What a figure should not exceed, or should reach."""
+    """What a result should not exceed, or should reach."""
 
     limit: float
     at_most: bool = True
@@ -45,11 +45,11 @@ class Case:
     Attributes:
         name: what is compared, and at which size.
         build: makes `{alternative: callable}`; called when it is the case's turn.
-        value: the figure, from `{alternative: seconds}` of one round.
+        value: the result, from `{alternative: seconds}` of one round.
         formula: `value` in words.
         goal: what it should be, if anything is promised.
-        unit: of the figure; "x" is a ratio.
-        facts: makes a dict of other figures to keep, from `{alternative: median seconds}`.
+        unit: of the result; "x" is a ratio.
+        facts: makes a dict of other numbers to keep, from `{alternative: median seconds}`.
         note: what the reader has to know about this case.
     """
 
@@ -68,8 +68,8 @@ class Row:
     """What came out.
 
     Attributes:
-        median, low, high: the figure and its quartiles over the rounds; None if it was not run.
-        cpu: the figure from processor times, where that means something.
+        median, low, high: the result and its quartiles over the rounds; None if it was not run.
+        cpu: the result from processor times, where that means something.
         seconds: `{alternative: median seconds of a call}`.
         load: the machine's load averages (1 minute) before and after.
         kind: "measured", "counted" (exact, no time in it), "predicted" or "not run".
@@ -100,13 +100,13 @@ class Row:
 
 
 def counted(name, formula, value, unit="", goal=None, kind="counted", facts=None, note=""):
-    """A row whose figure is exact or predicted: there is no spread to show."""
+    """A row whose result is exact or predicted: there is no spread to show."""
     row = Row(name, formula, unit, median=float(value), kind=kind, facts=facts or {}, note=note)
     return row.judged(goal)
 
 
 def not_run(name, formula, why):
-    """A row that says why there is no figure."""
+    """A row that says why there is no result."""
     return Row(name, formula, kind="not run", note=why)
 
 
@@ -115,7 +115,7 @@ class Suite:
     """A question, and the module whose `cases(plan)` yields the comparisons (or finished rows).
 
     Attributes:
-        reading: how to read the figures, for the report.
+        reading: how to read the results, for the report.
     """
 
     name: str
@@ -124,4 +124,4 @@ class Suite:
     reading: str = ""
 
     def cases(self, plan):
-        return importlib.import_module(f"s2d_tf.benchmarks.{self.module}").cases(plan)
+        return importlib.import_module(f"benchmarks.{self.module}").cases(plan)

@@ -1,4 +1,4 @@
-"""The page of figures, made from the results alone."""
+"""The page of results, generated from the stored results alone."""
 
 import pathlib
 
@@ -8,18 +8,18 @@ from benchmarks.tables import gave_up, goal, number, verdict_on
 
 _HEAD = """# What it costs
 
-Every figure on this page comes from [results.json](results.json). Measure again, and make the page
-again, with
+Every number on this page comes from [results.json](results.json). To rerun all suites in a checkout
+and regenerate the page:
 
     python -m benchmarks all --data_dir=$TFDS_DATA_DIR --report=benchmarks
 
-or one suite at a time (`python -m benchmarks step --report=benchmarks`). Without the folder of the data sets,
-random images take the place of real ones. `python -m benchmarks --report=benchmarks` alone makes the page from
-the results that are there, and `python -m benchmarks --baseline=benchmarks/results.json` compares another run
-with them.
+or one suite at a time (`python -m benchmarks step --report=benchmarks`). Without the folder of the
+datasets, random images take the place of real ones. `python -m benchmarks --report=benchmarks`
+alone regenerates the page from the stored results, and
+`python -m benchmarks --baseline=benchmarks/results.json` compares another run with them.
 
-Alternatives take turns in one run; a figure is the median over the rounds, with its quartiles in
-brackets. "CPU" is the same figure from processor times, which other programs on the machine disturb
+Alternatives take turns in one run; a result is the median over the rounds, with its quartiles in
+brackets. "CPU" is the same result from processor times, which other programs on the machine disturb
 less; it differs where the alternatives use the cores differently. "Load" is the machine's load
 average before and after: far above the number of cores, the machine was busy with other things and
 the spread shows it.
@@ -55,20 +55,20 @@ def _summary(suites):
     missed = [(name, row) for name, row in judged if not row["met"]]
     lines = [f"Goals met: {len(judged) - len(missed)} of {len(judged)}."]
     if missed:
-        lines += ["", "| missed | figure | CPU | goal |", "| --- " * 4 + "|"]
+        lines += ["", "| missed | result | CPU | goal |", "| --- " * 4 + "|"]
         lines += [
-            f"| {row['name']} (`{name}`) | {_figure(row)} | {number(row['cpu'])} | {goal(row)} |"
+            f"| {row['name']} (`{name}`) | {_result(row)} | {number(row['cpu'])} | {goal(row)} |"
             for name, row in missed
         ]
     if any(record["quick"] for record in suites.values()):
-        lines.append("\nSome suites were run with `--quick`: their figures mean nothing.")
+        lines.append("\nSome suites were run with `--quick`: their numbers mean nothing.")
     return "\n".join(lines) + "\n"
 
 
 def _section(name, record):
     here = record["machine"]
     lines = [f"## {name}: {record['question']}", "", SUITES[name].reading, ""]
-    lines += ["| | figure | CPU | goal | | rounds | load |", "| --- " * 7 + "|"]
+    lines += ["| | result | CPU | goal | | rounds | load |", "| --- " * 7 + "|"]
     lines += [_row(row) for row in record["rows"]]
     lines += ["", "<details><summary>How each was obtained</summary>", ""]
     lines += [_details(row) for row in record["rows"]]
@@ -87,7 +87,7 @@ def _row(row):
     cpu = number(row["cpu"]) if row["cpu"] is not None else ""
     cells = (
         row["name"],
-        _figure(row),
+        _result(row),
         cpu,
         goal(row),
         verdict_on(row, missed="**missed**"),
@@ -97,7 +97,7 @@ def _row(row):
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def _figure(row):
+def _result(row):
     if row["median"] is None:
         return "not run"
     text = number(row["median"], row["unit"])

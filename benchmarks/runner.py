@@ -75,7 +75,7 @@ def run_case(case, plan):
 
 
 def _cpu(case, timings):
-    """The figure from processor times; None where the clock was too coarse for them."""
+    """The result from processor times; None where the clock was too coarse for them."""
     if not all(min(values) > 0 for values in timings.cpu.values()):
         return None
     return measuring.spread(timings.each(case.value, "cpu"))[0]

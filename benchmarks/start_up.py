@@ -39,7 +39,7 @@ class Process:
     """A process of this Python; its own processor time counts, not ours."""
 
     def __init__(self, arguments):
-        root = str(pathlib.Path(__file__).resolve().parents[2])
+        root = str(pathlib.Path(__file__).resolve().parents[1])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
         self.command = [sys.executable, *arguments]
         self.environment = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}

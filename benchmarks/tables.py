@@ -3,10 +3,10 @@
 
 def text_row(row):
     """One line for a row (a dict as in the JSON)."""
-    figure = f"{number(row['median'], row['unit']):>12}" if row["median"] is not None else "not run"
+    result = f"{number(row['median'], row['unit']):>12}" if row["median"] is not None else "not run"
     quartiles = f"[{number(row['low'])}, {number(row['high'])}]" if row["low"] is not None else ""
     verdict = f"{goal(row)} {verdict_on(row)}".strip()
-    text = f"  {row['name']:<58}{figure:>12} {quartiles:<20} {verdict}".rstrip()
+    text = f"  {row['name']:<58}{result:>12} {quartiles:<20} {verdict}".rstrip()
     if row["kind"] in ("not run", "predicted"):
         text += f"  ({row['note'] if row['kind'] == 'not run' else 'predicted, not run'})"
     return text
@@ -28,7 +28,7 @@ def text_table(found):
 
 
 def text_changes(changes):
-    """What `compare` returned, one line a figure."""
+    """What `compare` returned, one line a result."""
     lines = ["change against the baseline (quartiles that do not overlap):"]
     for change in changes:
         name = f"{change['suite']}: {change['name']}"

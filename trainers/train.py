@@ -4,7 +4,7 @@
 
 The same command continues a run that was stopped, within an epoch too. An ensemble trains its
 members one after another; a student of an ensemble finds its teachers beside its own directory, or
-where --teachers says. docs/scaling.md tells about several devices and machines.
+where --teachers says. See docs/scaling.md for multi-device training.
 
 Exit codes: 0 finished, 75 stopped by SIGTERM (saved at that step) or by the loss of another worker
 (its newest checkpoint stays): start it again; 130 stopped by Ctrl-C, saved; 1 failed; 2 usage.
@@ -20,7 +20,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Run directory; made if it does not exist.", required=True)
 flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
 flags.DEFINE_integer("seed", 0, "Fixes initial weights, data order and noise.")
-flags.DEFINE_integer("epochs", None, "Epochs, where the recipe's are too many.", lower_bound=1)
+flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
 flags.DEFINE_integer("members", None, "Size of an ensemble (paper: 5, 10, 20).", lower_bound=1)
 flags.DEFINE_integer("member", None, "Train only this member of an ensemble.", lower_bound=0)
 flags.DEFINE_string("split", "train", "train, or train_without_validation for tuning.")
@@ -28,11 +28,11 @@ flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored or multi_wor
 flags.DEFINE_boolean("sync_batch_norm", False, "Batch statistics over all replicas.")
 flags.DEFINE_boolean("jit", None, "Compile the step with XLA (default: chosen by device).")
 flags.DEFINE_boolean("deterministic", None, "The same bits every time (default: on one CPU).")
-flags.DEFINE_float("checkpoint_seconds", 120, "Save within epochs this often; 0: at their ends.")
-flags.DEFINE_integer("checkpoint_steps", None, "Save within epochs every so many steps.")
+flags.DEFINE_float("checkpoint_seconds", 120, "Also checkpoint every N seconds; 0: off.")
+flags.DEFINE_integer("checkpoint_steps", None, "Also checkpoint every N steps.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
-flags.DEFINE_multi_string("set", [], "Another value, e.g. --set model.noise_stddev=0.2.")
+flags.DEFINE_multi_string("set", [], "Override a value, e.g. --set model.noise_stddev=0.2.")
 
 
 def main(argv):

@@ -5,7 +5,11 @@
 Trains once for each value on the training images without the validation ones, prints the table and
 writes it to tuning.json; then train with `s2d train NAME --set KEY=VALUE`. Teachers must not have
 seen the validation images either: train them with --split=train_without_validation.
+
+Exit codes: as of `s2d train`; 75 stopped by SIGTERM, saved: the same command continues.
 """
+
+import sys
 
 from absl import flags
 
@@ -15,8 +19,8 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
 flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
 flags.DEFINE_integer("seed", 0, "Seed of every run.")
-flags.DEFINE_integer("epochs", None, "Epochs, where the recipe's are too many.", lower_bound=1)
-flags.DEFINE_multi_string("set", [], "Another number for all runs, e.g. --set model.dropout=0.2.")
+flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
+flags.DEFINE_multi_string("set", [], "Override a number of all runs, e.g. --set model.dropout=0.2.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
 
@@ -29,5 +33,10 @@ def main(argv):
     settings = training.Settings(
         data_dir=FLAGS.data_dir, teachers=FLAGS.teachers, start=FLAGS.start
     )
-    rows = training.tuning.tune(recipe, FLAGS.workdir, key, values, FLAGS.seed, settings)
+    try:
+        rows = training.tuning.tune(recipe, FLAGS.workdir, key, values, FLAGS.seed, settings)
+    except (training.Preempted, training.WorkerLostError) as stopped:
+        print(f"s2d tune: {stopped}", file=sys.stderr)
+        return training.preemption.EXIT_CODE
     print(training.tuning.table(key, rows))
+    return 0

@@ -11,13 +11,13 @@ from s2d_tf.backbones import normalizing
 class BatchNormalization(keras.layers.BatchNormalization):
     """`keras.layers.BatchNormalization`, faster.
 
-    Keras 3 normalises with separate operations (mean, squared difference, products), each a pass
-    over the memory. Here float32 batches `[batch, height, width, channels]` go through one kernel
-    forward and one backward. Weights, config, outputs and moving statistics are the parent's, to
-    rounding. What the kernel does not do (synchronised statistics, masks, other ranks and dtypes)
-    the parent does. So it does training under XLA, which fuses the parent's operations by itself
-    but expands the kernel to E[x^2] - E[x]^2: that loses all digits where the mean is large (0.5
-    off at mean 1000, deviation 2).
+    Keras 3 normalizes with separate operations (mean, squared difference, products), each a pass
+    over the memory. Here float32 and bfloat16 batches `[batch, height, width, channels]` go through
+    one kernel forward and one backward, with statistics in float32. Weights, config, outputs and
+    moving statistics are the parent's, to rounding. What the kernel does not do (synchronized
+    statistics, masks, other ranks and dtypes) the parent does. So it does training under XLA, which
+    fuses the parent's operations by itself but expands the kernel to E[x^2] - E[x]^2: that loses
+    all digits where the mean is large (0.5 off at mean 1000, deviation 2).
 
     The class keeps the parent's name because Keras files weights under class names: either class
     reads what the other wrote.
@@ -40,7 +40,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
             epsilon=self.epsilon,
             is_training=True,
         )
-        # The kernel normalises with the biased variance but hands out the unbiased one; Keras
+        # The kernel normalizes with the biased variance but hands out the unbiased one; Keras
         # averages the biased.
         count = tf.cast(tf.size(inputs) // inputs.shape[-1], variance.dtype)
         variance *= (count - 1.0) / count
@@ -55,8 +55,9 @@ class BatchNormalization(keras.layers.BatchNormalization):
         return (
             len(inputs.shape) == 4
             and self.axis in (-1, 3)
-            and keras.backend.standardize_dtype(inputs.dtype) == "float32"
-            and self.compute_dtype == "float32"
+            and keras.backend.standardize_dtype(inputs.dtype) == self.compute_dtype
+            and self.compute_dtype in ("float32", "bfloat16")
+            and self.variable_dtype == "float32"
             and self.center
             and not self.renorm
         )

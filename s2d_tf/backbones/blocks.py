@@ -1,4 +1,4 @@
-"""What both backbones are made of: convolution, batch norm with ReLU, dropout, and argument checks.
+"""What backbones are made of: convolution, batch norm with ReLU, dropout, and argument checks.
 
 Layer names, their order and the shapes of their variables are a file format: weights files depend
 on them. A change here that renames a layer makes published weights unreadable.
@@ -115,7 +115,7 @@ def check_positive_integer(name, value):
     except TypeError:
         number = 0
     if number < 1:
-        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+        raise ValueError(f"{name}: expected a positive integer, received {value!r}.")
     return number
 
 
@@ -124,73 +124,46 @@ def check_depth(depth):
     depth = check_positive_integer("depth", depth)
     if depth < 10 or (depth - 4) % 6:
         raise ValueError(
-            f"`depth` must be 6n + 4 with n >= 1 (10, 16, 22, 28, ...). Received: depth={depth}"
+            f"depth: expected 6n + 4 with n >= 1 (10, 16, 22, 28, ...), received {depth}."
         )
     return depth
 
 
-def check_input_shape(input_shape):
-    """Returns `input_shape` as a tuple of three positive ints: height, width, channels."""
-    try:
-        shape = tuple(operator.index(size) for size in input_shape)
-    except TypeError:
-        shape = ()
-    if len(shape) != 3 or min(shape) < 1:
-        raise ValueError(
-            "`input_shape` must be (height, width, channels), three positive integers without the "
-            f"batch. Received: input_shape={input_shape!r}"
-        )
-    return shape
-
-
-def check_image_shape(input_shape):
-    """Returns (height, width, channels) with positive ints; height and width may be None."""
+def check_input_shape(input_shape, free_size=False):
+    """Returns (height, width, channels) as ints; with `free_size` the first two may be None."""
     try:
         height, width, channels = input_shape
+        free = [1 if free_size and size is None else size for size in (height, width)]
+        sizes = [operator.index(size) for size in (*free, channels)]
     except (TypeError, ValueError):
-        return check_input_shape(input_shape)
-    filled = (1 if size is None else size for size in (height, width))
-    check_input_shape((*filled, channels))
-    return height, width, channels
+        sizes = [0]
+    if min(sizes) < 1:
+        raise ValueError(
+            "input_shape: expected (height, width, channels), three positive integers without the "
+            f"batch, received {input_shape!r}."
+        )
+    return tuple(None if size is None else int(size) for size in input_shape)
 
 
-def check_positive_number(name, value):
-    """Returns `value` as a float; raises a ValueError unless it is above 0 and finite."""
-    number = _as_float(value)
-    if not 0.0 < number < math.inf:
-        raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
+def check_number(name, value, expected, holds):
+    """Returns `value` as a float; raises a ValueError unless it is a number that `holds`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan  # which no range contains
+    if not holds(number):
+        raise ValueError(f"{name}: expected a number {expected}, received {value!r}.")
     return number
 
 
 def check_dropout(dropout):
     """Returns `dropout` as a float; raises a ValueError unless 0 <= dropout < 1."""
-    rate = _as_float(dropout)
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
-    return rate
-
-
-def check_reduction(reduction):
-    """Returns `reduction` as a float; raises a ValueError unless 0 < reduction <= 1."""
-    fraction = _as_float(reduction)
-    if not 0.0 < fraction <= 1.0:
-        raise ValueError(f"`reduction` must be in (0, 1]. Received: reduction={reduction!r}")
-    return fraction
+    return check_number("dropout", dropout, "in [0, 1)", lambda rate: 0.0 <= rate < 1.0)
 
 
 def check_seed(seed):
     """Returns `seed` as an int or None."""
-    if seed is None:
-        return None
     try:
-        return operator.index(seed)
+        return None if seed is None else operator.index(seed)
     except TypeError:
-        raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}") from None
-
-
-def _as_float(value):
-    """The number, or NaN, which no range contains, where `value` is none."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
+        raise ValueError(f"seed: expected an integer or None, received {seed!r}.") from None

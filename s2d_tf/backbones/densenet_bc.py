@@ -9,8 +9,8 @@ from s2d_tf.backbones.blocks import (
     check_depth,
     check_dropout,
     check_input_shape,
+    check_number,
     check_positive_integer,
-    check_reduction,
     check_seed,
 )
 
@@ -51,7 +51,7 @@ def densenet_bc(
     input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)
     growth_rate = check_positive_integer("growth_rate", growth_rate)
-    reduction = check_reduction(reduction)
+    reduction = check_number("reduction", reduction, "in (0, 1]", lambda part: 0.0 < part <= 1.0)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
     # The authors' initialiser keeps the variance of the backward pass.
     blocks = Blocks("fan_out", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))

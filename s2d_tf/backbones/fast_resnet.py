@@ -5,13 +5,15 @@ The network of the public CIFAR-100 speedruns (`AIDDA-Institute/CIFAR-100-speedr
 start that needs few epochs.
 """
 
+import math
+
 import keras
 
 from s2d_tf.backbones.batch_norm import BatchNormalization
 from s2d_tf.backbones.blocks import (
     check_dropout,
-    check_image_shape,
-    check_positive_number,
+    check_input_shape,
+    check_number,
     check_seed,
     layer_seed,
 )
@@ -81,8 +83,8 @@ def fast_resnet(
     >>> backbone.output_shape
     (None, 192)
     """
-    input_shape = check_image_shape(input_shape)
-    width = check_positive_number("width", width)
+    input_shape = check_input_shape(input_shape, free_size=True)
+    width = check_number("width", width, "above 0", lambda factor: 0.0 < factor < math.inf)
     dropout, seed = check_dropout(dropout), check_seed(seed)
     small = any(size is not None and size < SMALLEST_CROPPED for size in input_shape[:2])
     border = "same" if small else "valid"

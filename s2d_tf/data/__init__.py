@@ -12,7 +12,6 @@ _HOMES = {
     "available_splits": "loading",
     "cifar100_partners": "label_noise",
     "corrupt": "corruptions",
-    "eval_pipeline": "pipelines",
     "fetch": "loading",
     "fingerprint": "hashing",
     "load": "loading",

@@ -1,11 +1,10 @@
 """Reading archives from outside: checksums, member names and pictures are checked before use.
 
 Nothing is ever unpacked to disk. Members are read in memory, and an archive with a member that an
-unpacker could be led astray by (`..`, absolute paths, links) is refused as a whole: it is not the
+unpacker could be led astray by (`..`, absolute paths, links) is rejected as a whole: it is not the
 official file, whatever else it holds.
 """
 
-import functools
 import hashlib
 import lzma
 import pathlib
@@ -36,13 +35,6 @@ class ArchiveError(ValueError):
 
 def md5(path: pathlib.Path) -> str:
     """The MD5 of a file, as the publishers of these archives give it."""
-    status = path.stat()
-    return _md5(path, status.st_size, status.st_mtime_ns)
-
-
-@functools.cache
-def _md5(path, size, modified):
-    del size, modified  # They are there so that a changed file is read again.
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
@@ -58,61 +50,46 @@ def check_md5(path: pathlib.Path, expected: str) -> None:
         )
 
 
-class ZipReader:
-    """The members of a zip file, by name; the whole index is checked when it is opened."""
+def read_zip(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of the members of a zip file, folders too, in the order of its index.
 
-    def __init__(self, path: pathlib.Path):
-        self.path = path
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except _DAMAGED as error:
-            raise ArchiveError(
-                f"{path}: not a complete zip file (truncated or damaged: {_reason(error)}); "
-                "fetch it again."
-            ) from error
-        self._members = {}
-        for member in self._zip.infolist():
+    The whole index is checked before the first member is read.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except _DAMAGED as error:
+        raise ArchiveError(
+            f"{path}: not a complete zip file (truncated or damaged: {_reason(error)}); "
+            "fetch it again."
+        ) from error
+    with archive:
+        members = {}
+        for member in archive.infolist():
             is_link = stat.S_ISLNK(member.external_attr >> 16)
             _check_member(path, member.filename, member.file_size, is_link)
-            if member.filename in self._members:
+            if member.filename in members:
                 raise ArchiveError(f"{path}: member {member.filename!r} appears twice.")
-            self._members[member.filename] = member
-        _check_count(path, len(self._members))
+            members[member.filename] = member
+        _check_count(path, len(members))
+        for name, member in members.items():
+            yield name, _read_member(archive, member)
 
-    def __enter__(self):
-        return self
 
-    def __exit__(self, *exception):
-        self._zip.close()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._members
-
-    def names(self) -> list[str]:
-        """The names of all members, folders too, in the order of the index."""
-        return list(self._members)
-
-    def read(self, name: str) -> bytes:
-        """The bytes of one member."""
-        if name not in self._members:
-            raise ArchiveError(
-                f"{self.path}: member {name!r} is missing; expected the official layout."
-            )
-        size = self._members[name].file_size
-        try:
-            with self._zip.open(name) as file:
-                content = file.read(size + 1)  # not all: it may hold more than it says
-        except _DAMAGED as error:
-            raise ArchiveError(
-                f"{self.path}: member {name!r} cannot be read ({_reason(error)}); fetch the "
-                "archive again."
-            ) from error
-        if len(content) != size:
-            raise ArchiveError(
-                f"{self.path}: member {name!r} has {len(content):,} bytes, expected {size:,}; "
-                "fetch the archive again."
-            )
-        return content
+def _read_member(archive, member):
+    where = f"{archive.filename}: member {member.filename!r}"
+    try:
+        with archive.open(member) as file:
+            content = file.read(member.file_size + 1)  # not all: it may hold more than it says
+    except _DAMAGED as error:
+        raise ArchiveError(
+            f"{where} cannot be read ({_reason(error)}); fetch the archive again."
+        ) from error
+    if len(content) != member.file_size:
+        raise ArchiveError(
+            f"{where} has {len(content):,} bytes, expected {member.file_size:,}; fetch the "
+            "archive again."
+        )
+    return content
 
 
 def read_tar(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-AUGMENTATIONS = ("mirror_shift", "alternating_mirror_shift")
-PADDINGS = ("mean", "reflect")
+from s2d_tf._choices import PADDINGS
 
 
 class PixelTable:

@@ -37,7 +37,7 @@ def load_arrays(
 def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
     """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C], label int64).
 
-    Arguments as in `load_arrays`. To train and evaluate: `train_pipeline`, `eval_pipeline`.
+    Arguments as in `load_arrays`. To train: `train_pipeline`.
     """
     import tensorflow as tf
 
@@ -99,10 +99,7 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
         return _frozen(*prepared.read_split(builder, split))
     if record.source == "openood":
         return _frozen(*_module(record).read(name, builder))
-    if record.source == "odin":
-        transform = _module(record).to_32x32
-    else:
-        transform = _module(record).to_32x32(name, builder.info.splits[split].num_examples)
+    transform = _module(record).to_32x32(name, builder.info.splits[split].num_examples)
     return _frozen(*prepared.read_encoded_split(builder, split, transform))
 
 

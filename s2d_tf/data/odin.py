@@ -9,6 +9,7 @@ import pathlib
 import re
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from s2d_tf.data import archives, prepared
@@ -115,14 +116,10 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     )  # fmt: skip
 
 
-def to_32x32(index, image):
-    """The central 32x32 pixels: all of a 32x32 picture, and no border of a larger one."""
-    del index
-    import tensorflow as tf
-
-    size = tf.shape(image)
-    row, column = (size[0] - _SIDE) // 2, (size[1] - _SIDE) // 2
-    return image[row : row + _SIDE, column : column + _SIDE]
+def to_32x32(name: str, count: int):
+    """The function to the central 32x32 pixels: all of a 32x32 picture, no border of a larger."""
+    del name, count
+    return lambda index, image: tf.image.resize_with_crop_or_pad(image, _SIDE, _SIDE)
 
 
 def _natural_order(name):

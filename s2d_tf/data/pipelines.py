@@ -1,20 +1,21 @@
-"""Input pipelines: training as a pure function of (seed, epoch, index), and exact evaluation."""
+"""The input pipeline of training: a pure function of (seed, epoch, index)."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.data.augmentation import AUGMENTATIONS, PixelTable, host_constant
+from s2d_tf._choices import AUGMENTATIONS
+from s2d_tf.data.augmentation import PixelTable, host_constant
 from s2d_tf.data.draws import Draws
 from s2d_tf.data.resolution import progressive_resize
 
 
-def steps_per_epoch(num_examples: int, batch_size: int, drop_remainder: bool = True) -> int:
-    """Batches in one pass over the data."""
+def steps_per_epoch(num_examples: int, batch_size: int) -> int:
+    """Full batches in one pass over the data."""
     if batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1; received {batch_size}.")
-    return num_examples // batch_size if drop_remainder else -(-num_examples // batch_size)
+    return num_examples // batch_size
 
 
 def train_pipeline(
@@ -33,9 +34,8 @@ def train_pipeline(
     resolution_milestones: Sequence[float] = (),
     with_index: bool = False,
     num_heads: int = 1,
-    drop_remainder: bool = True,
 ) -> tf.data.Dataset:
-    """Shuffled training batches of all epochs in one dataset.
+    """Shuffled training batches of all epochs in one dataset, without an epoch's last, partial one.
 
     The order of an epoch is a permutation drawn from (seed, epoch); the shift and the mirroring of
     an image are drawn from (seed, epoch, index of the image). Nothing depends on the batch size, on
@@ -64,7 +64,6 @@ def train_pipeline(
         with_index: also deliver each image's position in `images`.
         num_heads: more than 1 makes MIMO inputs: head 0 sees the batch in order, each other head
             the same batch in an order drawn from (seed, epoch, step). No image is repeated.
-        drop_remainder: leave out the images after the last full batch of an epoch.
 
     Returns:
         A dataset of `steps_per_epoch * epochs - start_step` elements (images, labels), or with
@@ -74,7 +73,7 @@ def train_pipeline(
     """
     images, labels = _checked_arrays(images, labels)
     num_examples = len(images)
-    steps = steps_per_epoch(num_examples, batch_size, drop_remainder)
+    steps = steps_per_epoch(num_examples, batch_size)
     if steps < 1:
         raise ValueError(
             f"batch_size: expected at most {num_examples} images; received {batch_size}."
@@ -102,11 +101,9 @@ def train_pipeline(
         @tf.autograph.experimental.do_not_convert
         def batch_of(step):
             start = step * batch_size
-            index = order[start : start + batch_size]
-            if drop_remainder:
-                index = tf.ensure_shape(index, [batch_size])
+            index = tf.ensure_shape(order[start : start + batch_size], [batch_size])
             view = tuple(tf.gather(part, index) for part in views)
-            heads = draws.pairing(epoch, step, tf.size(index), num_heads) if num_heads > 1 else ()
+            heads = draws.pairing(epoch, step, batch_size, num_heads) if num_heads > 1 else ()
             return epoch * steps + step, index, view, heads
 
         return tf.data.Dataset.range(first_step, steps).map(batch_of)
@@ -115,7 +112,7 @@ def train_pipeline(
     def make_batch(step, index, view, heads):
         batch_images = resize(fetch(index, *view), step)
         if num_heads > 1:
-            heads = tf.ensure_shape(heads, [index.shape[0], num_heads])
+            heads = tf.ensure_shape(heads, [batch_size, num_heads])
             batch_images, index = tf.gather(batch_images, heads), tf.gather(index, heads)
         batch_labels = tf.gather(label_table, index)
         if with_index:
@@ -125,49 +122,6 @@ def train_pipeline(
     dataset = tf.data.Dataset.range(start_step // steps, epochs).flat_map(epoch_batches)
     dataset = dataset.map(make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(total_steps - start_step))
-    return with_standard_options(dataset.prefetch(tf.data.AUTOTUNE))
-
-
-def eval_pipeline(
-    images: np.ndarray, labels: np.ndarray, batch_size: int, pad_to: int | None = None
-) -> tf.data.Dataset:
-    """All images in order, once; the last batch holds what is left.
-
-    Args:
-        images: uint8 [N, H, W, C].
-        labels: integers [N].
-        batch_size: images in a global batch.
-        pad_to: for replicas that must have equal shares: fills the last batch up to a multiple of
-            `pad_to` images with repetitions of the last image. Elements are then (images, labels,
-            weights), float32 weights of 1, and 0 for the filling, so that a weighted metric counts
-            each image exactly once.
-
-    Returns:
-        A dataset of (images, labels) or (images, labels, weights) batches.
-    """
-    images, labels = _checked_arrays(images, labels)
-    num_examples = len(images)
-    num_batches = steps_per_epoch(num_examples, batch_size, drop_remainder=False)
-    image_table, label_table = host_constant(images), host_constant(labels)
-    filled = num_examples
-    if pad_to is not None:
-        if pad_to < 1 or batch_size % pad_to:
-            raise ValueError(
-                f"pad_to: expected a divisor of batch_size {batch_size}; received {pad_to}."
-            )
-        filled = -(-num_examples // pad_to) * pad_to
-
-    @tf.autograph.experimental.do_not_convert
-    def make_batch(step):
-        index = tf.range(step * batch_size, tf.minimum((step + 1) * batch_size, filled))
-        source = tf.minimum(index, num_examples - 1)
-        batch = tf.gather(image_table, source), tf.gather(label_table, source)
-        if pad_to is None:
-            return batch
-        return *batch, tf.cast(index < num_examples, tf.float32)
-
-    dataset = tf.data.Dataset.range(num_batches)
-    dataset = dataset.map(make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return with_standard_options(dataset.prefetch(tf.data.AUTOTUNE))
 
 

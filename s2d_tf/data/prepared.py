@@ -109,9 +109,7 @@ def find_archive(dl_manager, file_name: str) -> pathlib.Path | None:
 
 def read_split(builder, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of one split, in the order of its files."""
-    images, labels = builder.as_dataset(
-        split=split, batch_size=-1, as_supervised=True, **_in_order()
-    )
+    images, labels = builder.as_dataset(batch_size=-1, **_in_order(split))
     return images.numpy(), labels.numpy().astype(np.int64)
 
 
@@ -126,12 +124,8 @@ def read_encoded_split(builder, split: str, transform) -> tuple[np.ndarray, np.n
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    dataset = builder.as_dataset(
-        split=split,
-        as_supervised=True,
-        decoders={"image": tfds.decode.SkipDecoding()},
-        **_in_order(),
-    )
+    decoders = {"image": tfds.decode.SkipDecoding()}
+    dataset = builder.as_dataset(decoders=decoders, **_in_order(split))
 
     def decode(index, example):
         encoded, label = example
@@ -143,12 +137,12 @@ def read_encoded_split(builder, split: str, transform) -> tuple[np.ndarray, np.n
     return images, np.concatenate([labels for _, labels in batches]).astype(np.int64)
 
 
-def _in_order():
+def _in_order(split):
     import tensorflow_datasets as tfds
 
     # Files one after the other: with several read at once the order would depend on their number.
-    read_config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-    return {"shuffle_files": False, "read_config": read_config}
+    order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
+    return {"split": split, "as_supervised": True, "shuffle_files": False, "read_config": order}
 
 
 def _check_same_archive(builder, archive):

@@ -5,9 +5,9 @@ import pathlib
 
 import numpy as np
 
+from s2d_tf import files
+
 _COLUMNS = 10
-# In pixels: side of a picture's place, space between pictures, height of a line of text.
-_CELL, _GAP, _TEXT = 100, 4, 16
 
 
 def write_preview(
@@ -30,7 +30,6 @@ def write_preview(
         count: how many pictures at most.
     """
     # Not pyplot: it would choose a window system and keep the figure.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     path = pathlib.Path(path)
@@ -38,28 +37,18 @@ def write_preview(
         raise ValueError(f"preview: expected a file name ending in .png; received {str(path)!r}.")
     chosen = _spread_over_classes(np.asarray(labels), count)
     rows = -(-len(chosen) // _COLUMNS)
-    width, height = _COLUMNS * _CELL, rows * (_CELL + _TEXT) + 2 * _TEXT
-    sheet = np.full([height, width, 3], 255, np.uint8)
-    figure = Figure(figsize=(width / 100, height / 100), dpi=100)
-    figure.text(0.5, 1 - _TEXT / height, title, ha="center", va="center", fontsize=10)
-    for place, index in enumerate(chosen):
-        top = 2 * _TEXT + (place // _COLUMNS) * (_CELL + _TEXT)
-        left = (place % _COLUMNS) * _CELL
-        picture = _enlarged(images[index])
-        sheet[top + _TEXT :, left:][: picture.shape[0], : picture.shape[1]] = picture
-        x, y = (left + picture.shape[1] / 2) / width, 1 - (top + _TEXT / 2) / height
-        text = _label_text(labels[index], class_names)
-        figure.text(x, y, text, ha="center", va="center", fontsize=6)
-    figure.figimage(sheet)
-    # Written beside and moved, so that a failure leaves no half a picture behind.
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            FigureCanvasAgg(figure).print_png(file)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    figure = Figure(figsize=(_COLUMNS, 1.15 * rows + 0.4), dpi=100, layout="constrained")
+    figure.suptitle(title, fontsize=10)
+    axes = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, index in zip(axes, chosen, strict=False):
+        image = np.broadcast_to(images[index], [*images.shape[1:3], 3])
+        axis.imshow(image, interpolation="nearest")
+        name = class_names[labels[index]] if class_names else str(labels[index])
+        axis.set_title("no label" if labels[index] < 0 else name, fontsize=6, pad=2)
+    with files.written_beside(path) as temporary:
+        figure.savefig(temporary, format="png")
 
 
 def _spread_over_classes(labels: np.ndarray, count: int) -> np.ndarray:
@@ -71,16 +60,3 @@ def _spread_over_classes(labels: np.ndarray, count: int) -> np.ndarray:
     sizes = np.diff(np.append(starts, len(labels)))
     rank_in_class = np.arange(len(labels)) - np.repeat(starts, sizes)
     return by_class[np.lexsort([labels[by_class], rank_in_class])][:count]
-
-
-def _enlarged(image: np.ndarray) -> np.ndarray:
-    """An RGB copy whose pixels are squares, as large as a cell of the sheet allows."""
-    factor = max(1, (_CELL - _GAP) // max(image.shape[:2]))
-    large = image[: _CELL - _GAP, : _CELL - _GAP].repeat(factor, axis=0).repeat(factor, axis=1)
-    return np.broadcast_to(large, [*large.shape[:2], 3])
-
-
-def _label_text(label, class_names):
-    if label < 0:
-        return "no label"
-    return class_names[label] if class_names else str(label)

@@ -66,55 +66,45 @@ class DatasetInfo:
     conditions: tuple[str, ...] = ()
 
 
-_REGISTRY: dict[str, DatasetInfo] = {}
-
-
-def _register(
-    name, image_shape, num_classes, class_names, splits, role, source, citation, conditions=()
-):
-    if name in _REGISTRY:
-        raise ValueError(f"Dataset name {name!r} is registered twice.")
-    _REGISTRY[name] = DatasetInfo(
-        name, image_shape, num_classes, class_names, splits, role, source, citation, conditions
-    )
-
-
 _RGB = (32, 32, 3)
+_FULL = {"train": 50_000, "test": 10_000}
 _TEST_10K = {"test": 10_000}
-_OOD = "out of distribution"
 _TEN = tuple("0123456789")
-_register("cifar100", _RGB, 100, CIFAR100_CLASSES, {"train": 50_000, "test": 10_000},
-          "in distribution: training and test", "tfds", _CIFAR)  # fmt: skip
-_register("cifar10", _RGB, 10, CIFAR10_CLASSES, {"train": 50_000, "test": 10_000},
-          "in distribution or near out of distribution", "tfds", _CIFAR)  # fmt: skip
-_register("svhn_cropped", _RGB, 10, _TEN, {"train": 73_257, "test": 26_032},
-          _OOD, "tfds", _SVHN)  # fmt: skip
-for _variant in ("resize", "crop"):
-    _register(f"tiny_imagenet_{_variant}", _RGB, 200, None, {"train": 100_000, "test": 10_000},
-              _OOD, "tiny_imagenet", _TINY)  # fmt: skip
-    _register(f"odin_lsun_{_variant}", _RGB, 0, None, _TEST_10K, _OOD, "odin", _LSUN)
-    _register(f"odin_tiny_imagenet_{_variant}", _RGB, 0, None, _TEST_10K,
-              _OOD, "odin", f"{_TINY}; {_ODIN}")  # fmt: skip
-_register("digits", (8, 8, 1), 8, _TEN[:8], {"train": 160, "test": 1_283},
-          "in distribution: training and test", "embedded", _DIGITS)  # fmt: skip
-_register("digits_heldout", (8, 8, 1), 2, _TEN[8:], {"test": 354},
-          "near out of distribution", "embedded", _DIGITS)  # fmt: skip
-_register("digits_photos", (8, 8, 1), 0, None, {"test": 1_000},
-          "far out of distribution", "embedded", _PHOTOS)  # fmt: skip
-_register("cifar100_c_generated", _RGB, 100, CIFAR100_CLASSES, _TEST_10K,
-          "corrupted test images, generated", "corrupted", f"{_CIFAR}; {_CORRUPTED}",
-          corruption_names.GENERATED)  # fmt: skip
-_register("cifar100_c", _RGB, 100, CIFAR100_CLASSES, _TEST_10K,
-          "corrupted test images, as published", "corrupted", f"{_CIFAR}; {_CORRUPTED}",
-          corruption_names.PUBLISHED)  # fmt: skip
-for _name, _size, _role, _citation in (
-    ("tiny_imagenet", 6_526, f"near {_OOD}", _TINY),
-    ("mnist", 70_000, f"far {_OOD}", _MNIST),
-    ("textures", 5_640, f"far {_OOD}", _DTD),
-    ("places365", 33_773, f"far {_OOD}", _PLACES),
-):
-    _register(f"openood_{_name}", _RGB, 0, None, {"test": _size},
-              _role, "openood", f"{_citation}; {_OPENOOD}")  # fmt: skip
+_BOTH = "in distribution: training and test"
+_OOD = "out of distribution"
+_ALL = (
+    DatasetInfo("cifar100", _RGB, 100, CIFAR100_CLASSES, _FULL, _BOTH, "tfds", _CIFAR),
+    DatasetInfo("cifar10", _RGB, 10, CIFAR10_CLASSES, _FULL,
+                "in distribution or near out of distribution", "tfds", _CIFAR),
+    DatasetInfo("svhn_cropped", _RGB, 10, _TEN, {"train": 73_257, "test": 26_032},
+                _OOD, "tfds", _SVHN),
+    *(DatasetInfo(f"tiny_imagenet_{variant}", _RGB, 200, None, {"train": 100_000, "test": 10_000},
+                  _OOD, "tiny_imagenet", _TINY) for variant in ("resize", "crop")),
+    *(DatasetInfo(f"odin_{name}_{variant}", _RGB, 0, None, _TEST_10K, _OOD, "odin", citation)
+      for variant in ("resize", "crop")
+      for name, citation in (("lsun", _LSUN), ("tiny_imagenet", f"{_TINY}; {_ODIN}"))),
+    DatasetInfo("digits", (8, 8, 1), 8, _TEN[:8], {"train": 160, "test": 1_283},
+                _BOTH, "embedded", _DIGITS),
+    DatasetInfo("digits_heldout", (8, 8, 1), 2, _TEN[8:], {"test": 354},
+                f"near {_OOD}", "embedded", _DIGITS),
+    DatasetInfo("digits_photos", (8, 8, 1), 0, None, {"test": 1_000},
+                f"far {_OOD}", "embedded", _PHOTOS),
+    *(DatasetInfo(name, _RGB, 100, CIFAR100_CLASSES, _TEST_10K, f"corrupted test images, {kind}",
+                  "corrupted", f"{_CIFAR}; {_CORRUPTED}", conditions)
+      for name, kind, conditions in (
+          ("cifar100_c_generated", "generated", corruption_names.GENERATED),
+          ("cifar100_c", "as published", corruption_names.PUBLISHED),
+      )),
+    *(DatasetInfo(f"openood_{name}", _RGB, 0, None, {"test": size}, f"{distance} {_OOD}",
+                  "openood", f"{citation}; {_OPENOOD}")
+      for name, size, distance, citation in (
+          ("tiny_imagenet", 6_526, "near", _TINY),
+          ("mnist", 70_000, "far", _MNIST),
+          ("textures", 5_640, "far", _DTD),
+          ("places365", 33_773, "far", _PLACES),
+      )),
+)  # fmt: skip
+_REGISTRY = {record.name: record for record in _ALL}
 
 
 def names() -> tuple[str, ...]:

@@ -1,8 +1,5 @@
 """Training on small images first: most of what is learned early needs no detail."""
 
-import itertools
-
-import numpy as np
 import tensorflow as tf
 
 
@@ -40,14 +37,10 @@ def _resized(images, size):
 
 
 def _check(resolutions, milestones):
-    fractions = (*resolutions, *milestones)
-    increasing = all(low < high for low, high in itertools.pairwise(milestones))
-    if len(resolutions) != len(milestones) or not increasing or not _inside(fractions):
+    increasing = list(milestones) == sorted(set(milestones))
+    inside = all(0 < fraction < 1 for fraction in (*resolutions, *milestones))
+    if len(resolutions) != len(milestones) or not increasing or not inside:
         raise ValueError(
             "resolutions, resolution_milestones: expected as many of one as of the other, in "
             f"(0, 1), milestones increasing; received {resolutions!r} and {milestones!r}."
         )
-
-
-def _inside(fractions):
-    return all(0 < np.asarray(fraction) < 1 for fraction in fractions)

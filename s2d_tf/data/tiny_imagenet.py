@@ -57,28 +57,26 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
             archive = pathlib.Path(dl_manager.download(URL))
             archives.check_md5(archive, OFFICIAL_MD5)
         self.info.metadata[prepared.ARCHIVE_MD5] = archives.md5(archive)
-        with archives.ZipReader(archive) as reader:
-            classes = {wnid: label for label, wnid in enumerate(_lines(reader, "wnids.txt"))}
-            splits = {"test": _validation_members(reader, classes)}
-            if train := _train_members(reader, classes):
-                splits["train"] = train
-            # What is passed over is read too: a name that is damaged in the index hides a picture.
-            chosen = {name for members in splits.values() for name, _ in members}
-            for name in set(reader.names()) - chosen:
-                reader.read(name)
-        return {name: self._generate_examples(archive, items) for name, items in splits.items()}
+        # All of it: a name that is damaged in the index hides a picture.
+        members = dict(archives.read_zip(archive))
+        classes = {wnid: i for i, wnid in enumerate(_lines(archive, members, "wnids.txt"))}
+        splits = {"test": _validation_members(archive, members, classes)}
+        if train := _train_members(archive, members, classes):
+            splits["train"] = train
+        return {
+            split: self._generate_examples(archive, [(n, members[n], label) for n, label in items])
+            for split, items in splits.items()
+        }
 
-    def _generate_examples(self, archive, members):
-        with archives.ZipReader(archive) as reader:
-            for index, (member, label) in enumerate(members):
-                encoded = reader.read(member)
-                where = f"{archive}: member {member!r}"
-                size = archives.check_picture(encoded, where)
-                if size != (SIDE, SIDE):
-                    raise archives.ArchiveError(
-                        f"{where}: expected {SIDE}x{SIDE} pixels; received {size[0]}x{size[1]}."
-                    )
-                yield index, {"image": encoded, "label": label}
+    def _generate_examples(self, archive, items):
+        for index, (member, encoded, label) in enumerate(items):
+            where = f"{archive}: member {member!r}"
+            size = archives.check_picture(encoded, where)
+            if size != (SIDE, SIDE):
+                raise archives.ArchiveError(
+                    f"{where}: expected {SIDE}x{SIDE} pixels; received {size[0]}x{size[1]}."
+                )
+            yield index, {"image": encoded, "label": label}
 
 
 def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
@@ -120,58 +118,62 @@ def crop_offsets(count: int, seed: int = CROP_SEED) -> np.ndarray:
     return (draws % places).astype(np.int32)
 
 
-def _lines(reader, name):
+def _lines(archive, members, name):
+    name = f"{ROOT}/{name}"
+    if name not in members:
+        raise archives.ArchiveError(
+            f"{archive}: member {name!r} is missing; expected the official layout."
+        )
     try:
-        return reader.read(f"{ROOT}/{name}").decode("utf-8").split("\n")[:-1]
+        return members[name].decode("utf-8").split("\n")[:-1]
     except UnicodeDecodeError:
-        raise archives.ArchiveError(f"{reader.path}: {ROOT}/{name} is not a text.") from None
+        raise archives.ArchiveError(f"{archive}: {name} is not a text.") from None
 
 
-def _validation_members(reader, classes):
-    members = []
-    for line in _lines(reader, "val/val_annotations.txt"):
+def _validation_members(archive, members, classes):
+    listed = {}
+    for line in _lines(archive, members, "val/val_annotations.txt"):
         file_name, tab, rest = line.partition("\t")
         if not tab:
             raise archives.ArchiveError(
-                f"{reader.path}: expected a file name and a class in each line of "
+                f"{archive}: expected a file name and a class in each line of "
                 f"val_annotations.txt, received {line[:80]!r}."
             )
-        wnid = rest.split("\t")[0]
-        members.append((f"{ROOT}/val/images/{file_name}", _label(reader, classes, wnid)))
-    present = {name for name in reader.names() if name.startswith(f"{ROOT}/val/images/")}
-    _check_complete(reader, {name for name, _ in members}, {n for n in present if n[-1] != "/"})
-    return members
+        label = _label(archive, classes, rest.split("\t")[0])
+        listed[f"{ROOT}/val/images/{file_name}"] = label
+    present = {n for n in members if n.startswith(f"{ROOT}/val/images/") and n[-1] != "/"}
+    for problem, names in (
+        ("missing", listed.keys() - present),
+        ("not annotated", present - listed.keys()),
+    ):
+        if names:
+            raise archives.ArchiveError(
+                f"{archive}: {len(names)} of {len(listed)} pictures are {problem}, first "
+                f"{min(names)!r}; expected the official layout."
+            )
+    return list(listed.items())
 
 
-def _train_members(reader, classes):
-    members = []
-    for name in reader.names():
+def _train_members(archive, members, classes):
+    found = []
+    for name in members:
         parts = name.split("/")
         if len(parts) == 5 and parts[1] == "train" and parts[3] == "images" and parts[4]:
             number = re.fullmatch(r".*_(\d{1,9})\.\w+", parts[4], re.ASCII)
             if number is None:
                 raise archives.ArchiveError(
-                    f"{reader.path}: member {name!r}: expected a name such as n01443537_0.JPEG."
+                    f"{archive}: member {name!r}: expected a name such as n01443537_0.JPEG."
                 )
-            members.append((_label(reader, classes, parts[2]), int(number[1]), name))
-    if missing := set(classes.values()) - {label for label, _, _ in members} if members else None:
+            found.append((_label(archive, classes, parts[2]), int(number[1]), name))
+    if missing := set(classes.values()) - {label for label, _, _ in found} if found else None:
         wnids = [wnid for wnid, label in classes.items() if label in missing]
         raise archives.ArchiveError(
-            f"{reader.path}: {len(wnids)} classes have no training picture, first {wnids[0]}."
+            f"{archive}: {len(wnids)} classes have no training picture, first {wnids[0]}."
         )
-    return [(name, label) for label, _, name in sorted(members)]
+    return [(name, label) for label, _, name in sorted(found)]
 
 
-def _label(reader, classes, wnid):
+def _label(archive, classes, wnid):
     if wnid not in classes:
-        raise archives.ArchiveError(f"{reader.path}: class {wnid!r} is not in {ROOT}/wnids.txt.")
+        raise archives.ArchiveError(f"{archive}: class {wnid!r} is not in {ROOT}/wnids.txt.")
     return classes[wnid]
-
-
-def _check_complete(reader, listed, present):
-    for problem, names in (("missing", listed - present), ("not annotated", present - listed)):
-        if names:
-            raise archives.ArchiveError(
-                f"{reader.path}: {len(names)} of {len(listed)} pictures are {problem}, first "
-                f"{min(names)!r}; expected the official layout."
-            )

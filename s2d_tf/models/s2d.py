@@ -3,12 +3,12 @@
 import keras
 import tensorflow as tf
 
-from s2d_tf import losses, numerics
+from s2d_tf import _choices, losses, numerics
 from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.cast import split_classifier
 from s2d_tf.models.classifier import Classifier
 
-STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
+STUDENT_LOSSES = _choices.STUDENT_LOSSES
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")

@@ -1,17 +1,14 @@
 """Recipes as data: what is trained, and how. `recipes.build` makes networks of them."""
 
-from s2d_tf.recipes.registry import (
-    PARTS,
+from s2d_tf.recipes.records import (
     DataRecipe,
     ModelRecipe,
     Recipe,
     RecipeError,
     Start,
     TrainingRecipe,
-    names,
-    override,
-    resolve,
 )
+from s2d_tf.recipes.registry import PARTS, names, override, resolve, snapshots
 
 __all__ = [
     "PARTS",
@@ -24,4 +21,5 @@ __all__ = [
     "names",
     "override",
     "resolve",
+    "snapshots",
 ]

@@ -1,17 +1,7 @@
 """From a recipe to Keras objects: the three choices of which every method is a product."""
 
 from s2d_tf import backbones, data, losses, models
-from s2d_tf.recipes import Recipe
-
-OBJECTIVES = {
-    "soft_cross_entropy": lambda m: losses.SoftCrossEntropy(m.temperature),
-    "dirichlet_negative_log_likelihood": lambda m: losses.DirichletNegativeLogLikelihood(
-        m.temperature
-    ),
-    "dirichlet_kl_divergence": lambda m: losses.DirichletKLDivergence(m.reverse),
-    "normal_kl_divergence": lambda m: losses.NormalKLDivergence(),
-    "normal_negative_log_likelihood": lambda m: losses.NormalNegativeLogLikelihood(),
-}
+from s2d_tf.recipes import Recipe, rules
 
 
 def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_size=False):
@@ -55,10 +45,11 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
             student_loss=model.student_loss,
             **common,
         )
+    objective, *arguments = rules.OBJECTIVES[recipe.objective]
     return models.Student(
         backbone,
         recipe.num_classes,
-        OBJECTIVES[recipe.objective](model),
+        getattr(losses, objective)(**{name: getattr(model, name) for name in arguments}),
         num_draws=model.num_draws,
         initial_scale=model.initial_scale,
         **common,

@@ -2,21 +2,20 @@
 
 import numbers
 
+from s2d_tf import _choices
+
 SCHEDULES = ("steps", "cosine", "linear", "constant")
 OPTIMIZERS = ("sgd", "muon")
-AUGMENTATIONS = ("none", "mirror_shift", "alternating_mirror_shift")
-PADDINGS = ("mean", "reflect")
-FIT_METHODS = ("newton", "mean_precision")
-STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
 LEARNS = ("labels", "self", "teachers")
 DRAWS = ("point", "dropout", "swag", "ensemble")
-OBJECTIVES = (
-    "soft_cross_entropy",
-    "dirichlet_negative_log_likelihood",
-    "dirichlet_kl_divergence",
-    "normal_kl_divergence",
-    "normal_negative_log_likelihood",
-)
+OBJECTIVES = {
+    "soft_cross_entropy": ("SoftCrossEntropy", "temperature"),
+    "dirichlet_negative_log_likelihood": ("DirichletNegativeLogLikelihood", "temperature"),
+    "dirichlet_kl_divergence": ("DirichletKLDivergence", "reverse"),
+    "normal_kl_divergence": ("NormalKLDivergence",),
+    "normal_negative_log_likelihood": ("NormalNegativeLogLikelihood",),
+}
+"""What students learn by: a class of `losses`, and the numbers of the recipe that it takes."""
 
 
 def _numbers(values, low, above=False):
@@ -46,8 +45,8 @@ RULES = {
     "data.mean": (lambda value: _numbers(value, float("-inf")), "numbers"),
     "data.stddev": _POSITIVE,
     "data.batch_size": _COUNT,
-    "data.augmentation": _one_of(AUGMENTATIONS),
-    "data.padding": _one_of(PADDINGS),
+    "data.augmentation": _one_of(("none", *_choices.AUGMENTATIONS)),
+    "data.padding": _one_of(_choices.PADDINGS),
     "data.max_shift": _NOT_NEGATIVE,
     "data.resolutions": _FRACTIONS,
     "data.resolution_milestones": _FRACTIONS,
@@ -67,8 +66,8 @@ RULES = {
     "model.noise_stddev": _NOT_NEGATIVE,
     "model.temperature": _POSITIVE,
     "model.student_weight": _NOT_NEGATIVE,
-    "model.proxy": _one_of(FIT_METHODS),
-    "model.student_loss": _one_of(STUDENT_LOSSES),
+    "model.proxy": _one_of(_choices.FIT_METHODS),
+    "model.student_loss": _one_of(_choices.STUDENT_LOSSES),
     "model.num_draws": _COUNT,
     "model.initial_scale": _POSITIVE,
     "start.at": (lambda value: 0 < value <= 1, "in (0, 1]"),

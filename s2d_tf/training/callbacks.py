@@ -1,7 +1,6 @@
 """What a run does beside training: log, checkpoints, snapshots, SWAG moments."""
 
 import csv
-import dataclasses
 import io
 import math
 import time
@@ -55,16 +54,6 @@ class RunLog(keras.callbacks.Callback):
         files.write_text(self.path, text.getvalue())
 
 
-@dataclasses.dataclass(frozen=True)
-class Position:
-    """How far a run is: whole epochs, and steps of the epoch after them."""
-
-    epoch: int = 0
-    step: int = 0
-    metrics: tuple = ()
-    """What the metrics had summed up within that epoch."""
-
-
 class Checkpoint(keras.callbacks.Callback):
     """Saves all that a run needs to go on; stops it when asked to, or when the loss is no number.
 
@@ -76,24 +65,22 @@ class Checkpoint(keras.callbacks.Callback):
         writer: `checkpoints.Writer`.
         variables: the variables of the run's state.
         facts: function that returns the JSON values to keep with them.
-        start: `Position` at which `fit` begins.
+        held: where `fit` begins, as the newest checkpoint says: `epoch`, `step_in_epoch` and
+            `metrics`, what the metrics had summed up within that epoch.
         steps_per_epoch: steps of a whole epoch.
-        seconds, steps: how often to save within an epoch; `None` for not by that measure.
+        settings: `Settings`, which say how often to save within an epoch.
         stop: `preemption.StopRequest`.
         team: who has to agree; see `multi_worker`.
     """
 
-    def __init__(
-        self, writer, variables, facts, start, steps_per_epoch, seconds, steps, stop, team
-    ):
+    def __init__(self, writer, variables, facts, held, steps_per_epoch, settings, stop, team):
         super().__init__()
         self.writer = writer
         self.variables = variables
         self.facts = facts
-        self.start = start
+        self.held = held
         self.steps_per_epoch = steps_per_epoch
-        self.seconds = seconds
-        self.steps = steps
+        self.settings = settings
         self.stop = stop
         self.team = team
         self._saved_at = time.monotonic()
@@ -102,14 +89,14 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        self._first = self.start.step if epoch == self.start.epoch else 0
+        self._first = self.held["step_in_epoch"] if epoch == self.held["epoch"] else 0
         if self._first:
-            variables, sums = self.model.metrics_variables, self.start.metrics
+            variables, sums = self.model.metrics_variables, self.held["metrics"]
             if [tuple(v.shape) for v in variables] != [value.shape for value in sums]:
                 raise checkpoints.CheckpointError(
-                    f"The checkpoint within epoch {epoch + 1} holds {len(sums)} sums of metrics, "
-                    f"expected {len(variables)}: it is of another release; remove it to continue "
-                    "from the one before."
+                    f"checkpoint within epoch {epoch + 1}: expected {len(variables)} sums of "
+                    f"metrics, received {len(sums)}. It is of another release: remove it to "
+                    "continue from the one before."
                 )
             for variable, value in zip(variables, sums, strict=True):
                 variable.assign(value)
@@ -131,8 +118,9 @@ class Checkpoint(keras.callbacks.Callback):
             return multi_worker.STOP
         if not self.team.is_chief:
             return 0
-        late = self.seconds is not None and time.monotonic() - self._saved_at >= self.seconds
-        return multi_worker.SAVE * (late or (self.steps is not None and step % self.steps == 0))
+        seconds, steps = self.settings.checkpoint_seconds, self.settings.checkpoint_steps
+        late = seconds is not None and time.monotonic() - self._saved_at >= seconds
+        return multi_worker.SAVE * (late or (steps is not None and step % steps == 0))
 
     def _save(self, epoch, step):
         arrays = checkpoints.collect(self.variables, self.model.metrics_variables if step else ())
@@ -157,9 +145,8 @@ class Snapshot(keras.callbacks.Callback):
         self.paths = paths
 
     def on_epoch_end(self, epoch, logs=None):
-        path = self.paths.get(epoch + 1)
-        if path is not None:
-            save_weights(self.model, path)
+        if epoch + 1 in self.paths:
+            weights.save(self.model, self.paths[epoch + 1])
 
 
 class WeightMoments(keras.callbacks.Callback):
@@ -189,8 +176,3 @@ class WeightMoments(keras.callbacks.Callback):
 def _zeros_like(variable, name):
     # float64: the variance is a small difference of two means
     return keras.Variable(np.zeros(variable.shape), trainable=False, dtype="float64", name=name)
-
-
-def save_weights(model, path):
-    """Writes a weights file, whole or not at all."""
-    weights.save(model, path)

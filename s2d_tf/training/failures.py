@@ -21,30 +21,23 @@ def explained(run):
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
+        step = checkpoints.newest(run.directory / "checkpoints")
+        kept = f"the checkpoint of step {step} is whole" if step else "there is no checkpoint yet"
         if files.is_disk_full(error):
             raise DiskFullError(
-                f"No room to write in {run.directory} ({_cause(error)}); {kept(run)}: free some "
+                f"No room to write in {run.directory} ({_cause(error)}); {kept}: free some "
                 "space, then the same command continues."
             ) from error
         if multi_worker.is_lost_peer(error):
             raise multi_worker.WorkerLostError(
-                f"Another worker is gone ({_cause(error)}); {kept(run)}: start all workers again, "
+                f"Another worker is gone ({_cause(error)}); {kept}: start all workers again, "
                 "with the same command."
             ) from error
         raise
 
 
-def kept(run):
-    """What the run can be continued from."""
-    step = checkpoints.newest(run.directory / "checkpoints")
-    return (
-        "there is no checkpoint yet" if step is None else f"the checkpoint of step {step} is whole"
-    )
-
-
 def _cause(error):
+    """The first line that says something, without the names of TensorFlow's operations."""
     text = getattr(error, "strerror", None) or str(getattr(error, "message", error))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if "aborted by" in line or "No space" in line]
-    line = (told or lines or [type(error).__name__])[0]
-    return re.sub(r"\{\{.*?\}\} *|.*aborted by: *", "", line)[:200].strip(" :")
+    text = re.sub(r"\{\{.*?\}\} *|.*aborted by: *", "", text)
+    return text.strip(" :\n").partition("\n")[0][:200]

@@ -9,11 +9,12 @@ import time
 
 import keras
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from s2d_tf import data, files, recipes
 from s2d_tf.recipes import build
-from s2d_tf.storage import checkpoints
+from s2d_tf.storage import checkpoints, weights
 from s2d_tf.storage.runs import Run, snapshot_epoch
 from s2d_tf.training import (
     callbacks,
@@ -73,16 +74,18 @@ def train(recipe, directory, seed=0, settings=None, member=None):
         The finished `Run`.
     """
     settings = settings or Settings()
-    _check_member(recipe, member)
+    members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
+    if member is not None and member not in members:
+        expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
+        raise ValueError(f"member: expected {expected} ({recipe.name}), received {member}.")
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
     if team.is_chief:
         run = Run.create(directory, recipe, seed, settings.split)
     else:
         run = Run(pathlib.Path(directory), recipe, seed, settings.split)
-    if recipe.draws == "ensemble":
-        indices = range(recipe.num_members) if member is None else [member]
-        for index in indices:
+    if members:
+        for index in members if member is None else [member]:
             logging.info("member %d of %d", index + 1, recipe.num_members)
             train(recipe.member_recipe, run.member_directory(index), seed + index, settings)
         return run
@@ -93,13 +96,6 @@ def train(recipe, directory, seed=0, settings=None, member=None):
     return run
 
 
-def _check_member(recipe, member):
-    count = recipe.num_members if recipe.draws == "ensemble" else 0
-    if member is not None and not 0 <= member < count:
-        held = f"its members are 0 to {count - 1}" if count else "it has no members to train apart"
-        raise ValueError(f"member {member} of {recipe.name}: {held}.")
-
-
 def _train_network(run, settings, strategy, team, stop):
     recipe, began = run.recipe, time.monotonic()
     strategies.check_batch_size(recipe.data.batch_size, strategy)
@@ -108,77 +104,67 @@ def _train_network(run, settings, strategy, team, stop):
         files.sweep(run.directory)
     images, labels = data.load_arrays(recipe.source_dataset, run.split, settings.data_dir)
     steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
-    keras.utils.set_random_seed(run.seed)
-    with strategy.scope():
-        network = build.build_network(
-            recipe,
-            run.seed,
-            settings.synchronized_batch_norm,
-            free_size=bool(recipe.data.resolutions),
-        )
-        network.compile(
-            schedules.optimizer(recipe.training, steps),
-            jit_compile=strategies.choose_jit(settings.jit_compile, strategy),
-        )
-        network.optimizer.build(network.trainable_variables)
-        moments = callbacks.WeightMoments(network.trainable_variables)
+    network = _network(run, settings, strategy, steps)
     state = [*network.variables, *network.optimizer.variables]
+    moments = None
     if recipe.draws == "swag":
+        with strategy.scope():
+            moments = callbacks.WeightMoments(network.trainable_variables)
         state += moments.variables
     conditions = {
+        "run": run.fingerprint,
         "steps_per_epoch": steps,
         "synchronized_batch_norm": settings.synchronized_batch_norm,
     }
     held = _restore(run, state, steps, conditions)
+    history = held["history"]
     team.check_same(held["step"])
     if not held["step"]:
         network.adapt(images)
         teachers.start(network, run, settings.start or settings.teachers)
-    history = held["history"]
     targets = _targets(network, run, settings, images, team) if recipe.teachers else None
 
     def facts():
         return {
-            "run": run.fingerprint,
             **conditions,
             "history": list(history),  # a copy, since it is written while training goes on
             "seconds": held["seconds"] + time.monotonic() - began,
         }
 
-    start = callbacks.Position(held["epoch"], held["step_in_epoch"], tuple(held["metrics"]))
-    done = [callbacks.RunLog(run.directory / "log.csv" if team.is_chief else None, history)]
-    if team.is_chief:
-        done.append(callbacks.Snapshot(_snapshots(run)))
-        board = run.directory / "tensorboard"
-        done.append(keras.callbacks.TensorBoard(board, write_graph=False))
-    if recipe.draws == "swag":
-        done.append(moments)
     dataset = functools.partial(_dataset, recipe, run.seed, images, labels, targets)
     with checkpoints.writer(run.directory / "checkpoints") as writer, stop.deferred():
-        save = callbacks.Checkpoint(
-            writer,
-            state,
-            facts,
-            start,
-            steps,
-            settings.checkpoint_seconds,
-            settings.checkpoint_steps,
-            stop,
-            team,
-        )
-        fit_options = {
-            "callbacks": [*done, save],
+        save = callbacks.Checkpoint(writer, state, facts, held, steps, settings, stop, team)
+        options = {
+            "callbacks": [*_callbacks(run, team, history, moments), save],
             "verbose": strategies.verbosity(settings.verbose) if team.is_chief else 0,
         }
-        _fit(network, team, dataset, start, steps, recipe.training.epochs, fit_options)
+        _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
     if team.is_chief:
         if strategy.num_replicas_in_sync > 1:  # what follows is for one device
             network = build.build_network(recipe, run.seed)
             for variable, value in zip(network.variables, values, strict=True):
                 variable.assign(value)
-        _finish(run, network, moments, images, labels, history, facts()["seconds"])
+        _finish(run, network, moments, images, history, facts()["seconds"])
     team.barrier()
+
+
+def _network(run, settings, strategy, steps):
+    """The network with its optimizer, as it is before the first step."""
+    keras.utils.set_random_seed(run.seed)
+    with strategy.scope():
+        network = build.build_network(
+            run.recipe,
+            run.seed,
+            settings.synchronized_batch_norm,
+            free_size=bool(run.recipe.data.resolutions),
+        )
+        network.compile(
+            schedules.optimizer(run.recipe.training, steps),
+            jit_compile=strategies.choose_jit(settings.jit_compile, strategy),
+        )
+        network.optimizer.build(network.trainable_variables)
+    return network
 
 
 def _restore(run, state, steps, conditions):
@@ -186,20 +172,18 @@ def _restore(run, state, steps, conditions):
     beginning = {"epoch": 0, "history": [], "seconds": 0.0, "step": 0}
     held = checkpoints.restore(run.directory / "checkpoints", state) or beginning
     held = {"step_in_epoch": 0, "metrics": []} | held
-    if not {"epoch", "history", "seconds"} <= held.keys():
+    missing = sorted(beginning.keys() - held.keys())
+    if missing:
         raise checkpoints.CheckpointError(
-            f"The checkpoints in {run.directory} do not say how far the run was: remove them to "
-            "start over."
-        )
-    if held.get("run", run.fingerprint) != run.fingerprint:
-        raise checkpoints.CheckpointError(
-            f"The checkpoints in {run.directory} are of another run (recipe, seed or split)."
+            f"{run.directory}: expected checkpoints with {missing}, received {sorted(held)}. "
+            "Remove them to start over."
         )
     for name, value in conditions.items():
         if held.get(name, value) != value:
+            what = "of another run (recipe, seed or split)" if name == "run" else held[name]
             raise checkpoints.CheckpointError(
-                f"The checkpoints in {run.directory} were made with {name} {held[name]}, received "
-                f"{value}: continue with the same data and flags."
+                f"{run.directory}: expected checkpoints with {name} {value}, received {what}. "
+                "Continue with the same data and flags."
             )
     if held["step"]:
         place = f"epoch {held['epoch'] + 1}, step {held['step_in_epoch'] + 1} of {steps}"
@@ -217,7 +201,18 @@ def _targets(network, run, settings, images, team):
     return targets
 
 
-def _fit(network, team, dataset, start, steps, epochs, options):
+def _callbacks(run, team, history, moments):
+    """What is done at the end of each epoch, before it is saved."""
+    done = [callbacks.RunLog(run.directory / "log.csv" if team.is_chief else None, history)]
+    if team.is_chief:
+        kept = {snapshot_epoch(run.recipe, at): at for at in recipes.snapshots(run.recipe)}
+        paths = {epoch: run.weights(at) for epoch, at in kept.items()}
+        board = run.directory / "tensorboard"
+        done += [callbacks.Snapshot(paths), keras.callbacks.TensorBoard(board, write_graph=False)]
+    return [*done, moments] if moments else done
+
+
+def _fit(network, team, dataset, held, steps, epochs, options):
     """Keras' `fit` from any step on: first what is left of a begun epoch, then whole ones.
 
     Args:
@@ -225,9 +220,9 @@ def _fit(network, team, dataset, start, steps, epochs, options):
     """
     if isinstance(team, multi_worker.Team):
         multi_worker.adapt(network, team)
-    begun = start.epoch
-    if start.step:
-        left = dataset(begun * steps + start.step)
+    begun, done = held["epoch"], held["step_in_epoch"]
+    if done:
+        left = dataset(begun * steps + done)
         with network.distribute_strategy.scope():
             # Else Keras makes the metrics in the first step, too late to hand them their sums.
             network._symbolic_build(data_batch=left.element_spec)
@@ -235,7 +230,7 @@ def _fit(network, team, dataset, start, steps, epochs, options):
             left,
             epochs=begun + 1,
             initial_epoch=begun,
-            steps_per_epoch=steps - start.step,
+            steps_per_epoch=steps - done,
             **options,
         )
         begun += 1
@@ -249,14 +244,14 @@ def _fit(network, team, dataset, start, steps, epochs, options):
         )
 
 
-def _finish(run, network, moments, images, labels, history, seconds):
+def _finish(run, network, moments, images, history, seconds):
     """Writes the summary and, as the very last thing, the final weights."""
-    recipe = run.recipe
-    predictor = build.build_predictor(recipe, [network])
-    if recipe.draws == "swag":
-        predictor.set_moments(*([v.numpy() for v in m] for m in (moments.mean, moments.square)))
-        batches = data.eval_pipeline(images, labels, recipe.data.batch_size)
-        predictor.recompute_statistics(batches.map(lambda images, _: images))
+    recipe, trained = run.recipe, network
+    if moments:
+        trained = build.build_predictor(recipe, [network])
+        trained.set_moments(*([v.numpy() for v in m] for m in (moments.mean, moments.square)))
+        batches = tf.data.Dataset.from_tensor_slices(images).batch(recipe.data.batch_size)
+        trained.recompute_statistics(batches)
     files.write_json(
         run.directory / "summary.json",
         {
@@ -264,11 +259,11 @@ def _finish(run, network, moments, images, labels, history, seconds):
             "seed": run.seed,
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "training_seconds": round(seconds, 1),
-            "parameters": count_trainable(network),
+            "parameters": int(sum(np.prod(w.shape) for w in network.trainable_variables)),
             "last_epoch": history[-1],
         },
     )
-    callbacks.save_weights(predictor if recipe.draws == "swag" else network, run.weights())
+    weights.save(trained, run.weights())
 
 
 def _dataset(recipe, seed, images, labels, targets, start_step):
@@ -290,18 +285,3 @@ def _dataset(recipe, seed, images, labels, targets, start_step):
         with_index=targets is not None,
     )
     return dataset if targets is None else teachers.with_targets(dataset, targets)
-
-
-def _snapshots(run):
-    """Where to keep the weights that other methods start from: epoch -> path."""
-    starts = [recipes.resolve(name).start for name in recipes.names()]
-    return {
-        snapshot_epoch(run.recipe, start.at): run.weights(start.at)
-        for start in starts
-        if start is not None and start.method == run.recipe.method and start.at < 1
-    }
-
-
-def count_trainable(model):
-    """Number of trainable parameters."""
-    return int(sum(np.prod(w.shape) for w in model.trainable_variables))

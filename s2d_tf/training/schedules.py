@@ -50,6 +50,7 @@ def _epochs(value, recipe):
     return value * recipe.epochs if value < 1 else value
 
 
+@keras.saving.register_keras_serializable(package="s2d_tf")
 class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
     """A linear rise from 0 to `peak`, then a schedule, or `peak` itself, from its beginning."""
 
@@ -66,7 +67,13 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
         return tf.where(step < self.steps, self.peak * step / self.steps, after)
 
     def get_config(self):
-        return {"schedule": self.schedule, "peak": self.peak, "steps": self.steps}
+        schedule = keras.saving.serialize_keras_object(self.schedule)
+        return {"schedule": schedule, "peak": self.peak, "steps": self.steps}
+
+    @classmethod
+    def from_config(cls, config):
+        schedule = keras.saving.deserialize_keras_object(config["schedule"])
+        return cls(schedule, config["peak"], config["steps"])
 
 
 def optimizer(recipe: TrainingRecipe, steps_per_epoch):

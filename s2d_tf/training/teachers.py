@@ -10,6 +10,8 @@ import tensorflow as tf
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf.recipes import build
+from s2d_tf.storage import weights
 from s2d_tf.storage.runs import Run, RunError
 
 
@@ -22,13 +24,10 @@ def start(network, run, directory=None):
     path = source.weights(wanted.at)
     if not path.is_file():
         raise RunError(
-            f"Expected {path}, which every run of {source.recipe.name} keeps after "
-            f"{wanted.at:.0%} of its epochs, received none: restore it, or train another run and "
-            "pass its directory as --start."
+            f"{path}: expected the weights after {wanted.at:.0%} of the epochs of "
+            f"{source.recipe.name}, received none. Restore the file, or train another run and pass "
+            "its directory as --start."
         )
-    from s2d_tf.recipes import build
-    from s2d_tf.storage import weights
-
     model = build.build_network(source.recipe, source.seed)
     weights.load(model, path)
     network.backbone.set_weights(model.backbone.get_weights())
@@ -63,8 +62,7 @@ def attach(network, run, settings, images):
     np.save(packed, targets)
     with files.written_beside(path) as temporary:
         temporary.write_bytes(packed.getbuffer())
-        digest = files.sha256(temporary)
-    files.write_json(path.with_suffix(".json"), origin | {"sha256": digest})
+    files.write_json(path.with_suffix(".json"), origin | {"sha256": files.sha256(path)})
     return targets
 
 
@@ -94,7 +92,7 @@ def with_targets(dataset, targets):
 
 
 def find(run, method, directory=None):
-    """A finished run of another method, on the same network, data set and split.
+    """A finished run of another method, on the same network, dataset and split.
 
     The split counts because teachers that have seen the validation images spoil what a student
     without them is validated for. An ensemble also stands for its member with this run's seed.
@@ -106,25 +104,17 @@ def find(run, method, directory=None):
             it for folders with the other recipe's or its ensemble's name.
     """
     recipe = run.recipe.sibling(method)
-    wanted = f"a finished run of {recipe.name} on the split {run.split}"
-    if directory is not None:
-        found, what = _look(run, recipe, pathlib.Path(directory))
-        if found is None:
-            raise RunError(
-                f"{directory}: expected {wanted}, received {what}; "
-                f"`{_command(run, recipe)}` makes one that is found by itself."
-            )
-        return found
-    others = []
-    for folder in _nearby(run, recipe):
+    received = []
+    for folder in [pathlib.Path(directory)] if directory else _nearby(run, recipe):
         found, what = _look(run, recipe, folder)
         if found is not None:
             return found
-        if folder.is_dir():
-            others.append(f"; {folder} does not fit: it holds {what}")
+        if directory or folder.is_dir():
+            received.append(f"{folder}: {what}")
     raise RunError(
-        f"{run.recipe.name} needs {wanted}: `{_command(run, recipe)}` makes one where it is found"
-        f"{''.join(others)}."
+        f"{run.recipe.name}: expected a finished run of {recipe.name} on the split {run.split}, "
+        f"received {'; '.join(received) or 'none'}. `{_command(run, recipe)}` makes one where it "
+        "is found."
     )
 
 

@@ -38,13 +38,14 @@ def _images(shape=SHAPE, loc=3.0, dtype="float32"):
 
 
 @pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
-@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centred", "far from zero"])
-def test_training_step_equals_keras(jit, loc):
+@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centered", "far from zero"])
+@pytest.mark.parametrize("scale", [True, False], ids=["scaled", "unscaled"])
+def test_training_step_equals_keras(jit, loc, scale):
     images = _images(loc=loc)
     cotangent = _images(loc=0.0)
     results = []
     for cls in (keras.layers.BatchNormalization, BatchNormalization):
-        layer = _layer(cls)
+        layer = _layer(cls, scale=scale)
         step = _train_step if jit is None else tf.function(_train_step, jit_compile=jit)
         results.append(tf.nest.flatten(step(layer, images, cotangent)))
     for expected, received in zip(*results, strict=True):
@@ -61,8 +62,9 @@ def test_moving_variance_is_the_biased_variance_of_numpy():
     np.testing.assert_allclose(layer.moving_variance.numpy(), expected, rtol=1e-5)
 
 
-def test_training_uses_one_kernel():
-    layer = _layer(BatchNormalization)
+@pytest.mark.parametrize("scale", [True, False])
+def test_training_uses_one_kernel(scale):
+    layer = _layer(BatchNormalization, scale=scale)
     graph = tf.function(lambda x: layer(x, training=True)).get_concrete_function(_images()).graph
     operations = {operation.type for operation in graph.get_operations()}
     assert "FusedBatchNormV3" in operations
@@ -94,11 +96,11 @@ def test_one_value_a_channel_stays_finite():
         ((4, 5, 7), {}),
         (SHAPE, {"axis": 1}),
         (SHAPE, {"synchronized": True}),
-        (SHAPE, {"scale": False}),
         (SHAPE, {"center": False}),
         (SHAPE, {"renorm": True}),
         (SHAPE, {"dtype": "float64"}),
-        (SHAPE, {"dtype": "mixed_bfloat16"}),
+        (SHAPE, {"dtype": "mixed_float16"}),
+        (SHAPE, {"dtype": "bfloat16"}),
     ],
 )
 def test_what_the_kernel_does_not_do_the_parent_does(shape, kwargs):
@@ -113,6 +115,24 @@ def test_what_the_kernel_does_not_do_the_parent_does(shape, kwargs):
         np.testing.assert_array_equal(received, expected)
 
 
+@pytest.mark.parametrize("scale", [True, False])
+def test_bfloat16_has_the_kernel_and_statistics_in_float32(scale):
+    images, cotangent = _images((8, 6, 6, 16), dtype="bfloat16"), _images((8, 6, 6, 16), loc=0.0)
+    results = []
+    for cls in (keras.layers.BatchNormalization, BatchNormalization):
+        layer = _layer(cls, images.shape, scale=scale, dtype="mixed_bfloat16")
+        step = tf.function(_train_step)
+        results.append(tf.nest.flatten(step(layer, images, cotangent)))
+        assert {weight.dtype for weight in layer.weights} == {"float32"}
+    graph = step.get_concrete_function(layer, images, cotangent).graph
+    assert "FusedBatchNormV3" in {operation.type for operation in graph.get_operations()}
+    for expected, received in zip(*results, strict=True):
+        assert received.dtype == expected.dtype
+        error = np.linalg.norm(np.float64(received) - np.float64(expected))
+        assert error < 0.01 * np.linalg.norm(np.float64(expected))
+    np.testing.assert_allclose(results[1][-1], results[0][-1], rtol=1e-4)
+
+
 def test_mask_leaves_rows_out_as_in_keras():
     images = _images()
     mask = np.ones(SHAPE[:-1], bool)
@@ -122,12 +142,15 @@ def test_mask_leaves_rows_out_as_in_keras():
     np.testing.assert_array_equal(received, expected)
 
 
-def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics():
-    layer = _layer(BatchNormalization)
+@pytest.mark.parametrize("scale", [True, False])
+def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics(scale):
+    layer = _layer(BatchNormalization, scale=scale)
     images = _images()
     before = layer.get_weights()
-    gamma, beta, mean, variance = before
-    expected = gamma * (images.numpy() - mean) / np.sqrt(variance + 1e-5) + beta
+    *gamma, beta, mean, variance = before
+    expected = (gamma[0] if scale else 1.0) * (images.numpy() - mean) / np.sqrt(
+        variance + 1e-5
+    ) + beta
     np.testing.assert_allclose(layer(images, training=False), expected, rtol=1e-4, atol=1e-5)
     layer.trainable = False
     np.testing.assert_allclose(layer(images, training=True), expected, rtol=1e-4, atol=1e-5)

@@ -164,10 +164,10 @@ def test_reduction_rounds_down_and_keeps_a_channel(reduction, kept):
 
 @pytest.mark.parametrize("reduction", [0.0, -0.5, 1.1, float("nan"), None, "half"])
 def test_bad_reduction(reduction):
-    with pytest.raises(ValueError, match=r"`reduction` must be in \(0, 1\]\. Received: reduction="):
+    with pytest.raises(ValueError, match=r"reduction: expected a number in \(0, 1\], received"):
         backbones.densenet_bc(reduction=reduction)
 
 
 def test_bad_growth_rate():
-    with pytest.raises(ValueError, match=r"`growth_rate` must be a positive integer\. Received"):
+    with pytest.raises(ValueError, match=r"growth_rate: expected a positive integer, received"):
         backbones.densenet_bc(growth_rate=2.5)

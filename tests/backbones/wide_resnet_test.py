@@ -154,5 +154,5 @@ def test_kernels_are_normal_with_variance_two_over_fan_in():
 
 
 def test_bad_width():
-    with pytest.raises(ValueError, match=r"`width` must be a positive integer\. Received: width=0"):
+    with pytest.raises(ValueError, match=r"width: expected a positive integer, received 0\."):
         backbones.wide_resnet(width=0)

@@ -64,7 +64,7 @@ def test_other_files_are_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ValueError, match=r"results.json: expected"):
         results.read(path)
-    with pytest.raises(FileNotFoundError, match="s2d bench"):
+    with pytest.raises(FileNotFoundError, match="python -m benchmarks"):
         results.read(tmp_path / "none.json")
 
 

@@ -1,6 +1,8 @@
 """Every suite runs, at tiny sizes; no test looks at a time."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -9,13 +11,13 @@ import benchmarks
 PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 
 
-# They start processes, export models or trace many graphs: as long as all the others together.
-SLOW = ("backbones", "pipeline", "scale", "serving")
+# One with TensorFlow is enough by default; "startup" runs as a command below.
+FAST = ("checkpoints",)
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in benchmarks.SUITES],
+    [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in benchmarks.SUITES],
 )
 def test_every_suite_runs(name, tmp_path):
     seen = []
@@ -42,18 +44,36 @@ def test_every_suite_runs(name, tmp_path):
     assert machine["onednn"].startswith(("on (", "off ("))
 
 
-def test_the_help_names_every_suite(run_s2d):
-    words = run_s2d("bench", "--help").stdout.replace(",", " ").replace(";", " ").split()
+@pytest.fixture
+def run_benchmarks(project_root):
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "benchmarks", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=project_root,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_help_names_every_suite(run_benchmarks):
+    words = run_benchmarks("--help").stdout.replace(",", " ").replace(";", " ").split()
     assert set(benchmarks.SUITES) <= set(words)
 
 
-def test_the_command_writes_results_compares_and_reports(run_s2d, tmp_path):
-    first = run_s2d("bench", "startup", "--quick", f"--report={tmp_path}")
+def test_the_command_writes_results_compares_and_reports(run_benchmarks, tmp_path):
+    first = run_benchmarks("startup", "--quick", f"--report={tmp_path}")
     assert first.returncode == 0, first.stderr
     assert "`s2d --help`, from start to end" in first.stdout
     assert "## startup" in (tmp_path / "README.md").read_text(encoding="utf-8")
-    again = run_s2d("bench", f"--report={tmp_path}")
+    again = run_benchmarks(f"--report={tmp_path}")
     assert again.stdout == f"wrote {tmp_path / 'README.md'}\n"
-    wrong = run_s2d("bench", "stratup")
+
+
+def test_an_unknown_suite_ends_in_one_line(run_benchmarks):
+    wrong = run_benchmarks("stratup")
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert "did you mean startup" in wrong.stderr
+    assert len(wrong.stderr.splitlines()) == 1

@@ -30,8 +30,7 @@ def _tar(path, members):
 
 def _read_all(path):
     if path.suffix == ".zip":
-        with archives.ZipReader(path) as reader:
-            return [(name, reader.read(name)) for name in reader.names()]
+        return list(archives.read_zip(path))
     return list(archives.read_tar(path))
 
 
@@ -104,8 +103,6 @@ def test_a_damaged_member_is_named(tmp_path):
     path.write_bytes(content)
     with pytest.raises(archives.ArchiveError, match=r"member 'folder/b\.txt' cannot be read.*CRC"):
         _read_all(path)
-    with archives.ZipReader(path) as reader, pytest.raises(archives.ArchiveError, match="missing"):
-        reader.read("folder/c.txt")
 
 
 INDEX_ENTRY, INDEX_END = b"PK\x01\x02", b"PK\x05\x06"
@@ -131,8 +128,7 @@ def test_an_index_that_has_swallowed_members_is_refused(tmp_path):
 @pytest.mark.slow
 def test_an_index_of_the_longer_form_is_accepted(tmp_path):
     path = _zip(tmp_path / "a.zip", [(f"{i}", b"") for i in range(65_536)])
-    with archives.ZipReader(path) as reader:
-        assert len(reader.names()) == 65_536
+    assert len(_read_all(path)) == 65_536
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,6 @@ def examples(cls, folder):
     )
     builder._generate_examples = types.MethodType(cls._generate_examples, builder)
     manager = types.SimpleNamespace(manual_dir=str(folder))
-    archives._md5.cache_clear()  # the clock of the file system is slower than this test
     splits = cls._split_generators(builder, manager)
     return {name: list(members) for name, members in splits.items()}
 

@@ -15,6 +15,7 @@ from s2d_tf import data
 COUNT, BATCH, EPOCHS = 84, 8, 3
 STEPS = COUNT // BATCH
 AUGMENTED = {"augmentation": "mirror_shift", "padding": "reflect", "max_shift": 3}
+GROWING = {"resolutions": (0.5, 0.75), "resolution_milestones": (0.2, 0.5)}
 GOLDEN_INDEX = [12, 20, 5, 8, 14, 19, 10, 21]
 GOLDEN_SUMS = [7518, 7924, 7987, 9706, 8318, 8033, 5537, 9355]
 
@@ -92,7 +93,10 @@ class TestResume:
         ("options", "starts"),
         [
             ({}, (STEPS + 3,)),
-            (AUGMENTED | {"drop_remainder": False}, (2 * STEPS + 5,)),
+            (
+                AUGMENTED | GROWING | {"augmentation": "alternating_mirror_shift"},
+                (3, 2 * STEPS + 5),
+            ),
             (
                 AUGMENTED | {"num_heads": 2},
                 (1, STEPS, 2 * STEPS + 4, 3 * STEPS - 1, 3 * STEPS),
@@ -193,6 +197,59 @@ class TestAugmentation:
         assert abs(np.corrcoef(row, column)[0, 1]) < 0.05
         assert abs(np.corrcoef(row, mirrored)[0, 1]) < 0.05
 
+    def test_alternating_mirrors_show_each_image_both_ways_in_turn(self):
+        images, labels = _examples()
+        options = {"augmentation": "alternating_mirror_shift", "padding": "mean", "mean": (0,)}
+        batches = _numpy(_train(images, labels, max_shift=0, epochs=4, **options))
+        mirrored = {}
+        for batch, target in batches:
+            for image, index in zip(batch, target["index"], strict=True):
+                is_plain = np.array_equal(image, images[index])
+                assert is_plain or np.array_equal(image, images[index][:, ::-1])
+                mirrored.setdefault(index, []).append(not is_plain)
+        whole = [seen for seen in mirrored.values() if len(seen) == 4]
+        assert all(seen in ([False, True] * 2, [True, False] * 2) for seen in whole)
+        first = [seen[0] for seen in whole]
+        assert 0.25 < np.mean(first) < 0.75, "images begin with either view"
+
+
+class TestResolutions:
+    def test_sizes_follow_the_steps_of_the_whole_run(self):
+        total = EPOCHS * STEPS
+        batches = _numpy(_train(**GROWING))
+        ends = [round(milestone * total) for milestone in GROWING["resolution_milestones"]]
+        expected = [4] * ends[0] + [6] * (ends[1] - ends[0]) + [8] * (total - ends[1])
+        assert [batch.shape[1:3] for batch, _ in batches] == [(side, side) for side in expected]
+        _assert_same(batches[ends[1] :], _numpy(_train())[ends[1] :])
+
+    def test_only_the_size_changes(self):
+        images, _ = _examples()
+        for batch, target in _numpy(_train(**GROWING))[:8]:
+            expected = _resized(images[target["index"]], batch.shape[1])
+            np.testing.assert_allclose(batch, expected, atol=0.501)
+
+    def test_heads_see_images_of_one_size(self):
+        batches = _numpy(_train(num_heads=2, **GROWING))
+        assert batches[0][0].shape == (BATCH, 2, 4, 4, 1)
+        assert batches[-1][0].shape == (BATCH, 2, 8, 8, 1)
+
+    @pytest.mark.parametrize(
+        ("resolutions", "milestones"),
+        [((0.5,), ()), ((1.5,), (0.5,)), ((0.5, 0.7), (0.5, 0.4)), ((0.5,), (1.0,))],
+    )
+    def test_bad_stages(self, resolutions, milestones):
+        with pytest.raises(ValueError, match="resolutions, resolution_milestones: expected"):
+            _train(resolutions=resolutions, resolution_milestones=milestones)
+
+
+def _resized(images, side):
+    """An antialiased resize in NumPy: each output is a triangle-weighted mean of the inputs."""
+    scale = images.shape[1] / side
+    places, centers = np.arange(images.shape[1]) + 0.5, (np.arange(side) + 0.5) * scale
+    weights = np.maximum(0.0, 1.0 - np.abs(places - centers[:, None]) / scale)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.einsum("rh,nhwc,sw->nrsc", weights, images.astype(float), weights)
+
 
 class TestHeads:
     def test_pairs_hold_each_image_once_per_head(self):
@@ -237,13 +294,6 @@ class TestShape:
         policy = options.experimental_distribute.auto_shard_policy
         assert policy == tf.data.experimental.AutoShardPolicy.DATA
 
-    def test_the_remainder_can_be_kept(self):
-        batches = _numpy(_train(drop_remainder=False, num_heads=2, **AUGMENTED))
-        assert len(batches) == EPOCHS * data.steps_per_epoch(COUNT, BATCH, drop_remainder=False)
-        assert batches[STEPS][0].shape == (COUNT % BATCH, 2, 8, 8, 1)
-        index = np.concatenate([y["index"][:, 0] for _, y in batches[: STEPS + 1]])
-        np.testing.assert_array_equal(np.sort(index), np.arange(COUNT))
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -268,34 +318,7 @@ class TestShape:
         with pytest.raises(ValueError, match=r"labels: expected integers \[84\]; .*\[83\]"):
             _train(images, labels[1:])
         with pytest.raises(ValueError, match=r"labels: expected integers"):
-            data.eval_pipeline(images, labels.astype(np.float32), 8)
-
-
-class TestEvaluation:
-    @pytest.mark.parametrize("batch_size", [1, 8, 84, 100])
-    def test_every_image_once_and_in_order(self, batch_size):
-        images, labels = _examples()
-        dataset = data.eval_pipeline(images, labels, batch_size)
-        batches = _numpy(dataset)
-        assert len(batches) == len(dataset) == -(-COUNT // batch_size)
-        np.testing.assert_array_equal(np.concatenate([x for x, _ in batches]), images)
-        np.testing.assert_array_equal(np.concatenate([y for _, y in batches]), labels)
-
-    @pytest.mark.parametrize("pad_to", [1, 4, 8])
-    def test_filling_has_no_weight(self, pad_to):
-        images, labels = _examples(81)
-        batches = _numpy(data.eval_pipeline(images, labels, 16, pad_to=pad_to))
-        assert all(len(x) % pad_to == 0 for x, _, _ in batches)
-        x, y, weights = (np.concatenate(part) for part in zip(*batches, strict=True))
-        assert len(x) < 81 + pad_to
-        np.testing.assert_array_equal(x[weights == 1], images)
-        np.testing.assert_array_equal(y[weights == 1], labels)
-        assert set(weights) <= {0.0, 1.0}
-        assert weights.dtype == np.float32
-
-    def test_pad_to_must_divide_the_batch(self):
-        with pytest.raises(ValueError, match="pad_to: expected a divisor of batch_size 16"):
-            data.eval_pipeline(*_examples(), 16, pad_to=3)
+            _train(images, labels.astype(np.float32))
 
 
 def _global_batches(strategy, dataset):
@@ -315,18 +338,6 @@ class TestReplicas:
         expected = [tf.nest.flatten(batch) for batch in _numpy(dataset)]
         received = _global_batches(two_replicas, dataset)
         _assert_same(received, expected)
-
-    @pytest.mark.parametrize("pad_to", [None, 2])
-    def test_evaluation_scores_every_image_once_on_two_replicas(self, two_replicas, pad_to):
-        images, labels = _examples(81)
-        images[:, 0, 0, 0] = np.arange(81)
-        seen = []
-        for batch in _global_batches(
-            two_replicas, data.eval_pipeline(images, labels, 16, pad_to=pad_to)
-        ):
-            weights = batch[2] if pad_to else np.ones(len(batch[1]))
-            seen += list(batch[0][weights == 1][:, 0, 0, 0])
-        assert sorted(seen) == list(range(81))
 
     @pytest.mark.slow
     def test_one_two_and_four_replicas(self, project_root):

@@ -143,7 +143,7 @@ def steps_done(directory):
 def final_state(directory):
     """All that the last checkpoint holds, and the files that a finished run leaves."""
     from s2d_tf import files
-    from s2d_tf.storage import checkpoints
+    from s2d_tf.storage import checkpoints, runs
 
     folder = checkpoints.found(directory / "checkpoints")[-1]
     with np.load(folder / "arrays.npz") as arrays:
@@ -152,7 +152,7 @@ def final_state(directory):
         **state,
         "history": files.read_json(folder / "manifest.json")["facts"]["history"],
         "log.csv": (directory / "log.csv").read_text(),
-        "final.weights.h5": files.sha256(directory / "final.weights.h5"),
+        "weights": files.sha256(directory / runs.FINAL),
     }
 
 

@@ -27,7 +27,7 @@ PUBLIC = set(RANK) - {"quickstart", "publishing", "serving"}
 # `data` and `backbones` stay useful by themselves.
 NARROW = {"data": {"files", "numerics", "layers"}, "backbones": {"numerics", "layers"}}
 # The parts without TensorFlow that all may use and that load the others only lazily.
-FOUNDATION = {"_bootstrap", "_lazy", "_paths"}
+FOUNDATION = {"_bootstrap", "_choices", "_lazy", "_paths"}
 DISPATCHER = {"__init__", "__main__", "cli", "_help", "_quiet"} | FOUNDATION
 
 

@@ -247,7 +247,10 @@ def test_what_is_no_record_at_all_is_refused(values):
     ("assignment", "message"),
     [
         ("training.epochs=-3", "training.epochs: expected at least 1, received -3"),
-        ("training.schedule=linear", "expected one of steps, cosine, constant, received 'linear'"),
+        ("training.schedule=cubic", "one of steps, cosine, linear, constant, received 'cubic'"),
+        ("training.optimizer=adam", "training.optimizer: expected one of sgd, muon"),
+        ("data.resolutions=[1.5]", r"data.resolutions: expected in \(0, 1\)"),
+        ("training.sgd_ratio=0", "training.sgd_ratio: expected above 0"),
         ("training.learning_rate=0", "training.learning_rate: expected above 0"),
         ("training.momentum=1.5", r"training.momentum: expected in \[0, 1\)"),
         ("data.batch_size=0", "data.batch_size: expected at least 1"),
@@ -265,16 +268,33 @@ def test_values_out_of_range_are_refused(assignment, message):
         recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [assignment])
 
 
-def test_rules_know_what_the_library_knows():
-    from s2d_tf import models, numerics
-    from s2d_tf.data import augmentation
-    from s2d_tf.recipes import build, rules
+def test_every_objective_is_a_loss_that_takes_its_numbers():
+    from s2d_tf import losses
+    from s2d_tf.recipes import rules
 
-    assert numerics.FIT_METHODS == rules.FIT_METHODS
-    assert models.s2d.STUDENT_LOSSES == rules.STUDENT_LOSSES
-    assert ("none", *augmentation.AUGMENTATIONS) == rules.AUGMENTATIONS
-    assert augmentation.PADDINGS == rules.PADDINGS
-    assert set(build.OBJECTIVES) == set(rules.OBJECTIVES)
+    numbers = recipes.ModelRecipe()
+    for name, (loss, *arguments) in rules.OBJECTIVES.items():
+        made = getattr(losses, loss)(**{key: getattr(numbers, key) for key in arguments})
+        assert made.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("densenet_bc_100_12.s2d.cifar100", {0.5}),
+        ("wrn_28_10.s2d.cifar100_plus", {0.75}),
+        ("wrn_10_2_s2.s2d.digits", {0.5}),
+        ("wrn_10_2_s2.s2d.cifar100", set()),
+        ("wrn_10_2_s2.individual.digits", set()),
+    ],
+)
+def test_snapshots_are_where_methods_of_the_same_network_and_data_start(name, expected):
+    assert recipes.snapshots(recipes.resolve(name)) == expected
+
+
+def test_a_recipe_of_ones_own_has_no_snapshots():
+    recipe = recipes.resolve("wrn_10_2_s2.s2d.digits").replace(architecture="mine")
+    assert recipes.snapshots(recipe) == set()
 
 
 def test_another_objective_for_a_student():

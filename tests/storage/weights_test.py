@@ -134,7 +134,7 @@ def small_disk():
 
 
 def save_as_the_final_weights(model, path):
-    callbacks.save_weights(model, path)
+    weights.save(model, path)
 
 
 def save_as_a_snapshot(model, path):

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from s2d_tf import recipes
+from s2d_tf import recipes, storage, training
 from s2d_tf.storage import runs
 
 NETWORK = "wrn_10_2_s2"
@@ -36,21 +36,26 @@ def test_two_epochs_by_name(run_s2d, tmp_path, method):
     assert parts <= set(rows[0])
     assert all(np.isfinite(float(value)) for row in rows for value in row.values())
     assert float(rows[1]["loss"]) < float(rows[0]["loss"])
-    assert (folder / "final.weights.h5").is_file()
+    assert (folder / runs.FINAL).is_file()
     assert runs.Run.open(folder).finished
     if method == "s2d":
-        assert (folder / "snapshots" / "epoch_001.weights.h5").is_file(), "H2D starts from it"
+        assert runs.Run.open(folder).weights(0.5).is_file(), "H2D starts from it"
 
 
-def test_one_member_of_an_ensemble(run_s2d, tmp_path):
-    name, folder = f"{NETWORK}.ensemble.digits", tmp_path / "run"
-    done = trained(run_s2d, name, folder, "--epochs=1", "--member=3")
-    assert "1 of 5 members are trained" in done.stdout
-    assert (folder / "member_3" / "final.weights.h5").is_file()
-    wrong = run_s2d("train", name, f"--workdir={folder}", "--epochs=1", "--member=5")
-    assert wrong.returncode == 1
-    assert "its members are 0 to 4" in wrong.stderr
-    assert not (folder / "member_5").exists()
+def test_one_member_of_an_ensemble(tmp_path):
+    recipe = recipes.resolve(f"{NETWORK}.ensemble.digits").replace(
+        arguments={"depth": 10, "width": 1}, training={"epochs": 1}
+    )
+    settings = training.Settings(strategy="one_device", verbose=0)
+    run = training.train(recipe, tmp_path / "run", 0, settings, member=3)
+    assert "1 of 5 members are trained" in storage.summary(run)
+    assert (tmp_path / "run" / "member_3" / runs.FINAL).is_file()
+    with pytest.raises(ValueError, match=r"expected a member from 0 to 4 .* received 5"):
+        training.train(recipe, tmp_path / "run", 0, settings, member=5)
+    assert not (tmp_path / "run" / "member_5").exists()
+    with pytest.raises(ValueError, match="expected no member: not an ensemble"):
+        training.train(recipe.sibling("s2d"), tmp_path / "other", 0, settings, member=0)
+    assert not (tmp_path / "other").exists()
 
 
 def accuracy(predictor):

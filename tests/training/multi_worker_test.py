@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import files, recipes, storage, training
-from s2d_tf.storage import checkpoints
+from s2d_tf.storage import checkpoints, runs
 from s2d_tf.training import multi_worker, strategies
 
 NAME = "wrn_10_2_s2.s2d.digits"
@@ -240,7 +240,7 @@ class TestTwoWorkers:
         assert "Epoch" in (tmp_path / "worker_0.log").read_text()
         assert "Epoch" not in (tmp_path / "worker_1.log").read_text()
         assert len(list((tmp_path / "run" / "tensorboard" / "train").iterdir())) == 1
-        assert (tmp_path / "run" / "final.weights.h5").is_file()
+        assert (tmp_path / "run" / runs.FINAL).is_file()
 
     @pytest.mark.parametrize("victim", [0, 1])
     def test_a_killed_worker_stops_the_others_and_the_job_resumes(

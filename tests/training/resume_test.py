@@ -49,6 +49,28 @@ def tiny_recipe(method):
     return recipe.replace(backbone="tiny", arguments={}, training={"epochs": 3})
 
 
+def fast_recipe():
+    """Muon, a stem that is fitted to images, and images that grow after steps 6 and 12 of 20."""
+    recipe = recipes.resolve("fast_resnet.individual.digits")
+    changes = {
+        "augmentation": "alternating_mirror_shift",
+        "resolutions": (0.6, 0.8),
+        "resolution_milestones": (0.3, 0.6),
+    }
+    return recipe.replace(arguments={"width": 0.0625}, training={"epochs": 2}, data=changes)
+
+
+def enlarge(monkeypatch):
+    """Digits of 24x24 pixels: the fast network needs 14 of them where sizes change."""
+    load = loop.data.load_arrays
+
+    def large(*args):
+        images, labels = load(*args)
+        return images.repeat(3, axis=1).repeat(3, axis=2), labels
+
+    monkeypatch.setattr(loop.data, "load_arrays", large)
+
+
 @pytest.fixture(scope="module")
 def recipe():
     """Dropout, batch norm and momentum are part of its state."""
@@ -112,6 +134,22 @@ def test_killed_runs_end_in_the_same_bits(method, tmp_path, monkeypatch):
     assert places == [(0, 3), (1, 3)]
     assert final_state(directory) == final_state(whole.directory)
     assert (directory / "log.csv").read_text() == (whole.directory / "log.csv").read_text()
+    assert run.weights().read_bytes() == whole.weights().read_bytes()
+
+
+@pytest.mark.parametrize(
+    "stop", [4, *(pytest.param(step, marks=pytest.mark.slow) for step in (8, 10, 13))]
+)
+def test_a_fast_network_continues_within_an_epoch_and_a_resolution(stop, tmp_path, monkeypatch):
+    enlarge(monkeypatch)
+    recipe = fast_recipe()
+    whole = training.train(recipe, tmp_path / "whole", 3, settings())
+    interrupt_at(monkeypatch, {stop}, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(training.Preempted):
+        training.train(recipe, tmp_path / "run", 3, settings())
+    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == stop
+    run = training.train(recipe, tmp_path / "run", 3, settings())
+    assert final_state(run.directory) == final_state(whole.directory)
     assert run.weights().read_bytes() == whole.weights().read_bytes()
 
 

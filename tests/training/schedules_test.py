@@ -1,7 +1,6 @@
 """Learning rates at epoch boundaries, worked out by hand."""
 
-import math
-
+import keras
 import numpy as np
 import pytest
 
@@ -52,21 +51,69 @@ def test_steps(name, expected):
         np.testing.assert_allclose(rates[epoch], (value, value), rtol=1e-6)
 
 
-def test_cosine():
-    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="cosine")
-    for step in (0, 1, 7, 14, 27, 28):
-        expected = 0.1 * (1 + math.cos(math.pi * step / 28))
-        np.testing.assert_allclose(rate(recipe, step), expected, atol=1e-7)
+def numpy_rate(recipe, step):
+    """What the schedules are meant to be."""
+    total = recipe.epochs * STEPS
+
+    def steps(value):
+        return round((value * recipe.epochs if value < 1 else value) * STEPS)
+
+    rising = steps(recipe.warmup)
+    if step < rising:
+        return recipe.learning_rate * step / rising
+    progress = min(1.0, (step - rising) / (total - rising))
+    passed = sum(step >= steps(milestone) for milestone in recipe.milestones)
+    factor = {
+        "cosine": 0.5 * (1 + np.cos(np.pi * progress)),
+        "linear": 1 - progress,
+        "constant": 1.0,
+        "steps": recipe.factor**passed,
+    }[recipe.schedule]
+    return recipe.learning_rate * factor
 
 
-def test_cosine_after_a_rise():
-    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="cosine", warmup=0.5)
-    rising = round(0.5 * STEPS)
-    for step in range(rising):
-        np.testing.assert_allclose(rate(recipe, step), 0.2 * step / rising, atol=1e-7)
-    for step in (rising, 14, 27, 28):
-        expected = 0.1 * (1 + math.cos(math.pi * (step - rising) / (28 - rising)))
-        np.testing.assert_allclose(rate(recipe, step), expected, atol=1e-7)
+@pytest.mark.parametrize("warmup", [0, 1, 0.1, 1.5], ids=lambda value: f"warm-up {value}")
+@pytest.mark.parametrize("milestones", [(), (2, 3), (0.5, 0.75), (0.05,)])
+@pytest.mark.parametrize("schedule", ["steps", "cosine", "linear", "constant"])
+def test_every_schedule_at_every_step(schedule, milestones, warmup):
+    if milestones and schedule != "steps":
+        milestones = ()
+    recipe = recipes.TrainingRecipe(
+        epochs=4,
+        learning_rate=0.2,
+        schedule=schedule,
+        milestones=milestones,
+        factor=0.3,
+        warmup=warmup,
+    )
+    found = [rate(recipe, step) for step in range(4 * STEPS + 1)]
+    expected = [numpy_rate(recipe, step) for step in range(4 * STEPS + 1)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("schedule", ["steps", "linear", "constant"])
+def test_a_warm_up_survives_its_config(schedule):
+    recipe = recipes.TrainingRecipe(
+        epochs=4, learning_rate=0.2, schedule=schedule, milestones=(2,), warmup=1
+    )
+    optimizer = schedules.optimizer(recipe, STEPS)
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    for step in (0, 3, 7, 20):
+        assert float(copy._learning_rate(step)) == rate(recipe, step)
+
+
+def test_muon_has_the_numbers_of_its_recipe():
+    recipe = recipes.resolve("fast_resnet.s2d.cifar100_plus").training
+    optimizer = schedules.optimizer(recipe, STEPS)
+    config = optimizer.get_config()
+    assert type(optimizer).__name__ == "Muon"
+    found = [config[key] for key in ("momentum", "sgd_ratio", "sgd_momentum")]
+    assert found == [0.6, 6.0, 0.85]
+    # A quarter of all steps rises, the others fall.
+    steps = recipe.epochs * STEPS
+    np.testing.assert_allclose(rate(recipe, steps // 4), 0.12, rtol=1e-6)
+    np.testing.assert_allclose(rate(recipe, steps // 8), 0.06, rtol=1e-6)
+    np.testing.assert_allclose(rate(recipe, steps * 5 // 8), 0.06, rtol=1e-6)
 
 
 def test_fractions_follow_the_number_of_epochs():
@@ -83,13 +130,13 @@ def test_optimizer_is_coupled_sgd():
 
 
 def test_unknown_schedule_is_refused():
-    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="linear")
-    with pytest.raises(ValueError, match=r"schedule must be one of .*cosine.*'linear'") as error:
+    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="cubic")
+    with pytest.raises(ValueError, match=r"schedule: expected one of .*cosine.*'cubic'") as error:
         schedules.learning_rate(recipe, STEPS)
     assert "\n" not in str(error.value)
 
 
 def test_a_rise_as_long_as_the_run_is_refused():
     recipe = recipes.TrainingRecipe(epochs=1, learning_rate=0.2, schedule="cosine", warmup=1)
-    with pytest.raises(ValueError, match=r"less than 1 epochs, received 1; --set training.warmup"):
+    with pytest.raises(ValueError, match=r"less than the run's 1 epochs, received 1\. Use --set"):
         schedules.learning_rate(recipe, STEPS)

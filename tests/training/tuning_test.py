@@ -1,6 +1,8 @@
 """A number chosen on the validation split, from Python and as `s2d tune`."""
 
 import json
+import os
+import signal
 
 import keras
 import numpy as np
@@ -9,8 +11,8 @@ from absl import flags
 
 from s2d_tf import backbones, cli, data, files, recipes, training
 from s2d_tf.recipes import build
-from s2d_tf.storage import runs, weights
-from s2d_tf.training import loop, tuning
+from s2d_tf.storage import checkpoints, runs, weights
+from s2d_tf.training import callbacks, loop, tuning
 
 NAME = "wrn_10_2_s2.individual.digits"
 KEY = "training.learning_rate"
@@ -163,7 +165,7 @@ def test_teachers_that_have_seen_the_validation_images_are_refused(tmp_path):
         )
     text = str(error.value)
     assert f"expected a finished run of wrn_10_2_s2.ensemble.digits on the split {HELD_OUT}" in text
-    assert "received a run of wrn_10_2_s2.ensemble.digits on the split train;" in text
+    assert f"received {given}: a run of wrn_10_2_s2.ensemble.digits on the split train." in text
     beside = tmp_path / "tuned" / "wrn_10_2_s2.ensemble.digits"
     assert f"--workdir={beside} --split={HELD_OUT}`" in text
     assert not (tmp_path / "tuned" / "tuning.json").exists()
@@ -202,6 +204,22 @@ class Trained:
 
     def predictor(self):
         return Uniform()
+
+
+def test_the_command_that_is_stopped_is_saved_and_returns_75(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        callbacks.Checkpoint,
+        "on_train_batch_begin",
+        lambda self, batch, logs=None: os.kill(os.getpid(), signal.SIGTERM),
+    )
+    arguments = ["tune", NAME, KEY, "0.1", f"--workdir={tmp_path}", "--epochs=1"]
+    found = recipe()
+    monkeypatch.setattr(recipes, "resolve", lambda name: found)
+    assert cli.main(arguments) == 75
+    error = capsys.readouterr().err
+    assert "stopped by SIGTERM at epoch 1, step 1, where it is saved" in error
+    assert "s2d tune: " in error
+    assert checkpoints.newest(tmp_path / f"{KEY}=0.1" / "checkpoints") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,9 @@
+"""The names that arguments and recipes choose from. Needs no TensorFlow."""
+
+# data
+AUGMENTATIONS = ("mirror_shift", "alternating_mirror_shift")
+PADDINGS = ("mean", "reflect")
+
+# numerics.fit_dirichlet and models.S2DClassifier
+FIT_METHODS = ("newton", "mean_precision")
+STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")

@@ -1,0 +1,167 @@
+"""What a recipe is made of, and how its values are read and checked."""
+
+import dataclasses
+
+from s2d_tf.recipes import rules
+
+SECTIONS = ("data", "training", "model")
+
+
+class RecipeError(ValueError):
+    """A recipe's name or file is wrong."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DataRecipe:
+    """What the network sees; statistics are of raw pixels."""
+
+    mean: tuple
+    stddev: tuple
+    batch_size: int
+    augmentation: str = "none"
+    padding: str = "mean"
+    max_shift: int = 4
+    resolutions: tuple = ()
+    resolution_milestones: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRecipe:
+    """How the weights move. Warm-up and milestones: epochs, or below 1 fractions of them all.
+
+    With the optimizer "muon", `learning_rate` is that of convolution kernels, and `sgd_ratio` times
+    that the rate of all else; `momentum` is of all else.
+    """
+
+    epochs: int
+    learning_rate: float
+    schedule: str = "steps"
+    milestones: tuple = ()
+    factor: float = 0.1
+    warmup: float = 0.0
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 0.0
+    optimizer: str = "sgd"
+    sgd_ratio: float = 6.0
+    muon_momentum: float = 0.6
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelRecipe:
+    """Numbers of the networks and their losses; each method uses those that concern it."""
+
+    dropout: float = 0.0
+    num_samples: int = 5
+    noise_stddev: float | tuple = 0.1
+    temperature: float = 1.5
+    student_weight: float = 1.28e-4
+    proxy: str = "newton"
+    student_loss: str = "kl"
+    reverse: bool = False
+    num_draws: int = 50
+    initial_scale: float = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Begin from another method's weights, at a fraction of its epochs."""
+
+    method: str
+    at: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """All that defines a run, resolved: written to every run directory as `recipe.json`."""
+
+    architecture: str
+    method: str
+    dataset: str
+    title: str
+    backbone: str
+    arguments: dict
+    source_dataset: str
+    num_classes: int
+    data: DataRecipe
+    training: TrainingRecipe
+    model: ModelRecipe
+    learns: str | None = None
+    heads: int = 1
+    draws: str = "point"
+    num_members: int = 1
+    member: str | None = None
+    teachers: str | None = None
+    objective: str | None = None
+    start: Start | None = None
+    parameters: int | None = None
+    out_of_distribution: tuple = ()
+
+    @property
+    def name(self):
+        return f"{self.architecture}.{self.method}.{self.dataset}"
+
+    def sibling(self, method):
+        """The recipe of another method on the same network and data."""
+        from s2d_tf.recipes.registry import resolve
+
+        return resolve(f"{self.architecture}.{method}.{self.dataset}")
+
+    @property
+    def member_recipe(self):
+        """What each member of a deep ensemble trains: the ensemble's own numbers."""
+        numbers = {name: getattr(self, name) for name in ("arguments", "data", "training", "model")}
+        return self.sibling(self.member).replace(**numbers)
+
+    def replace(self, **changes):
+        """A copy with other values; `training=`, `model=` and `data=` take dicts of changes."""
+        for section in SECTIONS:
+            if isinstance(changes.get(section), dict):
+                changes[section] = dataclasses.replace(getattr(self, section), **changes[section])
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self):
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values):
+        """Reads what `to_dict` wrote, checking every name, type and range."""
+        recipe = _read(cls, values, "recipe")
+        breach = rules.first_breach(recipe)
+        if breach:
+            name, expected, received = breach
+            raise RecipeError(f"{name}: expected {expected}, received {received!r}.")
+        return recipe
+
+
+def _read(cls, values, where):
+    """A dataclass from a dict of plain values; rejects unknown, missing and mistyped ones."""
+    if not isinstance(values, dict):
+        raise RecipeError(f"{where}: expected names and values, received {values!r}.")
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise RecipeError(f"{where}: unknown {unknown}, expected some of {sorted(fields)}.")
+    missing = [n for n, f in fields.items() if f.default is dataclasses.MISSING and n not in values]
+    if missing:
+        raise RecipeError(f"{where}: missing {missing}.")
+    return cls(
+        **{
+            name: _typed(value, fields[name].type, f"{where}, {name}")
+            for name, value in values.items()
+        }
+    )
+
+
+def _typed(value, expected, where):
+    kinds = getattr(expected, "__args__", (expected,))
+    if dataclasses.is_dataclass(kinds[0]) and value is not None:
+        return _read(kinds[0], value, where)
+    if isinstance(value, list):
+        value = tuple(value)
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+        kind = getattr(expected, "__name__", str(expected))
+        raise RecipeError(f"{where}: expected {kind}, received {value!r}.")
+    return value

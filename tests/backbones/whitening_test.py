@@ -1,0 +1,100 @@
+"""The whitening stem against the covariance of the patches that it was fitted to."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import linalg
+
+from s2d_tf import backbones, models
+from s2d_tf.backbones.whitening import EIGENVALUE_FLOOR, PatchWhitening, whitening_filters
+
+
+def _correlated(shape=(200, 8, 8, 3), seed=0):
+    """Images whose neighboring pixels and channels are correlated, as in photographs."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.normal(size=(shape[0], shape[1] // 2 + 1, shape[2] // 2 + 1, shape[3]))
+    smooth = coarse.repeat(2, axis=1).repeat(2, axis=2)[:, 1 : shape[1] + 1, 1 : shape[2] + 1]
+    noise = rng.normal(size=shape)
+    return (smooth + 0.5 * noise) @ rng.normal(size=(shape[3], shape[3]))
+
+
+def _patches(images):
+    """The patches that do not overlap, in the order of a kernel, one a row."""
+    n, height, width, channels = images.shape
+    tiles = images[:, : height // 2 * 2, : width // 2 * 2]
+    tiles = tiles.reshape(n, height // 2, 2, width // 2, 2, channels)
+    return tiles.transpose(0, 1, 3, 2, 4, 5).reshape(-1, 4 * channels)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 6])
+def test_outputs_on_the_fitting_patches_have_identity_covariance(channels):
+    images = _correlated((200, 8, 8, channels))
+    stem = PatchWhitening()
+    stem.adapt(images)
+    # Every second output belongs to the patches that do not overlap.
+    outputs = stem(images.astype("float32")).numpy()[:, ::2, ::2]
+    assert outputs.shape == (200, 4, 4, 8 * channels)
+    half = 4 * channels
+    np.testing.assert_array_equal(outputs[..., half:], -outputs[..., :half])
+    covariance = np.cov(outputs[..., :half].reshape(-1, half), rowvar=False)
+    # The floor makes small directions a little smaller than 1.
+    values = linalg.eigvalsh(np.cov(_patches(images), rowvar=False))[::-1]
+    np.testing.assert_allclose(covariance, np.diag(values / (values + EIGENVALUE_FLOOR)), atol=2e-4)
+
+
+def test_filters_are_scaled_eigenvectors_the_largest_first():
+    images = _correlated()
+    filters = whitening_filters(images).reshape(12, 24)[:, :12].astype("float64")
+    covariance = np.cov(_patches(images), rowvar=False)
+    values = 1.0 / (filters**2).sum(axis=0) - EIGENVALUE_FLOOR
+    np.testing.assert_allclose(values, linalg.eigvalsh(covariance)[::-1], rtol=1e-4)
+    np.testing.assert_allclose(covariance @ filters, values * filters, rtol=1e-3, atol=1e-4)
+
+
+def test_a_direction_without_variance_is_not_blown_up():
+    images = np.zeros((20, 4, 4, 1)) + np.arange(20)[:, None, None, None]
+    filters = whitening_filters(images)
+    assert np.isfinite(filters).all()
+    assert np.abs(filters).max() <= 1.0 / np.sqrt(EIGENVALUE_FLOOR) + 1e-3
+
+
+def test_a_fresh_layer_is_not_fitted_and_never_trains():
+    stem = PatchWhitening()
+    assert not stem.fitted
+    stem.build((None, 8, 8, 3))
+    assert not stem.fitted
+    assert not stem.trainable_weights
+    stem.adapt(_correlated())
+    assert stem.fitted
+    assert not stem.trainable_weights
+
+
+def test_config_round_trip():
+    stem = PatchWhitening(padding="same", name="stem")
+    stem.adapt(_correlated())
+    copy = keras.layers.deserialize(keras.layers.serialize(stem))
+    assert type(copy) is PatchWhitening
+    assert (copy.name, copy.padding, copy.trainable) == ("stem", "same", False)
+    assert not copy.fitted
+    copy.set_weights(stem.get_weights())
+    images = _correlated(seed=1).astype("float32")
+    np.testing.assert_array_equal(copy(images), stem(images))
+    assert copy.get_config() == stem.get_config()
+
+
+@pytest.mark.parametrize("num_heads", [1, 2])
+def test_a_classifier_fits_its_stem_to_normalized_images_once(num_heads):
+    images = np.random.default_rng(0).integers(0, 256, (64, 8, 8, 3)).astype("uint8")
+    backbone = backbones.fast_resnet((8, 8, 3 * num_heads), width=0.0625, seed=0)
+    model = models.Classifier(
+        backbone, 4, mean=[100.0] * 3, stddev=[50.0] * 3, num_heads=num_heads, seed=0
+    )
+    model.adapt(images)
+    normalized = (images.astype("float64") - 100.0) / 50.0
+    rolled = [np.roll(normalized, head, axis=0) for head in range(num_heads)]
+    expected = whitening_filters(np.concatenate(rolled, axis=-1))
+    kernel = backbone.get_layer("stem").kernel
+    np.testing.assert_allclose(np.abs(kernel), np.abs(expected), rtol=2e-2, atol=1e-3)
+    before = kernel.numpy()
+    model.adapt(images[::-1][:10])
+    np.testing.assert_array_equal(kernel.numpy(), before)

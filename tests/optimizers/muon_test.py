@@ -1,0 +1,170 @@
+"""Muon against NumPy, over replicas, and through a checkpoint."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf.optimizers import Muon
+from s2d_tf.optimizers.muon import NEWTON_SCHULZ, orthogonalize
+from s2d_tf.storage import checkpoints
+
+RNG = np.random.default_rng(0)
+
+
+def numpy_orthogonalize(matrix, num_iterations):
+    """The iteration as it is published: on the matrix itself, not on its Gram matrix."""
+    a, b, c = NEWTON_SCHULZ
+    x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    x = x / (np.linalg.norm(x) + 1e-7)
+    for _ in range(num_iterations):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if matrix.shape[0] > matrix.shape[1] else x
+
+
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12), (8, 8), (27, 4), (1, 6)])
+@pytest.mark.parametrize("num_iterations", [1, 3, 5])
+def test_orthogonalize_is_the_plain_iteration(shape, num_iterations):
+    matrix = RNG.normal(size=shape)
+    received = orthogonalize(tf.constant(matrix, tf.float32), num_iterations)
+    expected = numpy_orthogonalize(matrix, num_iterations)
+    np.testing.assert_allclose(received, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
+def test_singular_values_come_near_one_and_directions_stay(shape):
+    left, _, right = np.linalg.svd(RNG.normal(size=shape), full_matrices=False)
+    matrix = (left * np.geomspace(1.0, 0.1, 8)) @ right
+    moved = orthogonalize(tf.constant(matrix, tf.float32), 5).numpy()
+    values = np.diag(left.T @ moved @ right.T)
+    assert np.all((values > 0.6) & (values < 1.3))
+    np.testing.assert_allclose(left.T @ moved @ right.T, np.diag(values), atol=1e-3)
+
+
+def test_a_gradient_of_zeros_stays_finite():
+    assert np.isfinite(orthogonalize(tf.zeros([6, 4]), 3)).all()
+
+
+class NumpyMuon:
+    """Steps of the whole optimizer in float64."""
+
+    def __init__(self, values, momentum, num_iterations, sgd_ratio, sgd_momentum):
+        self.values = [value.astype("float64") for value in values]
+        self.velocities = [np.zeros_like(value) for value in self.values]
+        self.momentum, self.num_iterations = momentum, num_iterations
+        self.sgd_ratio, self.sgd_momentum = sgd_ratio, sgd_momentum
+
+    def step(self, gradients, rate):
+        for index, gradient in enumerate(gradients):
+            value, velocity = self.values[index], self.velocities[index]
+            if value.ndim == 4:
+                velocity = self.momentum * velocity + gradient
+                nesterov = gradient + self.momentum * velocity
+                filters = value.shape[-1]
+                direction = numpy_orthogonalize(nesterov.reshape(-1, filters), self.num_iterations)
+                value = value * np.sqrt(filters) / np.linalg.norm(value)
+                value = value - rate * direction.reshape(value.shape)
+            else:
+                velocity = self.sgd_momentum * velocity - self.sgd_ratio * rate * gradient
+                value = value + self.sgd_momentum * velocity - self.sgd_ratio * rate * gradient
+            self.values[index], self.velocities[index] = value, velocity
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "graph"])
+def test_several_steps_equal_numpy(compiled):
+    shapes = [(3, 3, 4, 6), (1, 1, 8, 2), (6,), (5, 3)]
+    values = [RNG.normal(size=shape).astype("float32") for shape in shapes]
+    variables = [keras.Variable(value) for value in values]
+    numbers = {"momentum": 0.6, "num_iterations": 3, "sgd_ratio": 4.0, "sgd_momentum": 0.85}
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.1, 10, 0.0)
+    ours, oracle = Muon(schedule, **numbers), NumpyMuon(values, **numbers)
+    ours.build(variables)
+    apply = tf.function(ours.apply) if compiled else ours.apply
+    for step in range(5):
+        gradients = [RNG.normal(size=shape) for shape in shapes]
+        apply([tf.constant(gradient, tf.float32) for gradient in gradients])
+        oracle.step(gradients, 0.1 * (1 - step / 10))
+        for variable, expected in zip(variables, oracle.values, strict=True):
+            np.testing.assert_allclose(variable.numpy(), expected, rtol=2e-3, atol=2e-4)
+    assert int(ours.iterations.numpy()) == 5
+
+
+def test_kernels_keep_their_norm():
+    kernel = keras.Variable(RNG.normal(size=(3, 3, 4, 16)).astype("float32"))
+    optimizer = Muon(1e-6)
+    optimizer.build([kernel])
+    optimizer.apply([tf.constant(RNG.normal(size=kernel.shape), tf.float32)])
+    assert np.linalg.norm(kernel.numpy()) == pytest.approx(4.0, rel=1e-3)
+
+
+def test_config_round_trip():
+    optimizer = Muon(0.2, 0.5, 4, 3.0, 0.7, weight_decay=1e-3, clipnorm=1.0)
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert type(copy) is Muon
+    assert copy.get_config() == optimizer.get_config()
+    config = copy.get_config()
+    found = [config[key] for key in ("momentum", "num_iterations", "sgd_ratio", "sgd_momentum")]
+    assert found == [0.5, 4, 3.0, 0.7]
+    assert (config["weight_decay"], config["clipnorm"]) == (1e-3, 1.0)
+    assert copy.nesterov
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"momentum": 1.0}, r"momentum: expected a number in \[0, 1\), received 1\.0\."),
+        ({"num_iterations": 0}, r"num_iterations: expected at least 1, received 0\."),
+        ({"sgd_ratio": 0}, r"sgd_ratio: expected a number above 0, received 0\."),
+    ],
+)
+def test_bad_arguments(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        Muon(**kwargs)
+
+
+def _model():
+    images = keras.Input((6, 6, 2))
+    start = keras.initializers.HeNormal(0)
+    x = keras.layers.Conv2D(4, 3, activation="relu", kernel_initializer=start)(images)
+    x = keras.layers.Conv2D(6, 2, activation="relu", kernel_initializer=start)(x)
+    x = keras.layers.Dense(3, kernel_initializer=start)(keras.layers.Flatten()(x))
+    model = keras.Model(images, x)
+    model.compile(Muon(0.05), "mse")
+    return model
+
+
+def _data():
+    rng = np.random.default_rng(1)
+    images = rng.normal(size=(32, 6, 6, 2)).astype("float32")
+    return tf.data.Dataset.from_tensor_slices((images, images[:, :3, 0, 0])).batch(8)
+
+
+def test_two_replicas_equal_one(two_replicas):
+    results = []
+    for strategy in (tf.distribute.get_strategy(), two_replicas):
+        with strategy.scope():
+            model = _model()
+        history = model.fit(_data(), epochs=2, verbose=0, shuffle=False).history["loss"]
+        results.append((history, model.get_weights()))
+    (losses, weights), (other_losses, other_weights) = results
+    assert losses[1] < losses[0]
+    np.testing.assert_allclose(other_losses, losses, rtol=1e-4)
+    for one, other in zip(weights, other_weights, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4)
+
+
+def test_a_restored_optimizer_continues_in_the_same_bits(tmp_path):
+    whole, first, second = _model(), _model(), _model()
+
+    def state(model):
+        model.optimizer.build(model.trainable_variables)
+        return [*model.variables, *model.optimizer.variables]
+
+    whole.fit(_data().repeat(2), verbose=0, shuffle=False)
+    first.fit(_data(), verbose=0, shuffle=False)
+    checkpoints.save(tmp_path, 4, state(first), {})
+    assert checkpoints.restore(tmp_path, state(second))["step"] == 4
+    second.fit(_data(), verbose=0, shuffle=False)
+    for expected, received in zip(state(whole), state(second), strict=True):
+        np.testing.assert_array_equal(received.numpy(), expected.numpy())
