@@ -35,6 +35,9 @@ def main(argv):
     record = data.info(argv[1])
     if _DOWNLOAD.value:
         data.fetch(record.name, _DATA_DIR.value)
+    if record.conditions:
+        _show_conditions(record)
+        return
     _show(data, record)
     if _PREVIEW.value:
         split = _SPLIT.value or "test"
@@ -54,6 +57,12 @@ def _list(data):
         sizes = [f"{record.splits[s]:,}" if s in record.splits else "-" for s in ("train", "test")]
         shape = "x".join(map(str, record.image_shape))
         print(row.format(name, shape, record.num_classes or "-", *sizes, record.role))
+
+
+def _show_conditions(record):
+    print(f"{record.name}: {record.role}")
+    print(f"citation  {record.citation}")
+    print(f"Conditions, as in {record.name}.{record.conditions[0]}: {', '.join(record.conditions)}")
 
 
 def _show(data, record):

@@ -6,14 +6,19 @@
 from s2d_tf import _lazy
 from s2d_tf.data.archives import ArchiveError
 from s2d_tf.data.location import MissingDataError, resolve_data_dir
-from s2d_tf.data.registry import DatasetInfo, info, names
+from s2d_tf.data.registry import DatasetInfo, conditions, info, names
 
 _HOMES = {
     "available_splits": "loading",
+    "cifar100_partners": "label_noise",
+    "corrupt": "corruptions",
     "fetch": "loading",
     "fingerprint": "hashing",
     "load": "loading",
     "load_arrays": "loading",
+    "noisy_labels": "label_noise",
+    "openood_sets": "openood_lists",
+    "read_cifar100n": "label_noise",
     "steps_per_epoch": "pipelines",
     "train_pipeline": "pipelines",
     "write_preview": "preview",
@@ -24,6 +29,7 @@ __all__ += [
     "ArchiveError",
     "DatasetInfo",
     "MissingDataError",
+    "conditions",
     "info",
     "names",
     "resolve_data_dir",

@@ -21,7 +21,7 @@ def load_arrays(
     The arrays stay in memory and are shared by all callers, so they are read-only.
 
     Args:
-        name: one of `names()`.
+        name: one of `names()`; for CIFAR-100-C with a condition: "cifar100_c_generated.fog_3".
         split: "train", "test", "validation" (a fixed, class-balanced tenth of train) or
             "train_without_validation".
         data_dir: TFDS folder; default: the environment variable TFDS_DATA_DIR, else that of TFDS.
@@ -50,7 +50,9 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
 def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
     """Downloads a dataset from its official source into `data_dir`, unless it is there."""
     record = info(name)
-    if record.source != "embedded":
+    if record.source == "corrupted":
+        _module(record).fetch(name, resolve_data_dir(data_dir))
+    elif record.source != "embedded":
         _builder(record, resolve_data_dir(data_dir), download=True)
 
 
@@ -59,8 +61,11 @@ def available_splits(name: str, data_dir: str | os.PathLike | None = None) -> tu
     record = info(name)
     if record.source == "embedded":
         found = set(record.splits)
+    elif record.source == "corrupted":
+        _module(record).check(name, resolve_data_dir(data_dir))
+        found = set(record.splits)
     else:
-        found = set(_builder(record, resolve_data_dir(data_dir)).info.splits)
+        found = set(_builder(record, resolve_data_dir(data_dir)).info.splits) & set(record.splits)
     splits = [split for split in ("train", "test") if split in found]
     return tuple(splits + (list(DERIVED_SPLITS) if "train" in found else []))
 
@@ -82,6 +87,8 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
     record = info(name)
     if record.source == "embedded":
         return _frozen(*digits.arrays(name, split))
+    if record.source == "corrupted":
+        return _frozen(*_module(record).read(name, data_dir))
     builder = _builder(record, data_dir)
     if split not in builder.info.splits:
         raise MissingDataError(
@@ -90,6 +97,8 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
         )
     if record.source == "tfds":
         return _frozen(*prepared.read_split(builder, split))
+    if record.source == "openood":
+        return _frozen(*_module(record).read(name, builder))
     transform = _module(record).to_32x32(name, builder.info.splits[split].num_examples)
     return _frozen(*prepared.read_encoded_split(builder, split, transform))
 

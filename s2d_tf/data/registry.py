@@ -4,6 +4,8 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 
+from s2d_tf.data import corruption_names
+
 CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
@@ -28,6 +30,11 @@ _TINY = "Le and Yang, Tiny ImageNet visual recognition challenge, 2015"
 _ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection, ICLR 2018"
 _LSUN = "Yu et al., LSUN: construction of a large-scale image dataset, 2015; " + _ODIN
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
+_CORRUPTED = "Hendrycks and Dietterich, Benchmarking neural network robustness, ICLR 2019"
+_OPENOOD = "Zhang et al., OpenOOD v1.5: enhanced benchmark for OOD detection, 2023"
+_MNIST = "LeCun, Cortes and Burges, The MNIST database of handwritten digits, 1998"
+_DTD = "Cimpoi et al., Describing textures in the wild, CVPR 2014"
+_PLACES = "Zhou et al., Places: a 10 million image database for scene recognition, TPAMI 2017"
 _PHOTOS = "Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample images"
 
 
@@ -42,8 +49,10 @@ class DatasetInfo:
         class_names: one name per class, or None where they are not known in advance.
         splits: images in each split of the official dataset. A folder may hold fewer splits.
         role: what the dataset is for in the experiments.
-        source: where the images come from: "tfds", "tiny_imagenet", "odin" or "embedded".
+        source: where the images come from: "tfds", "tiny_imagenet", "odin", "openood", "corrupted"
+            or "embedded".
         citation: author, title and year.
+        conditions: what may follow the name and a dot, as in "cifar100_c_generated.fog_3".
     """
 
     name: str
@@ -54,6 +63,7 @@ class DatasetInfo:
     role: str
     source: str
     citation: str
+    conditions: tuple[str, ...] = ()
 
 
 _RGB = (32, 32, 3)
@@ -79,6 +89,20 @@ _ALL = (
                 f"near {_OOD}", "embedded", _DIGITS),
     DatasetInfo("digits_photos", (8, 8, 1), 0, None, {"test": 1_000},
                 f"far {_OOD}", "embedded", _PHOTOS),
+    *(DatasetInfo(name, _RGB, 100, CIFAR100_CLASSES, _TEST_10K, f"corrupted test images, {kind}",
+                  "corrupted", f"{_CIFAR}; {_CORRUPTED}", conditions)
+      for name, kind, conditions in (
+          ("cifar100_c_generated", "generated", corruption_names.GENERATED),
+          ("cifar100_c", "as published", corruption_names.PUBLISHED),
+      )),
+    *(DatasetInfo(f"openood_{name}", _RGB, 0, None, {"test": size}, f"{distance} {_OOD}",
+                  "openood", f"{citation}; {_OPENOOD}")
+      for name, size, distance, citation in (
+          ("tiny_imagenet", 6_526, "near", _TINY),
+          ("mnist", 70_000, "far", _MNIST),
+          ("textures", 5_640, "far", _DTD),
+          ("places365", 33_773, "far", _PLACES),
+      )),
 )  # fmt: skip
 _REGISTRY = {record.name: record for record in _ALL}
 
@@ -88,10 +112,36 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_REGISTRY))
 
 
+def conditions(name: str) -> tuple[str, ...]:
+    """The full names of all conditions of a dataset, such as "cifar100_c_generated.fog_3".
+
+    Args:
+        name: one of `names()`; those without conditions give an empty tuple.
+    """
+    return tuple(f"{name}.{condition}" for condition in info(name).conditions)
+
+
 def info(name: str) -> DatasetInfo:
     """The record of the dataset `name`; an unknown one is a ValueError with the near names."""
-    if name not in _REGISTRY:
-        near = difflib.get_close_matches(str(name), names(), n=3, cutoff=0.4)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"Unknown dataset {name!r}.{hint} Known: {', '.join(names())}.")
-    return _REGISTRY[name]
+    base, dot, condition = str(name).partition(".")
+    record = _REGISTRY.get(base)
+    if record is None or (dot and not record.conditions):
+        raise ValueError(
+            f"Unknown dataset {name!r}.{_hint(name, names())} Known: {', '.join(names())}."
+        )
+    if not dot:
+        return record
+    if condition not in record.conditions:
+        reason = corruption_names.NOT_GENERATED.get(condition.rpartition("_")[0])
+        if reason:
+            raise ValueError(f"Condition {condition!r} of {base!r} is not available: {reason}.")
+        raise ValueError(
+            f"Unknown condition {condition!r} of {base!r}.{_hint(condition, record.conditions)} "
+            f"Expected a corruption and a severity, such as {record.conditions[0]!r}."
+        )
+    return dataclasses.replace(record, name=name, conditions=())
+
+
+def _hint(name, known):
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
+    return f" Did you mean {' or '.join(near)}?" if near else ""

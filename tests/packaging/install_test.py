@@ -227,6 +227,7 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
         "PIL": "matplotlib",
         "google": "tensorflow",
         "scipy": "scikit-learn",
+        "tqdm": "tensorflow-datasets",
     }
     declared = configuration["options"]["install_requires"]
     for extra, text in configuration["options.extras_require"].items():
