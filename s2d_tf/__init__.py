@@ -23,6 +23,7 @@ _SUBMODULES = (
     "numerics",
     "optimizers",
     "paper",
+    "posthoc",
     "recipes",
     "storage",
     "training",

@@ -33,12 +33,21 @@ from s2d_tf.metrics.selective import (
     risk_after_rejection,
     risk_coverage_curve,
 )
+from s2d_tf.metrics.sets import (
+    SizeStratifiedCoverage,
+    conformal_coverage_interval,
+    mean_set_size,
+    set_coverage,
+    set_coverage_interval,
+    size_stratified_coverage,
+)
 from s2d_tf.metrics.temperature import fit_temperature, scale_log_probs
 
 __all__ = [
     "ExpectedCalibrationError",
     "ReliabilityCurve",
     "RiskCoverageCurve",
+    "SizeStratifiedCoverage",
     "accuracy",
     "adaptive_calibration_error",
     "area_under_generalized_risk_coverage",
@@ -46,9 +55,11 @@ __all__ = [
     "aupr",
     "auroc",
     "brier_score",
+    "conformal_coverage_interval",
     "expected_calibration_error",
     "fit_temperature",
     "fpr_at_95_recall",
+    "mean_set_size",
     "negative_log_likelihood",
     "negative_log_likelihood_from_log_probs",
     "precision_recall_curve",
@@ -58,6 +69,9 @@ __all__ = [
     "risk_coverage_curve",
     "roc_curve",
     "scale_log_probs",
+    "set_coverage",
+    "set_coverage_interval",
+    "size_stratified_coverage",
 ]
 
 

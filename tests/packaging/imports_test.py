@@ -14,7 +14,7 @@ ROWS = (
     {"files", "numerics"},
     {"layers", "losses", "optimizers", "metrics", "uncertainty", "backbones", "data"},
     {"models"},
-    {"recipes"},
+    {"posthoc", "recipes"},
     {"storage"},
     {"zoo", "export", "training"},
     {"evaluation"},

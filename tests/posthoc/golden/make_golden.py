@@ -225,9 +225,7 @@ def conformal(given):
     sets = found["lac_sets"][:, :, None]
     truth = given["test_labels"]
     metrics = mapie.metrics.classification
-    found["lac_coverage"] = np.array(
-        metrics.classification_coverage_score(truth, sets)
-    ).ravel()
+    found["lac_coverage"] = np.array(metrics.classification_coverage_score(truth, sets)).ravel()
     found["lac_mean_size"] = np.array(metrics.classification_mean_width_score(sets)).ravel()
     found["lac_worst_size_coverage"] = np.array(
         metrics.classification_ssc_score(truth, sets, num_bins=None)

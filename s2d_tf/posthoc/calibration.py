@@ -1,0 +1,215 @@
+"""Calibration: temperature, vector and Dirichlet scaling as part of the model."""
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf import metrics
+from s2d_tf.posthoc import checks
+from s2d_tf.posthoc.step import Source, State, Step
+
+OFF_DIAGONAL_PENALTY = 1.0
+BIAS_PENALTY = 1.0
+MAX_LOG_TEMPERATURE = 5.0
+"""Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
+
+
+def calibrated_members(kind: str, member_logits, kernel, bias):
+    """Members whose mean predictions are `softmax(log_probs @ kernel + bias)`.
+
+    Args:
+        kind: `"categorical"`, or `"dirichlet"`, whose members keep their total concentration.
+        member_logits: `[members, batch, classes]`.
+        kernel: a number, `[classes]` (a diagonal) or `[classes, classes]`.
+        bias: a number or `[classes]`.
+    """
+    log_probs = tf.nn.log_softmax(member_logits, axis=-1)
+    if kernel.shape.rank == 2:
+        rows = tf.reshape(log_probs, [-1, member_logits.shape[-1]])
+        scaled = tf.reshape(tf.matmul(rows, kernel), tf.shape(log_probs)) + bias
+    else:
+        scaled = log_probs * kernel + bias
+    if kind == "categorical":
+        return scaled
+    return tf.nn.log_softmax(scaled, axis=-1) + (member_logits - log_probs)[..., :1]
+
+
+class Calibration(Step):
+    """Base of the steps that change the mean prediction.
+
+    Of a Dirichlet prediction the mean is calibrated and the total concentration stays, so that
+    knowledge uncertainty changes only as far as the mean does. Several members are scaled alike,
+    by what makes their average most likely.
+    """
+
+    changes_members = True
+
+    def __init__(self):
+        super().__init__()
+
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
+        found = source.gather("member_logits")
+        logits = checks.finite(found["member_logits"], "logits")
+        labels, num_classes = found["labels"], logits.shape[-1]
+        self.check_labels(np.bincount(labels, minlength=num_classes))
+        log_probs = logits - _log_sum_exp(logits)
+        return self.estimate_scaling(log_probs, labels)
+
+    def check_labels(self, counts):
+        checks.num_examples(counts.sum(), len(counts))
+        checks.every_class(counts)
+
+    def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
+        """`{"kernel", "bias"}` that make the labels most likely."""
+        raise NotImplementedError
+
+    def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
+        members = calibrated_members(
+            state.kind, state.member_logits, fitted["kernel"], fitted["bias"]
+        )
+        state.set_members(members)
+
+
+class TemperatureScaling(Calibration):
+    """One temperature for all logits (Guo et al., 2017).
+
+    Example:
+
+    >>> model = posthoc.TemperatureScaling().fit(model, (images, labels))
+    >>> temperature = 1.0 / model.arrays["kernel"]
+    >>> model.predict_uncertainty(images)["probs"].shape
+    (40, 3)
+    """
+
+    def check_labels(self, counts):
+        checks.num_examples(counts.sum(), 2)
+
+    def estimate_scaling(self, log_probs, labels):
+        if len(log_probs) == 1:
+            temperature = metrics.fit_temperature(log_probs[0], labels)
+        else:
+            temperature = _fit_member_temperature(log_probs, labels)
+        return {"kernel": 1.0 / temperature, "bias": 0.0}
+
+
+class VectorScaling(Calibration):
+    """A factor and an offset for each class (Guo et al., 2017).
+
+    Example:
+
+    >>> model = posthoc.VectorScaling().fit(model, (images, labels))
+    >>> model.arrays["kernel"].shape
+    (3,)
+    """
+
+    def estimate_scaling(self, log_probs, labels):
+        num_classes = log_probs.shape[-1]
+        start = {"kernel": np.ones(num_classes), "bias": np.zeros(num_classes)}
+        return minimize(start, log_probs, labels, lambda values: 0.0)
+
+
+class DirichletCalibration(Calibration):
+    """A full linear map of log-probabilities, with off-diagonal regularization (Kull et al., 2019).
+
+    Args:
+        off_diagonal_penalty: weight of the mean square of the off-diagonal entries.
+        bias_penalty: weight of the mean square of the offsets.
+
+    Example:
+
+    >>> model = posthoc.DirichletCalibration().fit(model, (images, labels))
+    >>> model.arrays["kernel"].shape
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        off_diagonal_penalty: float = OFF_DIAGONAL_PENALTY,
+        bias_penalty: float = BIAS_PENALTY,
+    ):
+        super().__init__()
+        self.off_diagonal_penalty = checks.positive(off_diagonal_penalty, "off_diagonal_penalty")
+        self.bias_penalty = checks.positive(bias_penalty, "bias_penalty")
+
+    def estimate_scaling(self, log_probs, labels):
+        num_classes = log_probs.shape[-1]
+
+        def penalty(values):
+            kernel = values["kernel"]
+            off_diagonal = kernel - tf.linalg.diag(tf.linalg.diag_part(kernel))
+            squares = tf.reduce_sum(off_diagonal**2) / (num_classes * (num_classes - 1))
+            return self.off_diagonal_penalty * squares + self.bias_penalty * tf.reduce_mean(
+                values["bias"] ** 2
+            )
+
+        start = {"kernel": np.eye(num_classes), "bias": np.zeros(num_classes)}
+        return minimize(start, log_probs, labels, penalty)
+
+
+def minimize(start: dict, log_probs, labels, penalty) -> dict[str, np.ndarray]:
+    """Minimizes the negative log-likelihood of the scaled members' average plus a penalty.
+
+    Args:
+        start: initial arrays `kernel` and `bias`.
+        log_probs: log-probabilities `[members, n, classes]`.
+        labels: `[n]`.
+        penalty: function from a dict of tensors to a number.
+    """
+    from scipy import optimize
+
+    log_probs = tf.constant(log_probs, tf.float64)
+    is_label = tf.one_hot(labels, log_probs.shape[-1], dtype=tf.float64)
+    names = list(start)
+    sizes = [start[name].size for name in names]
+
+    def unpack(vector):
+        parts = tf.split(vector, sizes)
+        return {n: tf.reshape(p, start[n].shape) for n, p in zip(names, parts, strict=True)}
+
+    @tf.function
+    def value_and_slope(vector):
+        with tf.GradientTape() as tape:
+            tape.watch(vector)
+            values = unpack(vector)
+            members = calibrated_members("categorical", log_probs, **values)
+            members = tf.nn.log_softmax(members, axis=-1)
+            of_labels = tf.reduce_sum(members * is_label, axis=-1)
+            mean = tf.reduce_logsumexp(of_labels, axis=0) - np.log(members.shape[0])
+            objective = -tf.reduce_mean(mean) + penalty(values)
+        return objective, tape.gradient(objective, vector)
+
+    def objective(vector):
+        value, slope = value_and_slope(tf.constant(vector))
+        return float(value), slope.numpy()
+
+    vector = np.concatenate([start[name].ravel() for name in names])
+    options = {"maxiter": 1000, "ftol": 1e-13, "gtol": 1e-8}
+    found = optimize.minimize(objective, vector, jac=True, method="L-BFGS-B", options=options)
+    return {name: value.numpy() for name, value in unpack(tf.constant(found.x)).items()}
+
+
+def _fit_member_temperature(log_probs, labels):
+    from scipy import optimize
+
+    rows = np.arange(len(labels))
+
+    def objective(log_temperature):
+        scaled = log_probs * np.exp(-log_temperature)
+        scaled = scaled - _log_sum_exp(scaled)
+        return -np.mean(_log_mean_exp(scaled[:, rows, labels]))
+
+    bounds = (-MAX_LOG_TEMPERATURE, MAX_LOG_TEMPERATURE)
+    found = optimize.minimize_scalar(
+        objective, bounds=bounds, method="bounded", options={"xatol": 1e-8}
+    )
+    return float(np.exp(found.x))
+
+
+def _log_sum_exp(logits):
+    logits = np.asarray(logits, np.float64)
+    largest = logits.max(axis=-1, keepdims=True)
+    return largest + np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+
+
+def _log_mean_exp(members):
+    largest = members.max(axis=0)
+    return largest + np.log(np.exp(members - largest).mean(axis=0))

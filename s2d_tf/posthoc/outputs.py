@@ -1,0 +1,181 @@
+"""What a network gave for some data: computed once, read by many steps."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf.models import Predictor
+from s2d_tf.models.inputs import check_images
+
+ROWS = 2048
+"""Examples in one block of cached outputs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Cached outputs of a network, which fits and predictions take in place of inputs.
+
+    A post-hoc predictor applies all of its steps to them, so they are those of the network itself.
+
+    Args:
+        member_logits: `[members, n, classes]`, or `[n, classes]` for one member.
+        features: `[n, d]`; `None` where no step reads them.
+        labels: `[n]` class indices, where they are known.
+
+    Example:
+
+    >>> outputs = posthoc.collect(model, (images, labels))
+    >>> knn = posthoc.KNN(k=5).fit(model, outputs)
+    >>> knn.score(outputs).shape
+    (40,)
+    """
+
+    member_logits: np.ndarray
+    features: np.ndarray | None = None
+    labels: np.ndarray | None = None
+
+    def __post_init__(self):
+        members = np.asarray(self.member_logits, np.float32)
+        members = members[None] if members.ndim == 2 else members
+        if members.ndim != 3:
+            raise ValueError(
+                "member_logits: expected the shape [members, n, classes] or [n, classes], received "
+                f"{members.shape}."
+            )
+        object.__setattr__(self, "member_logits", members)
+        for name in ("features", "labels"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self):
+                raise ValueError(
+                    f"{name}: expected {len(self)} rows as in member_logits, received "
+                    f"{len(values)}."
+                )
+
+    def __len__(self):
+        return self.member_logits.shape[1]
+
+    def rows(self, start: int, stop: int) -> "Outputs":
+        """A slice of the examples."""
+        part = slice(start, stop)
+        return Outputs(
+            self.member_logits[:, part],
+            None if self.features is None else self.features[part],
+            None if self.labels is None else self.labels[part],
+        )
+
+
+def read(network: Predictor, data, features: bool, batch_size: int) -> Iterator[Outputs]:
+    """Blocks of outputs, from cached ones or by running the network; memory stays constant."""
+    if isinstance(data, Outputs):
+        if features and data.features is None:
+            raise ValueError(
+                "data: expected outputs with features, received ones without. Collect them with "
+                "features=True."
+            )
+        blocks = (data.rows(i, i + ROWS) for i in range(0, len(data), ROWS))
+    else:
+        blocks = _run(network, data, features, batch_size)
+    seen = 0
+    for block in blocks:
+        seen += len(block)
+        yield block
+    if not seen:
+        raise ValueError("data: expected at least one example, received none.")
+
+
+def forward(network: Predictor, inputs, features: bool) -> dict[str, tf.Tensor]:
+    """Member logits and, where asked for, features of one batch, in one pass; traceable."""
+    if not features:
+        return {"member_logits": tf.cast(network.member_logits(inputs), tf.float32)}
+    vectors = tf.cast(network.features(inputs), tf.float32)
+    if network.num_members == 1:
+        kernel, bias = linear_head(network)
+        members = (tf.matmul(vectors, kernel) + bias)[None]
+    else:
+        members = tf.cast(network.member_logits(inputs), tf.float32)
+    return {"member_logits": members, "features": vectors}
+
+
+def linear_head(network: Predictor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Kernel `[d, classes]` and bias `[classes]` of a network's only linear head."""
+    layer = network.last_layer
+    kernel = tf.convert_to_tensor(layer.kernel)
+    if kernel.shape.rank == 3:
+        if kernel.shape[0] != 1:
+            raise ValueError(
+                f"model: expected a network with one head, received one with {kernel.shape[0]}. "
+                "Use a step that does not read the head, such as KNN."
+            )
+        kernel = kernel[0]
+    bias = getattr(layer, "bias", None)
+    classes = kernel.shape[-1]
+    bias = (
+        tf.zeros([classes]) if bias is None else tf.reshape(tf.convert_to_tensor(bias), [classes])
+    )
+    return tf.cast(kernel, tf.float32), tf.cast(bias, tf.float32)
+
+
+def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
+    """Up to `size` rows of a stream, each with the same chance, in the order of the stream."""
+    random = np.random.default_rng(seed)
+    kept, keys = [], np.empty(0)
+
+    def smallest():
+        if len(keys) <= size:
+            return [np.concatenate(kept)], keys
+        chosen = np.sort(np.argpartition(keys, size)[:size])
+        return [np.concatenate(kept)[chosen]], keys[chosen]
+
+    for block in blocks:
+        kept.append(np.asarray(block))
+        keys = np.concatenate([keys, random.random(len(block))])
+        if len(keys) > 2 * size:
+            kept, keys = smallest()
+    return smallest()[0][0]
+
+
+def _run(network, data, features, batch_size):
+    compiled = _compiled(network, features)
+    for inputs, labels in _batches(data, network.image_shape, batch_size):
+        values = {name: value.numpy() for name, value in compiled(inputs).items()}
+        yield Outputs(**values, labels=None if labels is None else np.asarray(labels))
+
+
+def _compiled(network, features):
+    # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
+    functions = network.__dict__.setdefault("_posthoc_functions", {})
+    if features not in functions:
+        signature = [tf.TensorSpec([None, *network.image_shape], tf.float32)]
+        functions[features] = tf.function(
+            lambda inputs: forward(network, inputs, features), input_signature=signature
+        )
+    return functions[features]
+
+
+def _batches(data, image_shape, batch_size):
+    if isinstance(data, tf.data.Dataset):
+        spec = data.element_spec
+        labeled = isinstance(spec, (tuple, list)) and len(spec) > 1
+        first = spec[0] if isinstance(spec, (tuple, list)) else spec
+        batches = data.batch(batch_size) if first.shape.rank == len(image_shape) else data
+    else:
+        labeled = isinstance(data, (tuple, list))
+        inputs = np.asarray(data[0] if labeled else data)
+        labels = np.asarray(data[1]) if labeled else None
+        if labeled and (len(data) != 2 or len(labels) != len(inputs)):
+            raise ValueError(
+                f"data: expected (inputs, labels) of equal length, received {len(data)} arrays of "
+                f"{[len(values) for values in data]} examples."
+            )
+        starts = range(0, len(inputs), batch_size)
+        batches = (
+            (inputs[i : i + batch_size], labels[i : i + batch_size] if labeled else None)
+            for i in starts
+        )
+        labeled = True
+    for element in batches:
+        batch = tf.convert_to_tensor(element[0] if isinstance(element, (tuple, list)) else element)
+        check_images(batch, image_shape)
+        yield tf.cast(batch, tf.float32), element[1] if labeled else None
