@@ -104,7 +104,7 @@ class VectorScaling(Calibration):
     def estimate_scaling(self, log_probs, labels):
         num_classes = log_probs.shape[-1]
         start = {"kernel": np.ones(num_classes), "bias": np.zeros(num_classes)}
-        return minimize(start, log_probs, labels, lambda values: 0.0)
+        return minimize(start, log_probs, labels, lambda kernel, bias: (0.0, 0.0, 0.0))
 
 
 class DirichletCalibration(Calibration):
@@ -133,13 +133,12 @@ class DirichletCalibration(Calibration):
     def estimate_scaling(self, log_probs, labels):
         num_classes = log_probs.shape[-1]
 
-        def penalty(values):
-            kernel = values["kernel"]
-            off_diagonal = kernel - tf.linalg.diag(tf.linalg.diag_part(kernel))
-            squares = tf.reduce_sum(off_diagonal**2) / (num_classes * (num_classes - 1))
-            return self.off_diagonal_penalty * squares + self.bias_penalty * tf.reduce_mean(
-                values["bias"] ** 2
-            )
+        def penalty(kernel, bias):
+            off_diagonal = kernel * (1.0 - np.eye(num_classes))
+            slope = 2.0 * self.off_diagonal_penalty / (num_classes * (num_classes - 1))
+            bias_slope = 2.0 * self.bias_penalty / num_classes
+            value = slope * np.sum(off_diagonal**2) + bias_slope * np.sum(bias**2)
+            return 0.5 * value, slope * off_diagonal, bias_slope * bias
 
         start = {"kernel": np.eye(num_classes), "bias": np.zeros(num_classes)}
         return minimize(start, log_probs, labels, penalty)
@@ -152,39 +151,35 @@ def minimize(start: dict, log_probs, labels, penalty) -> dict[str, np.ndarray]:
         start: initial arrays `kernel` and `bias`.
         log_probs: log-probabilities `[members, n, classes]`.
         labels: `[n]`.
-        penalty: function from a dict of tensors to a number.
+        penalty: function from kernel and bias to its value and its slopes in both.
     """
     from scipy import optimize
 
-    log_probs = tf.constant(log_probs, tf.float64)
-    is_label = tf.one_hot(labels, log_probs.shape[-1], dtype=tf.float64)
-    names = list(start)
-    sizes = [start[name].size for name in names]
-
-    def unpack(vector):
-        parts = tf.split(vector, sizes)
-        return {n: tf.reshape(p, start[n].shape) for n, p in zip(names, parts, strict=True)}
-
-    @tf.function
-    def value_and_slope(vector):
-        with tf.GradientTape() as tape:
-            tape.watch(vector)
-            values = unpack(vector)
-            members = calibrated_members("categorical", log_probs, **values)
-            members = tf.nn.log_softmax(members, axis=-1)
-            of_labels = tf.reduce_sum(members * is_label, axis=-1)
-            mean = tf.reduce_logsumexp(of_labels, axis=0) - np.log(members.shape[0])
-            objective = -tf.reduce_mean(mean) + penalty(values)
-        return objective, tape.gradient(objective, vector)
+    num_members, count, _ = log_probs.shape
+    rows, size, shape = np.arange(count), start["kernel"].size, start["kernel"].shape
 
     def objective(vector):
-        value, slope = value_and_slope(tf.constant(vector))
-        return float(value), slope.numpy()
+        kernel, bias = vector[:size].reshape(shape), vector[size:]
+        scaled = (log_probs @ kernel if kernel.ndim == 2 else log_probs * kernel) + bias
+        scaled -= _log_sum_exp(scaled)
+        of_labels = scaled[:, rows, labels]
+        log_mean = _log_mean_exp(of_labels)
+        # A member's slope is that of its own cross-entropy times its share of the average.
+        slope = np.exp(scaled)
+        slope[:, rows, labels] -= 1.0
+        slope *= np.exp(of_labels - log_mean)[:, :, None] / (num_members * count)
+        if kernel.ndim == 2:
+            kernel_slope = np.tensordot(log_probs, slope, axes=([0, 1], [0, 1]))
+        else:
+            kernel_slope = np.sum(log_probs * slope, axis=(0, 1))
+        value, kernel_part, bias_part = penalty(kernel, bias)
+        slopes = kernel_slope + kernel_part, slope.sum(axis=(0, 1)) + bias_part
+        return value - log_mean.mean(), np.concatenate([slopes[0].ravel(), slopes[1]])
 
-    vector = np.concatenate([start[name].ravel() for name in names])
-    options = {"maxiter": 1000, "ftol": 1e-13, "gtol": 1e-8}
+    vector = np.concatenate([start["kernel"].ravel(), start["bias"]])
+    options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-11, "gtol": 1e-6}
     found = optimize.minimize(objective, vector, jac=True, method="L-BFGS-B", options=options)
-    return {name: value.numpy() for name, value in unpack(tf.constant(found.x)).items()}
+    return {"kernel": found.x[:size].reshape(shape), "bias": found.x[size:]}
 
 
 def _fit_member_temperature(log_probs, labels):

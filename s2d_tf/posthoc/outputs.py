@@ -155,27 +155,32 @@ def _compiled(network, features):
 
 
 def _batches(data, image_shape, batch_size):
-    if isinstance(data, tf.data.Dataset):
-        spec = data.element_spec
-        labeled = isinstance(spec, (tuple, list)) and len(spec) > 1
-        first = spec[0] if isinstance(spec, (tuple, list)) else spec
-        batches = data.batch(batch_size) if first.shape.rank == len(image_shape) else data
-    else:
-        labeled = isinstance(data, (tuple, list))
-        inputs = np.asarray(data[0] if labeled else data)
-        labels = np.asarray(data[1]) if labeled else None
-        if labeled and (len(data) != 2 or len(labels) != len(inputs)):
-            raise ValueError(
-                f"data: expected (inputs, labels) of equal length, received {len(data)} arrays of "
-                f"{[len(values) for values in data]} examples."
-            )
-        starts = range(0, len(inputs), batch_size)
-        batches = (
-            (inputs[i : i + batch_size], labels[i : i + batch_size] if labeled else None)
-            for i in starts
+    """Pairs of checked float32 inputs and labels, or `None` for labels."""
+    pairs = _dataset(data, image_shape, batch_size)
+    for inputs, labels in pairs if pairs is not None else _slices(data, batch_size):
+        inputs = tf.convert_to_tensor(inputs)
+        check_images(inputs, image_shape)
+        yield tf.cast(inputs, tf.float32), labels
+
+
+def _dataset(data, image_shape, batch_size):
+    if not isinstance(data, tf.data.Dataset):
+        return None
+    spec = data.element_spec
+    alone = not isinstance(spec, (tuple, list))
+    rank = (spec if alone else spec[0]).shape.rank
+    data = data.batch(batch_size) if rank == len(image_shape) else data
+    return ((each, None) if alone else (*each, None)[:2] for each in data)
+
+
+def _slices(data, batch_size):
+    inputs, labels = data if isinstance(data, (tuple, list)) and len(data) == 2 else (data, None)
+    inputs = np.asarray(inputs)
+    if labels is not None and len(labels) != len(inputs):
+        raise ValueError(
+            f"data: expected as many labels as inputs, received {len(inputs)} inputs and "
+            f"{len(labels)} labels."
         )
-        labeled = True
-    for element in batches:
-        batch = tf.convert_to_tensor(element[0] if isinstance(element, (tuple, list)) else element)
-        check_images(batch, image_shape)
-        yield tf.cast(batch, tf.float32), element[1] if labeled else None
+    for start in range(0, len(inputs), batch_size):
+        part = slice(start, start + batch_size)
+        yield inputs[part], None if labels is None else labels[part]

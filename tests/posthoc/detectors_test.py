@@ -41,60 +41,86 @@ def test_the_cases_use_the_options_of_the_golden_file(golden):
     }
 
 
+@pytest.fixture(scope="module")
+def stacked(model, data):
+    """All detectors on one model, so that one graph is traced."""
+    predictor = model
+    for step, _ in CASES.values():
+        predictor = step.fit(predictor, data["train"])
+    return predictor
+
+
+@pytest.fixture(scope="module")
+def found(stacked, data):
+    return stacked.predict_uncertainty(data["test"][0])
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_scores_agree_with_an_independent_package(golden, model, data, name):
+def test_scores_agree_with_an_independent_package(golden, found, name):
     step, convert = CASES[name]
-    detector = step.fit(model, data["train"])
-    score = detector.score(data["test"][0])
+    score = found[step.name]
     converted = score if convert is None else convert(score)
     kept = np.full(len(score), True)
-    if name.startswith("gen"):  # the package clips probabilities at 1e-7, as the paper does not
-        probs = detector.predict_uncertainty(data["test"][0])["probs"]
-        kept = (probs > 1e-7).all(axis=-1) & (probs < 1 - 1e-6).all(axis=-1)
+    if name.startswith("gen"):  # the package clips probabilities at 1e-7, the paper does not
+        kept = (found["probs"] > 1e-7).all(axis=-1) & (found["probs"] < 1 - 1e-6).all(axis=-1)
         assert kept.sum() > 30
     np.testing.assert_allclose(converted[kept], golden.arrays[name][kept], rtol=1e-4, atol=1e-5)
-    key = detector.step.name
-    np.testing.assert_allclose(
-        detector.predict_uncertainty(data["test"][0])[key], score, rtol=1e-5, atol=1e-6
-    )
+
+
+def test_steps_stack_and_leave_the_prediction_alone(stacked, found, model, data):
+    plain = model.predict_uncertainty(data["test"][0])
+    assert set(found) == set(plain) | {step.name for step, _ in CASES.values()}
+    for key in plain:
+        np.testing.assert_allclose(found[key], plain[key], rtol=1e-5, atol=1e-6)
+    assert stacked.parts == [model]
+    assert stacked.num_members == 1
+    np.testing.assert_allclose(stacked.score(data["test"][0]), found["scale"], rtol=1e-5)
+
+
+def test_cached_outputs_give_the_same_scores(stacked, found, model, data):
+    outputs = posthoc.collect(stacked, data["test"])
+    cached = stacked.predict_uncertainty(outputs)
+    assert set(cached) == set(found)
+    for key in found:
+        np.testing.assert_allclose(cached[key], found[key], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_cached_outputs_and_datasets_give_the_same_scores(model, data, name):
+def test_a_stream_is_fitted_as_arrays_are(found, model, data, name):
     step, _ = CASES[name]
-    train, test = (posthoc.collect(model, data[part]) for part in ("train", "test"))
-    cached = step.fit(model, train)
     dataset = tf.data.Dataset.from_tensor_slices(data["train"])
     streamed = step.fit(model, dataset, batch_size=50)
-    expected = cached.score(test)
-    np.testing.assert_allclose(streamed.score(data["test"][0]), expected, rtol=2e-4, atol=1e-5)
-    np.testing.assert_allclose(cached.predict_uncertainty(test)[step.name], expected)
+    outputs = posthoc.collect(model, data["test"])
+    np.testing.assert_allclose(streamed.score(outputs), found[step.name], rtol=2e-4, atol=1e-5)
 
 
-def test_the_models_own_uncertainties_are_detectors(dirichlet_model, model, data):
-    found = dirichlet_model.predict_uncertainty(data["test"][0])
+def test_the_models_own_uncertainties_are_detectors(found, dirichlet_model, model, data):
+    outputs = posthoc.collect(dirichlet_model, data["test"])
     for measure in ("total", "data", "knowledge"):
-        score = posthoc.Uncertainty(measure).fit(dirichlet_model).score(data["test"][0])
-        np.testing.assert_allclose(score, found[measure], rtol=1e-5)
-    score = posthoc.Uncertainty("confidence").fit(model).score(data["test"][0])
-    np.testing.assert_allclose(score, posthoc.MSP().fit(model).score(data["test"][0]))
+        detector = posthoc.Uncertainty(measure).fit(dirichlet_model)
+        expected = detector.predict_uncertainty(outputs)[measure]
+        np.testing.assert_array_equal(detector.score(outputs), expected)
+    score = posthoc.Uncertainty("confidence").fit(model).score(outputs)
+    np.testing.assert_allclose(score, found["msp"], rtol=1e-5)
     with pytest.raises(ValueError, match="measure: expected 'confidence' or 'total'"):
         posthoc.Uncertainty("knowledge").fit(model)
 
 
-def test_logit_scores_of_an_ensemble_average_its_members(model, dirichlet_model, data):
+def test_logit_scores_of_an_ensemble_average_its_members(model, data):
     double = models.Ensemble([model, model])
+    outputs = posthoc.collect(model, data["test"])
+    twice = posthoc.collect(double, data["test"], features=False)
     for step in (posthoc.MSP(), posthoc.MaxLogit(), posthoc.Energy(), posthoc.GEN()):
-        single = step.fit(model).score(data["test"][0])
-        np.testing.assert_allclose(step.fit(double).score(data["test"][0]), single, rtol=1e-5)
+        single = step.fit(model).score(outputs)
+        np.testing.assert_allclose(step.fit(double).score(twice), single, rtol=1e-5)
     with pytest.raises(ValueError, match="members"):
         posthoc.KNN().fit(double, data["train"])
 
 
 def test_energy_of_a_dirichlet_is_its_total_concentration(dirichlet_model, data):
-    score = posthoc.Energy().fit(dirichlet_model).score(data["test"][0])
-    _, logits = dirichlet_model.predict_members(data["test"][0])
-    expected = -np.log(np.exp(logits[0].astype(np.float64)).sum(axis=-1))
+    outputs = posthoc.collect(dirichlet_model, data["test"])
+    score = posthoc.Energy().fit(dirichlet_model).score(outputs)
+    expected = -np.log(np.exp(outputs.member_logits[0].astype(np.float64)).sum(axis=-1))
     np.testing.assert_allclose(score, expected, rtol=1e-5)
 
 
@@ -138,9 +164,9 @@ def test_shrinkage_regularizes_constant_features(golden, model, data):
     images, labels = (np.array(values) for values in data["train"])
     images[:, 0, 0, 0] = 1.0
     for step in (posthoc.Mahalanobis, posthoc.RelativeMahalanobis, posthoc.FeatureDensity):
-        with pytest.raises(ValueError, match="singular one for .*Raise `shrinkage`"):
+        with pytest.raises(ValueError, match=r"singular one for .*Raise `shrinkage`"):
             step(shrinkage=0.0).fit(model, (images, labels))
-        scores = step().fit(model, (images, labels)).score(images)
+        scores = step().fit(model, (images, labels)).score(posthoc.collect(model, images))
         assert np.isfinite(scores).all()
 
 
