@@ -8,7 +8,7 @@ from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.step import Source, State, Step
 
 OFF_DIAGONAL_PENALTY = 1.0
-BIAS_PENALTY = 1.0
+BIAS_PENALTY = 0.01
 MAX_LOG_TEMPERATURE = 5.0
 """Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
 
@@ -111,8 +111,9 @@ class DirichletCalibration(Calibration):
     """A full linear map of log-probabilities, with off-diagonal regularization (Kull et al., 2019).
 
     Args:
-        off_diagonal_penalty: weight of the mean square of the off-diagonal entries.
-        bias_penalty: weight of the mean square of the offsets.
+        off_diagonal_penalty: weight of the sum of squares of the off-diagonal entries. (The paper
+            writes the mean of the squares, whose weight has to grow with the number of classes.)
+        bias_penalty: weight of the sum of squares of the offsets.
 
     Example:
 
@@ -135,10 +136,9 @@ class DirichletCalibration(Calibration):
 
         def penalty(kernel, bias):
             off_diagonal = kernel * (1.0 - np.eye(num_classes))
-            slope = 2.0 * self.off_diagonal_penalty / (num_classes * (num_classes - 1))
-            bias_slope = 2.0 * self.bias_penalty / num_classes
-            value = slope * np.sum(off_diagonal**2) + bias_slope * np.sum(bias**2)
-            return 0.5 * value, slope * off_diagonal, bias_slope * bias
+            weights = self.off_diagonal_penalty, self.bias_penalty
+            value = weights[0] * np.sum(off_diagonal**2) + weights[1] * np.sum(bias**2)
+            return value, 2.0 * weights[0] * off_diagonal, 2.0 * weights[1] * bias
 
         start = {"kernel": np.eye(num_classes), "bias": np.zeros(num_classes)}
         return minimize(start, log_probs, labels, penalty)
@@ -177,7 +177,7 @@ def minimize(start: dict, log_probs, labels, penalty) -> dict[str, np.ndarray]:
         return value - log_mean.mean(), np.concatenate([slopes[0].ravel(), slopes[1]])
 
     vector = np.concatenate([start["kernel"].ravel(), start["bias"]])
-    options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-11, "gtol": 1e-6}
+    options = {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-6}
     found = optimize.minimize(objective, vector, jac=True, method="L-BFGS-B", options=options)
     return {"kernel": found.x[:size].reshape(shape), "bias": found.x[size:]}
 
