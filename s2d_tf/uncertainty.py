@@ -94,7 +94,7 @@ def from_members(kind, member_logits):
 def confidence_score(kind, member_logits):
     """Out-of-distribution score of confidence: the negated log of the largest mean probability.
 
-    Larger means more doubtful. Probabilities near 1 round to ties; this is computed from the
+    Larger means more uncertain. Probabilities near 1 round to ties; this is computed from the
     probability of all other classes, -ln(1 - sum_{c not largest} p_c), which keeps its digits.
 
     Args:

@@ -1,5 +1,7 @@
 """The decomposition of uncertainty against mpmath, over the whole numerical contract."""
 
+import functools
+
 import mpmath
 import numpy as np
 import pytest
@@ -70,34 +72,46 @@ def assert_consistent(result):
     np.testing.assert_array_equal(result["confidence"], result["probs"].max(axis=-1))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("num_classes", [2, 10, 100, 1000])
-@pytest.mark.parametrize("num_members", [1, 3])
-def test_dirichlet_matches_mpmath(num_members, num_classes, dtype):
+@functools.cache
+def dirichlet_case(num_members, num_classes):
+    """Logits that float32 holds, so that both types have one reference, which takes a while."""
     rng = np.random.default_rng(num_classes)
     totals = TOTALS if num_classes < 1000 else (1e-2, 1.5, 1e6)
     sharpness = rng.choice([0.5, 3.0], size=(num_members, len(totals), 1))
     mean = softmax(rng.normal(size=(num_members, len(totals), num_classes)) * sharpness)
-    logits = np.log(mean * np.array(totals)[:, np.newaxis]).astype(dtype)
+    logits = np.log(mean * np.array(totals)[:, np.newaxis]).astype(np.float32)
     concentrations = np.exp(logits.astype(np.float64))
-    references = [dirichlet_reference(concentrations[:, i]) for i in range(len(totals))]
+    return logits, [dirichlet_reference(concentrations[:, i]) for i in range(len(totals))]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("num_classes", [2, 10, 100, 1000])
+@pytest.mark.parametrize("num_members", [1, 3])
+def test_dirichlet_matches_mpmath(num_members, num_classes, dtype):
+    logits, references = dirichlet_case(num_members, num_classes)
+    concentrations = np.exp(logits.astype(np.float64)).astype(dtype)
+    logits = logits.astype(dtype)
     assert_matches(uncertainty.from_log_concentrations(logits), references, dtype)
-    from_values = uncertainty.from_concentrations(concentrations.astype(dtype))
-    assert_matches(from_values, references, dtype)
+    assert_matches(uncertainty.from_concentrations(concentrations), references, dtype)
     if num_members == 1:
         assert_matches(uncertainty.from_log_concentrations(logits[0]), references, dtype)
+
+
+@functools.cache
+def categorical_case(num_classes):
+    rng = np.random.default_rng(num_classes)
+    differences = np.array([1e-4, 1e-2, 0.3, 3.0, 30.0])[:, np.newaxis]
+    logits = rng.normal(size=(1, 5, num_classes)) * 2
+    logits = (logits + rng.normal(size=(4, 5, num_classes)) * differences).astype(np.float32)
+    probs = softmax(logits)
+    return logits, probs, [categorical_reference(probs[:, i]) for i in range(5)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("num_classes", [2, 10, 1000])
 def test_categorical_ensemble_matches_mpmath(num_classes, dtype):
-    rng = np.random.default_rng(num_classes)
-    differences = np.array([1e-4, 1e-2, 0.3, 3.0, 30.0])[:, np.newaxis]
-    logits = rng.normal(size=(1, 5, num_classes)) * 2
-    logits = (logits + rng.normal(size=(4, 5, num_classes)) * differences).astype(dtype)
-    probs = softmax(logits)
-    references = [categorical_reference(probs[:, i]) for i in range(5)]
-    assert_matches(uncertainty.from_log_probs(logits), references, dtype)
+    logits, probs, references = categorical_case(num_classes)
+    assert_matches(uncertainty.from_log_probs(logits.astype(dtype)), references, dtype)
     assert_matches(uncertainty.from_probs(probs.astype(dtype)), references, dtype)
 
 
@@ -224,6 +238,15 @@ def test_converts_to_litert_builtins_with_the_same_answers(kind):
             output.shape == value.shape and np.allclose(output, value, rtol=1e-4, atol=1e-6)
             for output in outputs
         ), key
+
+
+def test_names_and_the_rule_of_decomposition():
+    found = uncertainty.from_probs(np.full([2, 3, 4], 0.25))
+    assert tuple(found) == uncertainty.NAMES
+    assert uncertainty.SCORES == ("confidence", "total", "data", "knowledge")
+    assert not uncertainty.decomposes("categorical", 1)
+    assert uncertainty.decomposes("categorical", 2)
+    assert uncertainty.decomposes("dirichlet", 1)
 
 
 class TestConfidenceScore:

@@ -3,11 +3,11 @@
 import tensorflow as tf
 
 MAX_PIXELS = 1 << 24
-"""Largest image that is decoded, 4096 x 4096 or as much in another form: 48 MB in colour. A file
+"""Largest image that is decoded, 4096 x 4096 or as much in another form: 48 MB in color. A file
 of a few kilobytes can claim a thousand times that; its header is read before its pixels are."""
 
 CHANNELS = (1, 3)
-"""Channels that files can be decoded to: grey and RGB."""
+"""Channels that files can be decoded to: gray and RGB."""
 
 _JPEG_START = b"\xff\xd8\xff"
 _PNG_START = b"\x89PNG\r\n\x1a\n"
@@ -16,7 +16,7 @@ _PNG_START = b"\x89PNG\r\n\x1a\n"
 def decode_batch(image_bytes, image_shape):
     """Pixels float32 `[batch, height, width, channels]` in [0, 255] of files `[batch]`.
 
-    Colours become grey or grey becomes RGB as `image_shape` wants it, transparency is dropped, and
+    Colors become gray or gray becomes RGB as `image_shape` wants it, transparency is dropped, and
     the whole picture is resized with antialiasing; one of the right size already keeps its pixels.
     A damaged, oversized or foreign file fails the request.
     """
@@ -53,7 +53,7 @@ def _decode_jpeg(encoded, channels):
 
 def _decode_png(encoded, channels):
     # Width and height are big-endian words at bytes 16 to 23. A file that ends before is padded
-    # with zeros, and refused for having no pixels.
+    # with zeros, and rejected for having no pixels.
     header = tf.strings.substr(tf.strings.join([encoded, b"\0" * 24]), 16, 8)
     width, height = tf.unstack(tf.ensure_shape(tf.io.decode_raw(header, tf.int32, False), [2]))
     with tf.control_dependencies([_require_size(height, width)]):

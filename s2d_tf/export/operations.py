@@ -61,7 +61,7 @@ class OperationError(ValueError):
 
 
 def check(version_directory):
-    """Refuses a SavedModel with anything but permitted operations, without loading it.
+    """Rejects a SavedModel with anything but permitted operations, without loading it.
 
     Returns:
         The `SavedModel` message that was checked.
@@ -93,10 +93,9 @@ def operations(meta_graph):
     )
     start = meta_graph.collection_def[_START].node_list.value
     restoring = graph.reach([meta_graph.saver_def.restore_op_name, *start])
-    everything = graph.all()
-    chosen = {"serving": serving, "restoring": restoring}
-    chosen["saving"] = everything - serving - restoring
-    return {part: {op for _, op in nodes} for part, nodes in chosen.items()}
+    saving = graph.all() - serving - restoring
+    parts = {"serving": serving, "restoring": restoring, "saving": saving}
+    return {part: {operation for _, operation in nodes} for part, nodes in parts.items()}
 
 
 _PERMITTED = {"serving": SERVING, "restoring": RESTORING, "saving": SAVING}
@@ -107,7 +106,7 @@ def _read(path):
     from tensorflow.core.protobuf import saved_model_pb2
 
     if not path.is_file():
-        raise OperationError(f"Expected a SavedModel, received {path.parent} without {path.name}.")
+        raise OperationError(f"{path.parent}: expected a SavedModel, received no {path.name}.")
     try:
         return saved_model_pb2.SavedModel.FromString(path.read_bytes())
     except message.DecodeError as error:
@@ -122,46 +121,37 @@ class _Graph:
         self.nodes = {node.name: node for node in graph_def.node}
 
     def all(self):
-        found = {(("", node.name), node.op) for node in self.nodes.values()}
-        for name in self.functions:
-            found |= self._function(name)
-        return {item for item in found if item[1] not in self.functions}
+        return self.reach(self.nodes, self.functions)
 
     def reach(self, tensor_names, function_names=()):
         """What must run for these tensors and functions."""
-        found, calls = set(), list(function_names)
-        pending = [_node_name(name) for name in tensor_names if name]
-        seen = set()
+        found, seen, entered = set(), set(), set()
+        pending = [self._node(name) for name in tensor_names if name]
+        pending += self._bodies(function_names, entered)
         while pending:
-            name = pending.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if name not in self.nodes:
-                raise OperationError(f"Expected a node {name!r} in the graph, received none.")
-            node = self.nodes[name]
-            found.add((("", name), node.op))
-            calls += _called(node, self.functions)
-            pending += [_node_name(each) for each in node.input]
-        seen = set()
-        while calls:
-            name = calls.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if name not in self.functions:
-                raise OperationError(f"Expected a function {name!r} in the graph, received none.")
-            found |= self._function(name)
-            for node in self.functions[name]:
-                calls += _called(node, self.functions)
+            (function, name), node = pending.pop()
+            if not function:
+                if name in seen:
+                    continue
+                seen.add(name)
+                pending += [self._node(each) for each in node.input]
+            found.add(((function, name), node.op))
+            pending += self._bodies(_called(node, self.functions), entered)
         return {item for item in found if item[1] not in self.functions}
 
-    def _function(self, name):
-        return {((name, node.name), node.op) for node in self.functions[name]}
+    def _node(self, tensor_name):
+        name = tensor_name.lstrip("^").partition(":")[0]
+        if name not in self.nodes:
+            raise OperationError(f"graph: expected a node {name!r}, received none.")
+        return ("", name), self.nodes[name]
 
-
-def _node_name(name):
-    return name.lstrip("^").partition(":")[0]
+    def _bodies(self, names, entered):
+        """The nodes of functions that were not `entered` before."""
+        for name in set(names) - entered:
+            entered.add(name)
+            if name not in self.functions:
+                raise OperationError(f"graph: expected a function {name!r}, received none.")
+            yield from (((name, node.name), node) for node in self.functions[name])
 
 
 def _called(node, functions):
@@ -174,7 +164,7 @@ def _called(node, functions):
 
 
 def _foreign_objects(meta_graph):
-    """Objects that exported models do not have, such as tables with initialisers."""
+    """Objects that exported models do not have, such as tables with initializers."""
     found = []
     for node in meta_graph.object_graph_def.nodes:
         kind = node.WhichOneof("kind")

@@ -5,7 +5,6 @@ with the same named outputs. All that `uncertainty` uses is elementary, so the f
 standard operators.
 """
 
-import importlib
 import logging
 import os
 import tempfile
@@ -14,8 +13,8 @@ import tensorflow as tf
 
 from s2d_tf.export.answers import answer_function, check_predictor
 from s2d_tf.export.saved_model import describe, write_description
-from s2d_tf.export.specialize import Specialized
-from s2d_tf.export.versions import new_version
+from s2d_tf.export.signatures import Signatures
+from s2d_tf.export.versions import write_version
 
 ONNX_FILE = "model.onnx"
 LITERT_FILE = "model.tflite"
@@ -32,13 +31,18 @@ def save_onnx(model, directory, class_names=None, metadata=None):
     Returns:
         `pathlib.Path` of the version folder.
     """
-    converter = _optional("tf2onnx", "onnx")
+    # tf2onnx warns of every optional accelerator that it does not find.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        import tf2onnx
+    except ImportError as error:
+        raise ImportError(
+            f"tf2onnx: expected the package, received {error}. Run pip install 's2d_tf[onnx]'."
+        ) from None
     logging.getLogger("tf2onnx").setLevel(logging.WARNING)
 
-    def convert(signature, spec):
-        proto, _ = converter.convert.from_function(
-            signature.function, input_signature=[spec], opset=OPSET
-        )
+    def convert(signatures, function):
+        proto, _ = tf2onnx.convert.from_function(function, function.input_signature, opset=OPSET)
         for value in [*proto.graph.input, *proto.graph.output]:
             value.type.tensor_type.shape.dim[0].dim_param = "batch"
         return proto.SerializeToString()
@@ -58,11 +62,10 @@ def save_litert(model, directory, class_names=None, metadata=None):
         `pathlib.Path` of the version folder.
     """
 
-    def convert(signature, spec):
+    def convert(signatures, function):
         # Through a SavedModel, since only that way the file keeps the names of the outputs.
         with tempfile.TemporaryDirectory() as folder:
-            function = signature.function.get_concrete_function(spec)
-            tf.saved_model.save(signature, folder, signatures={"serving_default": function})
+            tf.saved_model.save(signatures, folder, signatures={"serving_default": function})
             converter = tf.lite.TFLiteConverter.from_saved_model(
                 folder, signature_keys=["serving_default"]
             )
@@ -72,34 +75,14 @@ def save_litert(model, directory, class_names=None, metadata=None):
     return _save(model, directory, class_names, metadata, LITERT_FILE, convert)
 
 
-class _Signature(tf.Module):
-    """The one function of a portable file."""
-
-    def __init__(self, model):
-        super().__init__()
-        spec = tf.TensorSpec([None, *model.image_shape], tf.float32, name="images")
-        self.answers = Specialized(answer_function(model, refuse=False), spec)
-        self.function = tf.function(
-            lambda images: self.answers(tf.cast(images, tf.float32)), autograph=False
-        )
-
-
 def _save(model, directory, class_names, metadata, file_name, convert):
     check_predictor(model)
     description = describe(model, class_names, metadata)
-    spec = tf.TensorSpec([None, *model.image_shape], tf.uint8, name="images")
-    with new_version(directory) as draft:
-        (draft.path / file_name).write_bytes(convert(_Signature(model), spec))
-        write_description(draft.path / "assets", description)
-    return draft.path
 
+    def write(folder):
+        signatures = Signatures(model, answer_function(model, reject=False))
+        content = convert(signatures, signatures.functions()["serving_default"])
+        (folder / file_name).write_bytes(content)
+        write_description(folder, description)
 
-def _optional(module, extra):
-    # tf2onnx warns of every optional accelerator that it does not find.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"This needs {module}, which is not installed ({error}): pip install 's2d_tf[{extra}]'."
-        ) from None
+    return write_version(directory, write)

@@ -5,11 +5,11 @@ import pathlib
 
 import tensorflow as tf
 
-from s2d_tf import __version__
+from s2d_tf import __version__, files
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.answers import check_predictor
 from s2d_tf.export.signatures import Signatures
-from s2d_tf.export.versions import new_version
+from s2d_tf.export.versions import write_version
 
 CLASSES = "classes.txt"
 DESCRIPTION = "model.json"
@@ -20,7 +20,7 @@ def save(model, directory, class_names=None, metadata=None):
 
     The signatures are `serving_default` (`images`, uint8 `[batch, height, width, channels]`),
     `serve_float` (the same in float32) and `serve_encoded` (`image_bytes`, JPEG or PNG files of any
-    size `[batch]`; for models of grey or RGB images). Each answers a dict of `probabilities`,
+    size `[batch]`; for models of gray or RGB images). Each answers a dict of `probabilities`,
     `label`, `confidence`, `total_uncertainty`, `data_uncertainty` and `knowledge_uncertainty`.
     Answers are deterministic and do not depend on the batch. A request with NaN, with pixels whose
     answer is no number, or with a damaged file fails as a whole.
@@ -30,34 +30,32 @@ def save(model, directory, class_names=None, metadata=None):
         directory: the model's folder, which holds one numbered folder for each version. A server
             that watches it sees the new version when all of it is there.
         class_names: one name for each class, kept as `assets/classes.txt`; default: the model's
-            own, if it has `class_names`, as what `zoo.load` returns does.
-        metadata: dict for `assets/model.json`; default: the model's own, if it has `metadata`, as
-            what `zoo.load` returns does: the entry's record.
+            own, which `zoo.load` sets.
+        metadata: dict for `assets/model.json`; default: the model's own, which `zoo.load` sets to
+            the entry's record.
 
     Returns:
         `pathlib.Path` of the version folder.
     """
     check_predictor(model)
     description = describe(model, class_names, metadata)
-    with new_version(directory) as draft:
+
+    def write(folder):
         signatures = Signatures(model)
         functions = signatures.functions()
-        tf.saved_model.save(signatures, str(draft.path), signatures=functions)
-        write_description(draft.path / "assets", description)
-        extra = draft.path / warmup.FILE
-        extra.parent.mkdir()
-        name = pathlib.Path(directory).name or "model"
-        warmup.write(extra, name, warmup.requests(signatures.image_shape, functions))
-        operations.check(draft.path)
-    return draft.path
+        tf.saved_model.save(signatures, str(folder), signatures=functions)
+        write_description(folder, description)
+        requests = warmup.requests(signatures.image_shape, functions)
+        warmup.write(folder / warmup.FILE, pathlib.Path(directory).name or "model", requests)
+        operations.check(folder)
+
+    return write_version(directory, write)
 
 
 def describe(model, class_names=None, metadata=None):
     """What a reader of the exported files may want to know of the model, checked."""
-    if class_names is None:
-        class_names = getattr(model, "class_names", None)
-    if metadata is None:
-        metadata = getattr(model, "metadata", None)
+    class_names = model.class_names if class_names is None else class_names
+    metadata = model.metadata if metadata is None else metadata
     if class_names is not None:
         class_names = [str(name) for name in class_names]
         if len(class_names) != model.num_classes or any("\n" in name for name in class_names):
@@ -85,10 +83,8 @@ def describe(model, class_names=None, metadata=None):
 
 
 def write_description(folder, description):
-    """Writes `model.json` and, where there are class names, `classes.txt`."""
-    folder.mkdir(exist_ok=True)
-    text = json.dumps(description, indent=2, ensure_ascii=False)
-    (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+    """Writes `assets/model.json` and, where there are class names, `assets/classes.txt`."""
+    files.write_json(folder / "assets" / DESCRIPTION, description)
     if description["class_names"]:
         lines = "\n".join(description["class_names"])
-        (folder / CLASSES).write_text(lines + "\n", encoding="utf-8")
+        files.write_text(folder / "assets" / CLASSES, lines + "\n")

@@ -1,14 +1,16 @@
 """Version folders: a new one appears whole or not at all."""
 
-import contextlib
 import errno
-import os
+import itertools
 import pathlib
+import secrets
 import shutil
-import tempfile
+from collections.abc import Callable
+
+from s2d_tf import files
 
 
-def versions(directory):
+def versions(directory: str | pathlib.Path) -> list[int]:
     """Numbers of the version folders in `directory`, ascending."""
     directory = pathlib.Path(directory)
     if not directory.is_dir():
@@ -18,69 +20,42 @@ def versions(directory):
     return sorted(int(name) for name in found if name.isdecimal() and str(int(name)) == name)
 
 
-@contextlib.contextmanager
-def new_version(directory):
-    """Yields a hidden folder to fill, which then becomes the next version.
+def write_version(directory: str | pathlib.Path, write: Callable) -> pathlib.Path:
+    """Writes the next version.
 
     A server that watches `directory` sees the version only when all of it is there and on disk. If
-    the body fails, nothing is left. Two writers get two versions.
+    `write` fails, nothing is left. Two writers get two versions.
 
-    Yields:
-        An object whose `path` is the hidden folder, and afterwards the version's.
+    Args:
+        directory: the model's folder.
+        write: function that fills the hidden folder that it is given.
+
+    Returns:
+        The version's folder.
     """
     directory = pathlib.Path(directory).expanduser()
     if directory.exists() and not directory.is_dir():
-        raise ValueError(f"directory must be a folder, received the file {directory}.")
-    directory.mkdir(parents=True, exist_ok=True)
-    draft = Draft(pathlib.Path(tempfile.mkdtemp(prefix=".export-", dir=directory)))
+        raise ValueError(f"directory: expected a folder, received the file {directory}.")
+    draft = directory / f"{files.PARTIAL}{secrets.token_hex(4)}"
+    draft.mkdir(parents=True)
     try:
-        yield draft
-        _make_durable(draft.path)
-        os.chmod(draft.path, 0o777 & ~_umask())  # mkdtemp's own is for this user alone
-        draft.path = _move_to_next(draft.path, directory)
+        write(draft)
+        for path in (*draft.rglob("*"), draft):
+            files.flush(path)
+        return _move_to_next(draft, directory)
     except BaseException:
-        shutil.rmtree(draft.path, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         raise
 
 
-class Draft:
-    """A version that is being written; see `new_version`."""
-
-    def __init__(self, path):
-        self.path = path
-
-
-def _move_to_next(path, directory):
-    number = max(versions(directory), default=0) + 1
-    while True:
+def _move_to_next(draft, directory):
+    for number in itertools.count(max(versions(directory), default=0) + 1):
         target = directory / str(number)
         try:
-            path.rename(target)
-        except OSError as error:
+            draft.rename(target)
+        except OSError as error:  # unless another writer was faster
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
-            number += 1  # another writer was faster
-            continue
-        _flush(directory)
-        return target
-
-
-def _make_durable(folder):
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            _flush(os.path.join(parent, name))
-        _flush(parent)
-
-
-def _flush(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _umask():
-    current = os.umask(0)
-    os.umask(current)
-    return current
+        else:
+            files.flush(directory)
+            return target

@@ -14,28 +14,23 @@ BATCH_SIZES = (1, 8, 32)
 MAX_VALUES = 1 << 20
 """Larger batches than of one image have at most so many pixel values: the file stays small."""
 
-# Field numbers of prediction_log.proto, predict.proto and model.proto of TF Serving.
-_PREDICT_LOG = 6
-_REQUEST = 1
-_MODEL_SPEC, _INPUTS = 1, 2
-_NAME, _SIGNATURE_NAME = 1, 3
-_KEY, _VALUE = 1, 2
-
 
 def write(path, model_name, requests):
     """Writes `requests`, an iterable of (signature name, input name, array), as one file."""
+    path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature_name, input_name, value in requests:
             writer.write(prediction_log(model_name, signature_name, input_name, value))
 
 
 def prediction_log(model_name, signature_name, input_name, value):
-    """A `PredictionLog` message with one predict request, serialised."""
+    """A `PredictionLog` message with one predict request, serialized."""
+    # By the field numbers of TF Serving's prediction_log.proto, predict.proto and model.proto.
     tensor = tf.make_tensor_proto(value).SerializeToString()
-    spec = _field(_NAME, model_name.encode()) + _field(_SIGNATURE_NAME, signature_name.encode())
-    entry = _field(_KEY, input_name.encode()) + _field(_VALUE, tensor)
-    request = _field(_MODEL_SPEC, spec) + _field(_INPUTS, entry)
-    return _field(_PREDICT_LOG, _field(_REQUEST, request))
+    spec = _field(1, model_name.encode()) + _field(3, signature_name.encode())  # ModelSpec
+    entry = _field(1, input_name.encode()) + _field(2, tensor)  # a map's key and value
+    request = _field(1, spec) + _field(2, entry)  # PredictRequest: model_spec, inputs
+    return _field(6, _field(1, request))  # PredictionLog.predict_log.request
 
 
 def requests(image_shape, signature_names, batch_sizes=BATCH_SIZES):

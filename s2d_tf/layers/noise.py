@@ -1,4 +1,4 @@
-"""The stochastic regularisers that turn one feature vector into many teacher inputs."""
+"""The stochastic regularizers that turn one feature vector into many teacher inputs."""
 
 import keras
 import tensorflow as tf
@@ -7,7 +7,7 @@ from s2d_tf.layers.randomness import draw_rows, next_seed
 
 
 class Noise(keras.layers.Layer):
-    """Base of the regularisers: features `[..., d]` to noisy copies `[..., num_samples, d]`.
+    """Base of the regularizers: features `[..., d]` to noisy copies `[..., num_samples, d]`.
 
     The noise is a pure function of the seed, of how often the layer was called (the training
     step) and of the row of the global batch. It is therefore independent between rows and samples
@@ -79,7 +79,7 @@ class _GaussianNoise(Noise):
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class MultiplicativeGaussianNoise(_GaussianNoise):
-    """`x * (1 + s * eps)`: Gaussian dropout, the regulariser that the paper uses.
+    """`x * (1 + s * eps)`: Gaussian dropout, the regularizer that the paper uses.
 
     Args:
         stddev: the deviation `s`; a pair `(low, high)` draws it uniformly for each row and sample.
@@ -120,7 +120,7 @@ class BernoulliNoise(Noise):
             return tf.random.stateless_uniform(shape, seeds[0])
 
         kept = draw_rows(uniform, [*copies, width]) >= self.rate
-        # One product, so that no graph optimiser can round another way than eager execution does.
+        # One product, so that no graph optimizer can round another way than eager execution does.
         scaled = features * (1 / (1 - self.rate))
         return tf.where(kept, scaled, tf.zeros_like(scaled))
 

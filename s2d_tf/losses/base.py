@@ -8,8 +8,10 @@ class DistillationLoss(keras.losses.Loss):
 
     Args:
         reduction, name, dtype: as for `keras.losses.Loss`; unlike Keras' own losses it keeps the
-            `dtype` in its config.
+            `dtype` in its config, and its name does not count instances: `fit` logs it.
     """
+
+    default_name: str
 
     student = "categorical"
     """What a student with this loss predicts: "categorical", "dirichlet" or "gaussian"."""
@@ -17,5 +19,26 @@ class DistillationLoss(keras.losses.Loss):
     needs_concentrations = False
     """Whether the targets must be log-concentrations: Dirichlet teachers, not categorical ones."""
 
+    def __init__(self, reduction="sum_over_batch_size", name=None, dtype=None):
+        super().__init__(name=name or self.default_name, reduction=reduction, dtype=dtype)
+
     def get_config(self):
         return {**super().get_config(), "dtype": self.dtype}
+
+
+class SoftenedLoss(DistillationLoss):
+    """A loss of teacher predictions that are softened first.
+
+    Args:
+        temperature: divides the logits; above 0, larger is smoother.
+        **kwargs: as for `DistillationLoss`.
+    """
+
+    def __init__(self, temperature=1.0, **kwargs):
+        super().__init__(**kwargs)
+        if not temperature > 0:
+            raise ValueError(f"temperature must be above 0, received {temperature}.")
+        self.temperature = temperature
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature}

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from s2d_tf import numerics
-from s2d_tf.losses.base import DistillationLoss
+from s2d_tf.losses.base import DistillationLoss, SoftenedLoss
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -16,19 +16,16 @@ class DirichletKLDivergence(DistillationLoss):
 
     Args:
         reverse: `KL(Dir(student) || Dir(member))` instead.
+        **kwargs: as for `DistillationLoss`.
     """
 
     student = "dirichlet"
     needs_concentrations = True
 
-    def __init__(
-        self,
-        reverse=False,
-        reduction="sum_over_batch_size",
-        name="dirichlet_kl_divergence",
-        dtype=None,
-    ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+    default_name = "dirichlet_kl_divergence"
+
+    def __init__(self, reverse=False, **kwargs):
+        super().__init__(**kwargs)
         self.reverse = reverse
 
     def call(self, member_logits, student_logits):
@@ -42,7 +39,7 @@ class DirichletKLDivergence(DistillationLoss):
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
-class DirichletNegativeLogLikelihood(DistillationLoss):
+class DirichletNegativeLogLikelihood(SoftenedLoss):
     """Equation 3 of the paper: `-mean ln Dir(teacher prediction; student)` (En2D).
 
     Targets are teacher logits `[batch, members, classes]`, predictions student log-concentrations
@@ -50,27 +47,14 @@ class DirichletNegativeLogLikelihood(DistillationLoss):
 
     Args:
         temperature: the teacher predictions are softened by it, above 0.
+        **kwargs: as for `DistillationLoss`.
     """
 
+    default_name = "dirichlet_negative_log_likelihood"
     student = "dirichlet"
-
-    def __init__(
-        self,
-        temperature=1.0,
-        reduction="sum_over_batch_size",
-        name="dirichlet_negative_log_likelihood",
-        dtype=None,
-    ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be above 0, received {temperature}.")
-        self.temperature = temperature
 
     def call(self, teacher_logits, student_logits):
         teacher_log_probs = tf.nn.log_softmax(teacher_logits / self.temperature, axis=-1)
         return numerics.dirichlet_negative_log_likelihood(
             teacher_log_probs, numerics.concentrations_from_logits(student_logits)
         )
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

@@ -35,8 +35,7 @@ class _NormalLoss(DistillationLoss):
 class NormalKLDivergence(_NormalLoss):
     """KL from the proxy Gaussian of the members to the student's (appendix A.1 of the paper)."""
 
-    def __init__(self, reduction="sum_over_batch_size", name="normal_kl_divergence", dtype=None):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+    default_name = "normal_kl_divergence"
 
     def divergence(self, member_logits, loc, scale):
         proxy_loc, proxy_scale = numerics.fit_normal(member_logits)
@@ -47,10 +46,7 @@ class NormalKLDivergence(_NormalLoss):
 class NormalNegativeLogLikelihood(_NormalLoss):
     """Mean negative log-likelihood of the members' log-concentrations: no proxy."""
 
-    def __init__(
-        self, reduction="sum_over_batch_size", name="normal_negative_log_likelihood", dtype=None
-    ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+    default_name = "normal_negative_log_likelihood"
 
     def divergence(self, member_logits, loc, scale):
         return numerics.normal_negative_log_likelihood(member_logits, loc, scale)

@@ -13,7 +13,7 @@ from s2d_tf.models.predictor import Predictor
 class Classifier(Predictor):
     """A backbone and a linear head, trained with cross-entropy through plain `fit`.
 
-    Images enter as raw pixels; normalisation is part of the model. With `num_heads` above 1 it is
+    Images enter as raw pixels; normalization is part of the model. With `num_heads` above 1 it is
     a MIMO network: in training it sees `[batch, num_heads, height, width, channels]` and labels
     `[batch, num_heads]`, at prediction every head sees the same image and is one member.
 
@@ -137,9 +137,6 @@ class Classifier(Predictor):
         metrics = ["accuracy"] if metrics is None else metrics
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
-    def get_compile_config(self):
-        return super().get_compile_config()
-
     def compile_from_config(self, config):
         """So that a model that Keras loads is compiled again, although `compile` is our own."""
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -156,7 +153,7 @@ class Classifier(Predictor):
         if isinstance(kwargs.get("validation_data"), tf.data.Dataset):
             kwargs["validation_data"] = checked(kwargs["validation_data"], None, self._check)
         with clear_errors():
-            x = checked(x, y, self._check)
+            x = checked(x, y, self._check_training)
             if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):
                 self.adapt(x)
             self.check_fitted()
@@ -166,6 +163,9 @@ class Classifier(Predictor):
         """Keras' `evaluate`, with the checks of `fit`."""
         with clear_errors():
             return super().evaluate(checked(x, y, self._check), y, **kwargs)
+
+    def _check_training(self, images, targets):
+        self._check(images, targets)
 
     def _check(self, images, labels):
         check_images(images, self.image_shape, self.num_heads)
@@ -180,17 +180,17 @@ class Classifier(Predictor):
         return loss + self.decay() if training else loss
 
     def label_rows(self, y, logits, sample_weight):
-        """Labels, logits and sample weights with one row for each head of each example."""
-        labels, logits = self.labels(y), self.rows(logits)
+        """Labels, logits and sample weights with one row for each head of each example.
+
+        One label for all heads is repeated.
+        """
+        y = y["labels"] if isinstance(y, dict) else y
+        labels = tf.reshape(y, [-1])
+        if self.num_heads > 1 and (y.shape.rank == 1 or y.shape[-1] == 1):
+            labels = tf.repeat(labels, self.num_heads)
         if sample_weight is not None:
             sample_weight = tf.repeat(tf.reshape(sample_weight, [-1]), self.num_heads)
-        return labels, logits, sample_weight
-
-    def labels(self, y):
-        """One label for each head of each example; one label for all heads is repeated."""
-        if self.num_heads > 1 and (y.shape.rank == 1 or y.shape[-1] == 1):
-            return tf.repeat(tf.reshape(y, [-1]), self.num_heads)
-        return tf.reshape(y, [-1])
+        return labels, self.rows(logits), sample_weight
 
     def decay(self):
         """This replica's share of the L2 penalty whose gradient is `weight_decay * w`."""

@@ -1,4 +1,4 @@
-"""Bad input is refused before hours are spent on it, with one line that says what to do."""
+"""Bad input is rejected before hours are spent on it, with one line that says what to do."""
 
 import contextlib
 import re
@@ -30,7 +30,7 @@ def _require(condition, *message):
 
 
 def check_images(images, image_shape, num_heads=1):
-    """Refuses images of another shape, or with pixels that are not numbers."""
+    """Rejects images of another shape, or with pixels that are not numbers."""
     expected = [tuple(image_shape)] + ([(num_heads, *image_shape)] if num_heads > 1 else [])
     received = tf.TensorShape(images.shape)
     if received.rank is None or not any(
@@ -48,7 +48,7 @@ def check_images(images, image_shape, num_heads=1):
 
 
 def check_labels(labels, num_classes, num_heads=1):
-    """Refuses labels that are not class numbers, one for each image or head."""
+    """Rejects labels that are not class numbers, one for each image or head."""
     dtype, shape = tf.as_dtype(labels.dtype), tf.TensorShape(labels.shape)
     if not dtype.is_integer:
         raise ValueError(

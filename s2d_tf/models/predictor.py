@@ -75,7 +75,7 @@ class Predictor(keras.Model):
         raise self._not_a_network("features")
 
     def __dir__(self):
-        # Keras walks all attributes that it sees when it saves a model; these hold the model itself.
+        # Keras walks all attributes when it saves a model, and these hold the model itself.
         return [name for name in super().__dir__() if name not in ("networks", "parts")]
 
     def _not_a_network(self, name):

@@ -1,4 +1,4 @@
-"""Self-distribution distillation: a Dirichlet learnt from the model's own noisy predictions."""
+"""Self-distribution distillation: a Dirichlet learned from the model's own noisy predictions."""
 
 import keras
 import tensorflow as tf
@@ -9,6 +9,10 @@ from s2d_tf.models.cast import split_classifier
 from s2d_tf.models.classifier import Classifier
 
 STUDENT_LOSSES = ("kl", "reverse_kl", "log_likelihood")
+
+FLOOR_SHARPNESS = 5.0
+"""The first author's softplus ln(1 + exp(5 x)) / 5 of log-concentrations, (1 + a^5)^(1/5) of a
+concentration, which keeps a target from favoring the corners of the simplex."""
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -27,7 +31,11 @@ class S2DClassifier(Classifier):
             uniformly for each example and pass. The paper's WRN uses 0.1.
         temperature: softens the teacher predictions before the proxy is fitted (T).
         student_weight: weight of the student's loss (mu).
-        proxy: how the proxy is fitted, a method of `numerics.fit_dirichlet`.
+        proxy: how the proxy is fitted: "newton", the exact maximum of the likelihood, or
+            "mean_precision", the first author's: the mean is that of the teacher, only the total
+            concentration is fitted, and every concentration is then lifted above 1. (His code
+            takes a few fixed-point steps and replaces totals that overflow by the batch's mean;
+            here the total is fitted to convergence and is always finite.)
         student_loss: "kl" (to the proxy), "reverse_kl", or "log_likelihood" (equation 3 on the
             softened teacher predictions, no proxy).
         noise: a `layers.Noise` in place of `num_samples` and `noise_stddev`.
@@ -74,7 +82,11 @@ class S2DClassifier(Classifier):
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
         self.teacher = self._teacher_branch(teacher)
-        self.student_objective = self._student_objective()
+        self.student_objective = (
+            losses.DirichletNegativeLogLikelihood()
+            if student_loss == "log_likelihood"
+            else losses.DirichletKLDivergence(reverse=student_loss == "reverse_kl")
+        )
         self.trackers = {
             name: keras.metrics.Mean(name=name)
             for name in ("teacher_loss", "student_loss", "log_concentration")
@@ -107,16 +119,17 @@ class S2DClassifier(Classifier):
         if not training:
             return super().call(images)
         features = tf.cast(self.features(images, training=True), tf.float32)
-        features = tf.repeat(features[:, None], self.num_heads, axis=1)
+        features = tf.stack([features] * self.num_heads, axis=1)
         noisy = tf.cast(self.noise(features), tf.float32)
         if self.teacher is None:  # one product for the student and all teacher passes
             logits = self.head(tf.concat([features[:, :, None], noisy], axis=2))
-            student_logits, teacher_logits = logits[:, :, 0], logits[:, :, 1:]
+            # The gradient of a split is one concatenation, that of slices a padded copy for each.
+            student_logits, teacher_logits = tf.split(logits, [1, noisy.shape[2]], axis=2)
         else:
-            student_logits = self.head(features[:, :, None])[:, :, 0]
+            student_logits = self.head(features[:, :, None])
             teacher_logits = self.teacher(noisy, training=True)
         return {
-            "student_logits": self.heads_first(student_logits),
+            "student_logits": self.heads_first(tf.squeeze(student_logits, axis=2)),
             "teacher_logits": tf.cast(teacher_logits, tf.float32),
         }
 
@@ -155,7 +168,12 @@ class S2DClassifier(Classifier):
         if self.student_loss == "log_likelihood":
             return softened
         proxy = numerics.fit_dirichlet(tf.nn.log_softmax(softened, axis=-1), method=self.proxy)
-        return tf.math.log(proxy)[:, None, :]
+        log_concentrations = tf.math.log(proxy)
+        if self.proxy == "mean_precision":
+            log_concentrations = (
+                tf.nn.softplus(FLOOR_SHARPNESS * log_concentrations) / FLOOR_SHARPNESS
+            )
+        return log_concentrations[:, None, :]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if not isinstance(y_pred, dict):
@@ -174,11 +192,6 @@ class S2DClassifier(Classifier):
             passes, width = self.noise.num_samples, self.backbone.output_shape[-1]
             teacher.build((None, self.num_heads, passes, width))
         return teacher
-
-    def _student_objective(self):
-        if self.student_loss == "log_likelihood":
-            return losses.DirichletNegativeLogLikelihood()
-        return losses.DirichletKLDivergence(reverse=self.student_loss == "reverse_kl")
 
     def get_config(self):
         return {

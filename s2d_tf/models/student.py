@@ -3,7 +3,6 @@
 import math
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from s2d_tf.layers import Head
@@ -72,21 +71,15 @@ class Student(Classifier):
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
         """
-        for name in ("num_classes", "image_shape"):
-            if teacher is not None and getattr(teacher, name) != getattr(self, name):
+        needed = {"num_classes": self.num_classes, "image_shape": self.image_shape}
+        if self.objective.needs_concentrations:
+            needed["kind"] = "dirichlet"
+        for name, value in needed.items():
+            if teacher is not None and getattr(teacher, name) != value:
                 raise ValueError(
-                    f"The teacher must agree with the student in {name}, received "
-                    f"{getattr(teacher, name)!r} for {getattr(self, name)!r}."
+                    f"teacher: expected {name} {value!r}, as {self.objective.name} needs, received "
+                    f"{getattr(teacher, name)!r}."
                 )
-        if (
-            teacher is not None
-            and self.objective.needs_concentrations
-            and teacher.kind != "dirichlet"
-        ):
-            raise ValueError(
-                f"{self.objective.name} learns from Dirichlet teachers (S2D), received one of kind "
-                f"{teacher.kind!r}."
-            )
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
 
@@ -120,20 +113,14 @@ class Student(Classifier):
         noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
         return loc + scale_from_log(log_scale) * noise
 
-    def fit(self, x=None, y=None, **kwargs):
-        """Keras' `fit`; without teacher predictions or a teacher it says what is missing."""
-        targets = y
-        if isinstance(x, tf.data.Dataset):
-            spec = x.element_spec
-            targets = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else None
-        known = isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor))
+    def _check_training(self, images, targets):
         given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
-        if known and self._teacher is None and not given:
+        if self._teacher is None and not given:
             raise ValueError(
                 'Expected targets {"labels": ..., "teacher_logits": ...}, or a teacher given to '
                 "learn_from() before fit()."
             )
-        return super().fit(x, y, **kwargs)
+        self._check(images, targets)
 
     def _check(self, images, labels):
         super()._check(images, labels)
@@ -159,10 +146,7 @@ class Student(Classifier):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not training:
-            labels = y["labels"] if isinstance(y, dict) else y
-            return super().compute_loss(
-                x, labels, self.point(y_pred), sample_weight, training=False
-            )
+            return super().compute_loss(x, y, self.point(y_pred), sample_weight, training=False)
         if self.predicts == "gaussian":
             y_pred = tf.concat([y_pred["loc"], y_pred["log_scale"]], axis=-1)
         loss = self.objective(y["teacher_logits"], y_pred, sample_weight)
@@ -170,11 +154,9 @@ class Student(Classifier):
         return loss + self.decay()
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        labels = y["labels"] if isinstance(y, dict) else y
-        results = super().compute_metrics(x, labels, self.point(y_pred), sample_weight)
-        if isinstance(y, dict):
-            return results
-        return {name: results[name] for name in results if name not in self.trackers}
+        results = super().compute_metrics(x, y, self.point(y_pred), sample_weight)
+        hidden = () if isinstance(y, dict) else self.trackers  # a dict only in training
+        return {name: results[name] for name in results if name not in hidden}
 
     def point(self, outputs):
         """The logits of the most probable prediction, without draws."""

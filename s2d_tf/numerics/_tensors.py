@@ -21,7 +21,7 @@ def as_float(value, name):
 
 
 def check_classes(tensor, name):
-    """Refuses a tensor whose last axis cannot be classes, as far as the static shape tells."""
+    """Rejects a tensor whose last axis cannot be classes, as far as the static shape tells."""
     if tensor.shape.rank is not None and tensor.shape.rank < 1:
         raise ValueError(f"`{name}` must have shape [..., classes]; received a scalar.")
     if tensor.shape.rank is not None and tensor.shape[-1] is not None and tensor.shape[-1] < 2:
@@ -32,7 +32,7 @@ def check_classes(tensor, name):
 
 
 def check_samples(tensor, name, samples="samples"):
-    """Refuses a tensor that is not `[..., samples, classes]`, as far as the static shape tells."""
+    """Rejects a tensor that is not `[..., samples, classes]`, as far as the static shape tells."""
     rank = tensor.shape.rank
     if rank is not None and rank < 2:
         raise ValueError(
@@ -47,8 +47,8 @@ def check_samples(tensor, name, samples="samples"):
     check_classes(tensor, name)
 
 
-def normalised_log_probs(log_probs):
-    """Log-probabilities in float64, normalised there.
+def normalized_log_probs(log_probs):
+    """Log-probabilities in float64, normalized there.
 
     A float32 `log_softmax` sums to one only within about 1e-7. Total concentrations multiply that
     error, so a Dirichlet likelihood at 1e6 would already be off in the first decimal. A probability

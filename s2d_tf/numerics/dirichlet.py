@@ -7,11 +7,11 @@ from s2d_tf.numerics._tensors import (
     check_classes,
     check_samples,
     floor_at_zero,
-    normalised_log_probs,
+    normalized_log_probs,
 )
 
 # exp(+-20) keeps the log-gammas of the KL and their gradients finite in float64 with digits to
-# spare, and lies far outside of what a trained head predicts.
+# spare, and is far outside of what a trained head predicts.
 LOG_CONCENTRATION_LIMIT = 20.0
 
 
@@ -58,7 +58,7 @@ def dirichlet_negative_log_likelihood(log_probs, concentration):
     """Mean negative log-density of categorical predictions under a Dirichlet (eq. 3 of the paper).
 
     Args:
-      log_probs: log-probabilities `[..., M, K]`; they are normalised again in float64.
+      log_probs: log-probabilities `[..., M, K]`; they are normalized again in float64.
       concentration: `[..., K]`.
 
     Returns:
@@ -71,10 +71,10 @@ def dirichlet_negative_log_likelihood(log_probs, concentration):
     )
     check_samples(log_probs, "log_probs")
     check_classes(concentration, "concentration")
-    mean_log_probs = tf.reduce_mean(normalised_log_probs(log_probs), axis=-2)
+    mean_log_probs = tf.reduce_mean(normalized_log_probs(log_probs), axis=-2)
     concentration64 = tf.cast(concentration, tf.float64)
-    log_normaliser = tf.reduce_sum(tf.math.lgamma(concentration64), axis=-1) - tf.math.lgamma(
+    log_normalizer = tf.reduce_sum(tf.math.lgamma(concentration64), axis=-1) - tf.math.lgamma(
         tf.reduce_sum(concentration64, axis=-1)
     )
     log_kernel = tf.reduce_sum((concentration64 - 1.0) * mean_log_probs, axis=-1)
-    return tf.cast(log_normaliser - log_kernel, concentration.dtype)
+    return tf.cast(log_normalizer - log_kernel, concentration.dtype)

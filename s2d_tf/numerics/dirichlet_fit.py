@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from s2d_tf.numerics._tensors import as_float, check_samples, normalised_log_probs
+from s2d_tf.numerics._tensors import as_float, check_samples, normalized_log_probs
 from s2d_tf.numerics.dirichlet import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
 
@@ -54,19 +54,19 @@ class _Statistics(NamedTuple):
     mean_probs: tf.Tensor  # [..., K], m
 
 
-def fit_dirichlet(log_probs, method="newton", max_iterations=20, tolerance=1e-6):
+def fit_dirichlet(log_probs, method="newton", max_iterations=20, tolerance=1e-4):
     """Fits a Dirichlet to categorical predictions by maximum likelihood.
 
     Args:
-      log_probs: log-probabilities `[..., samples, K]`; they are normalised again in float64.
+      log_probs: log-probabilities `[..., samples, K]`; they are normalized again in float64.
       method: `"newton"`, the exact maximum of the likelihood, or `"mean_precision"`, where the mean
         is held at the arithmetic mean of the probabilities and only the total concentration is
-        fitted (Minka's generalised Newton). Under the second, a class with mean probability m gets
+        fitted (Minka's generalized Newton). Under the second, a class with mean probability m gets
         m times the total, however small: its divergence from a student grows like 1 / m.
       max_iterations: bound on the iterations; 3 to 5 are typical.
       tolerance: a row has converged when its last step changed no concentration by more than this,
         relatively (plus what float64 cannot resolve: 1e-13 times the total). Convergence is
-        quadratic, so the error left is far smaller.
+        quadratic, so the error left is near its square, below what float32 resolves.
 
     Returns:
       Concentrations `[..., K]` in the dtype of `log_probs`, always finite and positive.
@@ -82,7 +82,7 @@ def fit_dirichlet(log_probs, method="newton", max_iterations=20, tolerance=1e-6)
     return fit_dirichlet_with_info(log_probs, method, max_iterations, tolerance).concentration
 
 
-def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=20, tolerance=1e-6):
+def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=20, tolerance=1e-4):
     """`fit_dirichlet`, with the number of iterations and the residuals (a `DirichletFit`)."""
     if method not in FIT_METHODS:
         raise ValueError(f"`method` must be one of {list(FIT_METHODS)}; received {method!r}.")
@@ -132,7 +132,7 @@ def _iterate(init, step, statistics, max_iterations, tolerance):
 
 
 def _statistics(log_probs):
-    log_probs = normalised_log_probs(log_probs)
+    log_probs = normalized_log_probs(log_probs)
     return _Statistics(
         mean_log_probs=tf.reduce_mean(log_probs, axis=-2),
         mean_probs=tf.reduce_mean(tf.exp(log_probs), axis=-2),
@@ -210,7 +210,7 @@ def _safe_mean(statistics):
 
 
 def _step_mean_precision(concentration, statistics):
-    """Minka's generalised Newton step: fits c_1 + c_2 / s to the likelihood, so linear in 1/s."""
+    """Minka's generalized Newton step: fits c_1 + c_2 / s to the likelihood, so linear in 1/s."""
     mean = _safe_mean(statistics)
     total = tf.reduce_sum(concentration, axis=-1, keepdims=True)
     digammas, trigammas = digamma_and_trigamma(tf.concat([mean * total, total], axis=-1))

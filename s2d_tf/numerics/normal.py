@@ -64,6 +64,6 @@ def normal_negative_log_likelihood(samples, loc, scale):
     check_samples(samples, "samples")
     loc64 = tf.expand_dims(tf.cast(loc, tf.float64), axis=-2)
     scale64 = tf.expand_dims(tf.cast(scale, tf.float64), axis=-2)
-    standardised = (tf.cast(samples, tf.float64) - loc64) / scale64
-    terms = 0.5 * tf.square(standardised) + tf.math.log(scale64) + 0.5 * math.log(2.0 * math.pi)
+    standardized = (tf.cast(samples, tf.float64) - loc64) / scale64
+    terms = 0.5 * tf.square(standardized) + tf.math.log(scale64) + 0.5 * math.log(2.0 * math.pi)
     return tf.cast(tf.reduce_mean(tf.reduce_sum(terms, axis=-1), axis=-1), loc.dtype)

@@ -4,7 +4,6 @@ import numpy as np
 
 NUM_IMAGES = 8
 DIGITS = 6
-KEYS = ("probs", "confidence", "total", "data", "knowledge")
 # Two machines order the sums of a network differently; uncertainties are in nats, up to ln K.
 TOLERANCE = 2e-3
 
@@ -24,8 +23,8 @@ def images(image_shape, count=NUM_IMAGES):
 
 def answers(predictor):
     """What a predictor says about the fixed images, as JSON values."""
-    answer = _answers(predictor)
-    return {key: np.round(answer[key].astype(np.float64), DIGITS).tolist() for key in KEYS}
+    found = _answers(predictor).items()
+    return {name: np.round(value.astype(np.float64), DIGITS).tolist() for name, value in found}
 
 
 def difference(predictor, stored):
@@ -34,12 +33,12 @@ def difference(predictor, stored):
     Raises:
         ValueError: where the stored ones are not of this kind of model.
     """
-    answer, largest = _answers(predictor), 0.0
-    for key in KEYS:
-        expected = np.asarray(stored[key], dtype=np.float64)
-        if expected.shape != answer[key].shape or not np.isfinite(expected).all():
-            raise ValueError(f"{key}: expected {answer[key].shape}, received {expected.shape}.")
-        largest = max(largest, float(np.abs(expected - answer[key]).max()))
+    largest = 0.0
+    for name, value in _answers(predictor).items():
+        expected = np.asarray(stored[name], dtype=np.float64)
+        if expected.shape != value.shape or not np.isfinite(expected).all():
+            raise ValueError(f"{name}: expected {value.shape}, received {expected.shape}.")
+        largest = max(largest, float(np.abs(expected - value).max()))
     return largest
 
 
@@ -49,4 +48,4 @@ def _answers(predictor):
 
     batch = images(predictor.image_shape).astype(np.float32)
     answer = uncertainty.from_members(predictor.kind, predictor.member_logits(batch))
-    return {key: answer[key].numpy() for key in KEYS}
+    return {name: answer[name].numpy() for name in uncertainty.NAMES}

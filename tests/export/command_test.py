@@ -12,7 +12,7 @@ from absl import flags
 
 from s2d_tf import cli, export, models, recipes, storage, zoo
 from s2d_tf.recipes import build
-from s2d_tf.storage import weights
+from s2d_tf.storage import entries, weights
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_an_entry_is_exported_with_its_class_names_and_record(tmp_path, capsys, 
     assert description["class_names"] == list("01234567")
     assert description["metadata"]["name"] == entry.name
     record = json.dumps(description["metadata"]["entry"]).encode()
-    assert zoo.records.read(record, "model.json") == entry.record
+    assert entries.read(record, "model.json") == entry.record
 
 
 def test_a_model_without_class_names_gets_no_file(tiny, tmp_path):

@@ -139,12 +139,12 @@ def test_a_call_of_a_missing_function_is_refused(tmp_path):
     message = operations._read(path)
     del message.meta_graphs[0].graph_def.library.function[:]
     path.write_bytes(message.SerializeToString())
-    with pytest.raises(OperationError, match="Expected a function"):
+    with pytest.raises(OperationError, match="expected a function"):
         check(tmp_path)
 
 
 def test_no_and_damaged_files_are_refused(tmp_path):
-    with pytest.raises(OperationError, match=r"without saved_model\.pb"):
+    with pytest.raises(OperationError, match=r"received no saved_model\.pb"):
         check(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 40)
     with pytest.raises(OperationError, match="is damaged"):

@@ -1,5 +1,7 @@
 """ONNX and LiteRT files give the same answers, with the standard operators only."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -68,8 +70,8 @@ def test_litert(build_model, images, tmp_path, method):
         compare(runner(images=images[:size]), model, images[:size])
 
 
-def test_a_missing_extra_is_named(monkeypatch, tmp_path):
-    from s2d_tf.export import portable
-
+def test_a_missing_extra_is_named(build_model, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)  # as if it were not installed
     with pytest.raises(ImportError, match=r"pip install 's2d_tf\[onnx\]'"):
-        portable._optional("no_such_converter", "onnx")
+        export.save_onnx(build_model("s2d"), tmp_path / "model")
+    assert not (tmp_path / "model").exists()

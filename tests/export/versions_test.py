@@ -7,16 +7,17 @@ import threading
 import pytest
 
 from s2d_tf.export import versions
-from s2d_tf.export.versions import new_version
+from s2d_tf.export.versions import write_version
 
 
 def write(directory, size=1):
-    with new_version(directory) as draft:
-        (draft.path / "variables").mkdir()
+    def fill(folder):
+        (folder / "variables").mkdir()
         for i in range(size):
-            (draft.path / "variables" / str(i)).write_text("data")
-        (draft.path / "saved_model.pb").write_text("last")
-    return draft.path
+            (folder / "variables" / str(i)).write_text("data")
+        (folder / "saved_model.pb").write_text("last")
+
+    return write_version(directory, fill)
 
 
 def test_numbers_follow_the_largest_and_ignore_the_rest(tmp_path):
@@ -34,20 +35,19 @@ def test_numbers_follow_the_largest_and_ignore_the_rest(tmp_path):
 
 
 def test_a_failure_leaves_nothing(tmp_path):
-    def fail():
-        with new_version(tmp_path) as draft:
-            (draft.path / "half").write_text("data")
-            raise RuntimeError("stop")
+    def fail(folder):
+        (folder / "half").write_text("data")
+        raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError, match="stop"):
-        fail()
+        write_version(tmp_path, fail)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     path = tmp_path / "model"
     path.write_text("text")
-    with pytest.raises(ValueError, match="must be a folder, received the file"):
+    with pytest.raises(ValueError, match="expected a folder, received the file"):
         write(path)
 
 

@@ -179,7 +179,7 @@ def test_mimo_with_one_head_is_the_plain_model():
     single, plain = classifier(num_heads=1), classifier()
     assert single.count_params() == plain.count_params()
     histories = [
-        model.fit(IMAGES, LABELS, epochs=2, batch_size=4, shuffle=False, verbose=0).history
+        model.fit(IMAGES, LABELS, batch_size=6, shuffle=False, verbose=0).history
         for model in (single, plain)
     ]
     assert histories[0] == histories[1]
@@ -194,8 +194,10 @@ def seed_states(model):
     return [v for v in model.variables if "seed_generator" in v.path]
 
 
-@pytest.mark.parametrize("num_heads", [1, 2])
-@pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
+@pytest.mark.parametrize(
+    ("kind", "num_heads"),
+    [(models.Classifier, 2), (models.S2DClassifier, 1), (models.S2DClassifier, 2)],
+)
 def test_keras_file_round_trip_continues_the_run(tmp_path, kind, num_heads):
     model = classifier(num_heads, kind, weight_decay=1e-3)
     data = (IMAGES, LABELS) if num_heads == 1 else (PAIRS, PAIR_LABELS)
