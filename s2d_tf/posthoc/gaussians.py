@@ -33,6 +33,11 @@ def squared_distances(features, shift, whitening, means):
     return tf.nn.relu(squares - 2.0 * products + tf.reduce_sum(tf.square(means), axis=-1))
 
 
+def nearest(distances):
+    """The smallest distance; exported models have a maximum only."""
+    return -tf.reduce_max(-distances, axis=-1)
+
+
 def class_log_densities(features, shift, whitening, offsets, log_normalizers):
     """Log-densities `[batch, classes]` of Gaussians with a covariance each, times their priors.
 
@@ -91,7 +96,7 @@ class Mahalanobis(GaussianDetector):
         return whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
 
     def scores(self, fitted, state):
-        return tf.reduce_min(squared_distances(state.features, **fitted), axis=-1)
+        return nearest(squared_distances(state.features, **fitted))
 
 
 class RelativeMahalanobis(GaussianDetector):
@@ -118,13 +123,11 @@ class RelativeMahalanobis(GaussianDetector):
 
     def scores(self, fitted, state):
         shift = fitted["shift"]
-        nearest = tf.reduce_min(
-            squared_distances(state.features, shift, fitted["whitening"], fitted["means"]), axis=-1
-        )
+        distances = squared_distances(state.features, shift, fitted["whitening"], fitted["means"])
         background = squared_distances(
             state.features, shift, fitted["background_whitening"], fitted["background_means"]
         )
-        return nearest - background[:, 0]
+        return nearest(distances) - background[:, 0]
 
 
 class FeatureDensity(GaussianDetector):

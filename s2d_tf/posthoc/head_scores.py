@@ -77,7 +77,7 @@ class ViM(Detector):
             raise ValueError(
                 f"dimension: expected less than the {width} features, received {dimension}."
             )
-        checks.num_examples(len(features), width)
+        checks.num_examples(len(features), dimension + 1)
         origin = -np.linalg.pinv(kernel.T) @ bias
         centered = features - origin
         _, vectors = np.linalg.eigh(centered.T @ centered / len(features))

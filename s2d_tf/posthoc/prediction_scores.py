@@ -2,9 +2,11 @@
 
 import tensorflow as tf
 
-from s2d_tf import uncertainty
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.detector import Detector
+
+SERIES_LIMIT = 0.03
+"""Five terms of -ln(1 - x) are exact to float32 below it, and the logarithm above."""
 
 MEASURES = ("confidence", "total", "data", "knowledge")
 
@@ -13,6 +15,18 @@ def log_sum_exp(logits):
     """Over the last axis; `tf.reduce_logsumexp` has operations that not every runtime has."""
     largest = tf.reduce_max(logits, axis=-1, keepdims=True)
     return largest[..., 0] + tf.math.log(tf.reduce_sum(tf.exp(logits - largest), axis=-1))
+
+
+def confidence_score(member_logits):
+    """The negated log of the largest mean probability, as `uncertainty.confidence_score`.
+
+    It follows from the sum of the others, -ln(1 - sum), which keeps its digits near 1; where that
+    sum is small from its series, since log1p is no operation of exported models.
+    """
+    probs = tf.reduce_mean(tf.nn.softmax(member_logits, axis=-1), axis=0)
+    others = tf.reduce_sum(tf.math.top_k(probs, k=probs.shape[-1]).values[:, 1:], axis=-1)
+    series = others * (1.0 + others * (1 / 2 + others * (1 / 3 + others * (1 / 4 + others / 5))))
+    return tf.where(others < SERIES_LIMIT, series, -tf.math.log(1.0 - others))
 
 
 def max_logit_score(member_logits):
@@ -54,7 +68,7 @@ class MSP(Detector):
     needs_data = False
 
     def scores(self, fitted, state):
-        return uncertainty.confidence_score(state.kind, state.member_logits)
+        return confidence_score(state.member_logits)
 
 
 class MaxLogit(Detector):
@@ -154,5 +168,5 @@ class Uncertainty(Detector):
 
     def scores(self, fitted, state):
         if self.measure == "confidence":
-            return uncertainty.confidence_score(state.kind, state.member_logits)
+            return confidence_score(state.member_logits)
         return tf.identity(state.uncertainty[self.measure])

@@ -124,6 +124,17 @@ def test_energy_of_a_dirichlet_is_its_total_concentration(dirichlet_model, data)
     np.testing.assert_allclose(score, expected, rtol=1e-5)
 
 
+def test_confidence_is_that_of_the_paper_and_keeps_its_digits():
+    from s2d_tf import uncertainty
+    from s2d_tf.posthoc.prediction_scores import confidence_score
+
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 1, [3, 500, 7]) * np.geomspace(0.1, 30, 500)[:, None]
+    expected = uncertainty.confidence_score("categorical", tf.constant(logits)).numpy()
+    found = confidence_score(tf.constant(logits, tf.float32)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
 def test_generalized_entropy_keeps_its_digits_near_one():
     from s2d_tf.posthoc.prediction_scores import generalized_entropy
 
