@@ -199,3 +199,20 @@ def test_errors_say_what_to_do(model, cached):
         posthoc.ConformalSets(randomized=True)
     with pytest.raises(ValueError, match="data: expected labels, received none"):
         posthoc.ConformalSets().fit(model, posthoc.Outputs(few.member_logits))
+
+
+@pytest.mark.slow
+def test_mean_coverage_of_a_published_network_on_real_images(real_data_dir):
+    from s2d_tf import data, zoo
+
+    model = zoo.load("wrn_10_2_s2.s2d.cifar100")
+    images, labels = data.load_arrays("cifar100", "test", real_data_dir)
+    logits = posthoc.collect(model, images, features=False).member_logits[0]
+    probs = tf.nn.softmax(logits, axis=-1)
+    draws = scores_lib.hashed_draws(tf.constant(logits[None]))
+    for scores in (
+        scores_lib.lac_scores(probs),
+        scores_lib.cumulative_scores(probs, draws),
+        scores_lib.cumulative_scores(probs, draws, 0.01, 5),
+    ):
+        mean_coverage_is_lawful(scores.numpy(), labels, coverage=0.9)
