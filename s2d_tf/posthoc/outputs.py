@@ -9,8 +9,10 @@ import tensorflow as tf
 from s2d_tf.models import Predictor
 from s2d_tf.models.inputs import check_images
 
-ROWS = 2048
-"""Examples in one block of cached outputs."""
+ROWS = 1024
+"""Cached examples that are scored at once: KNN and FeatureDensity take 200 MB for them."""
+FIT_ROWS = 8192
+"""Cached examples that a fit reads at once."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,9 @@ class Outputs:
         )
 
 
-def read(network: Predictor, data, features: bool, batch_size: int) -> Iterator[Outputs]:
+def read(
+    network: Predictor, data, features: bool, batch_size: int, rows: int = ROWS
+) -> Iterator[Outputs]:
     """Blocks of outputs, from cached ones or by running the network; memory stays constant."""
     if isinstance(data, Outputs):
         if features and data.features is None:
@@ -74,7 +78,7 @@ def read(network: Predictor, data, features: bool, batch_size: int) -> Iterator[
                 "data: expected outputs with features, received ones without. Collect them with "
                 "features=True."
             )
-        blocks = (data.rows(i, i + ROWS) for i in range(0, len(data), ROWS))
+        blocks = (data.rows(i, i + rows) for i in range(0, len(data), rows))
     else:
         blocks = _run(network, data, features, batch_size)
     seen = 0

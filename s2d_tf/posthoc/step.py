@@ -211,7 +211,9 @@ class Source:
 
     def blocks(self, features: bool = False) -> Iterator[tuple[State, np.ndarray | None]]:
         """States of the model before the step that is fitted, and labels."""
-        return states(self.model, self.data, features, self.batch_size)
+        # Few large blocks are faster, but only without steps that need memory for each example.
+        rows = outputs_lib.ROWS if chain(self.model) else outputs_lib.FIT_ROWS
+        return states(self.model, self.data, features, self.batch_size, rows)
 
     def gather(self, *names: str) -> dict[str, np.ndarray]:
         """All labels, and values of all examples by their key, or `member_logits`."""
@@ -284,11 +286,13 @@ def advance(model: Predictor, state: State) -> State:
     return state
 
 
-def states(model, data, features: bool, batch_size: int) -> Iterator[tuple[State, np.ndarray]]:
+def states(
+    model: Predictor, data, features: bool, batch_size: int, rows: int = outputs_lib.ROWS
+) -> Iterator[tuple[State, np.ndarray]]:
     """States of a model after its steps, and labels, block by block."""
     network = root(model)
     features = features or reads_features(model)
-    for block in outputs_lib.read(network, data, features, batch_size):
+    for block in outputs_lib.read(network, data, features, batch_size, rows):
         yield advance(model, State(network.kind, block.member_logits, block.features)), block.labels
 
 

@@ -149,12 +149,22 @@ def test_generalized_entropy_keeps_its_digits_near_one():
 def test_knn_keeps_a_random_part_of_many_examples(model, data):
     detector = posthoc.KNN(k=3, max_examples=60).fit(model, data["train"])
     again = posthoc.KNN(k=3, max_examples=60).fit(model, data["train"], batch_size=7)
-    assert detector.arrays["training"].shape == (60, 12)
+    assert detector.arrays["training"].shape == (12, 60)
     assert not np.array_equal(
         detector.arrays["training"],
         posthoc.KNN(k=3, max_examples=60, seed=1).fit(model, data["train"]).arrays["training"],
     )
-    assert again.arrays["training"].shape == (60, 12)
+    assert again.arrays["training"].shape == (12, 60)
+
+
+@pytest.mark.parametrize(("count", "k"), [(50, 3), (1003, 1), (1000, 5), (1003, 5), (120, 120)])
+def test_the_kth_largest_is_found_among_groups(count, k):
+    from s2d_tf.posthoc.neighbors import kth_largest
+
+    values = np.random.default_rng(0).uniform(-1, 1, [20, count]).astype(np.float32)
+    values[:, :7] = values[:, 7:8]  # ties
+    expected = np.sort(values, axis=-1)[:, -k]
+    np.testing.assert_array_equal(kth_largest(tf.constant(values), k), expected)
 
 
 def test_sampling_gives_every_row_the_same_chance():
