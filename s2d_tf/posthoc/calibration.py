@@ -3,7 +3,6 @@
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import metrics
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.step import Source, State, Step
 
@@ -84,6 +83,8 @@ class TemperatureScaling(Calibration):
         checks.num_examples(counts.sum(), 2)
 
     def estimate_scaling(self, log_probs, labels):
+        from s2d_tf import metrics
+
         if len(log_probs) == 1:
             temperature = metrics.fit_temperature(log_probs[0], labels)
         else:

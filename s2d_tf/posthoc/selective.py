@@ -3,7 +3,6 @@
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import metrics
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.step import Source, Step, StepPredictor
 
@@ -27,6 +26,8 @@ def choose_threshold(
         (threshold, coverage, bound), or `None` if no threshold is good enough.
     """
     from scipy import stats
+
+    from s2d_tf import metrics
 
     curve = metrics.risk_coverage_curve(scores, errors)
     accepted = (curve.coverage * len(scores)).round()

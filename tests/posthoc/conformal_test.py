@@ -170,18 +170,6 @@ def test_set_metrics_agree_with_mapie(golden):
     np.testing.assert_allclose(by_size.coverage.min(), golden.lac_worst_size_coverage[0])
 
 
-def test_coverage_intervals_agree_with_scipy():
-    sets = np.zeros([40, 3], bool)
-    sets[:34, 1] = True
-    labels = np.ones(40, int)
-    expected = stats.binomtest(34, 40).proportion_ci(0.9, method="exact")
-    found = metrics.set_coverage_interval(sets, labels, level=0.9)
-    np.testing.assert_allclose(found, (expected.low, expected.high))
-    assert metrics.set_coverage_interval(sets | True, labels)[1] == 1.0
-    with pytest.raises(ValueError, match="sets: expected booleans"):
-        metrics.set_coverage(sets.astype(float), labels)
-
-
 def test_errors_say_what_to_do(model, cached):
     few = cached["calibration"].rows(0, 18)
     with pytest.raises(ValueError, match="at least 19 calibration examples for a coverage"):

@@ -1,5 +1,6 @@
 """Detectors against pytorch-ood, on raw inputs and on cached outputs."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -144,6 +145,17 @@ def test_generalized_entropy_keeps_its_digits_near_one():
     expected = (probs**0.1 * complement**0.1).sum(axis=1)
     found = generalized_entropy(tf.constant(probs, tf.float32)).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_mimo_network_has_features_but_no_single_head(golden, data):
+    inputs = keras.Input([2, 2, 6])
+    backbone = keras.Model(inputs, keras.layers.Flatten()(inputs))
+    mimo = models.Classifier(backbone, 5, num_heads=2, seed=0)
+    knn = posthoc.KNN(k=3).fit(mimo, data["train"])
+    assert knn.num_members == 2
+    assert knn.score(posthoc.collect(mimo, data["test"])).shape == (50,)
+    with pytest.raises(ValueError, match="expected a network with one head, received one with 2"):
+        posthoc.ViM(dimension=4).fit(mimo, data["train"])
 
 
 def test_knn_keeps_a_random_part_of_many_examples(model, data):
