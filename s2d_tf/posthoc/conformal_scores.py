@@ -13,8 +13,9 @@ import tensorflow as tf
 
 METHODS = ("lac", "aps", "raps")
 
-HASH_SCALE = 1e3
-"""Turns the digits after the third of a weighted sum of logits into a number that looks random."""
+HASH_SCALE = 10.0
+"""Makes a weighted sum of logits differ by much more than 1 between inputs, so that what is after
+its decimal point looks random, and by much less than 1 between runtimes that round differently."""
 
 
 def lac_scores(probs):

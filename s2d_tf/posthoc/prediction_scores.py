@@ -8,6 +8,9 @@ from s2d_tf.posthoc.detector import Detector
 SERIES_LIMIT = 0.03
 """Five terms of -ln(1 - x) are exact to float32 below it, and the logarithm above."""
 
+MIN_PROB = 1e-18
+"""Smaller probabilities count as this one: of products below 1e-38 some runtimes make 0."""
+
 MEASURES = ("confidence", "total", "data", "knowledge")
 
 
@@ -48,7 +51,7 @@ def generalized_entropy(probs, gamma: float = 0.1, num_top: int | None = None):
     others = tf.concat(
         [tf.reduce_sum(sorted_probs[:, 1:], axis=-1, keepdims=True), others[:, 1:]], axis=-1
     )
-    terms = tf.pow(sorted_probs, gamma) * tf.pow(others, gamma)
+    terms = tf.pow(tf.maximum(sorted_probs, MIN_PROB) * tf.maximum(others, MIN_PROB), gamma)
     return tf.reduce_sum(terms[:, : num_top or num_classes], axis=-1)
 
 

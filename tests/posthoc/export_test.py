@@ -58,6 +58,17 @@ def test_a_saved_model_answers_with_all_outputs(dirichlet_model, data, cached, t
     assert set(loaded.signatures) == {"serving_default", "serve_float", "serve_encoded"}
 
 
+def test_litert_has_all_operations(dirichlet_model, data, cached, tmp_path):
+    predictor = stack(dirichlet_model, cached, DETECTORS[-1:])
+    images = data["test"][0].astype(np.uint8)
+    path = export.save_litert(predictor, tmp_path / "model")
+    interpreter = tf.lite.Interpreter(str(path / "model.tflite"))
+    answers = interpreter.get_signature_runner("serving_default")(images=images)
+    expected = predictor.predict_uncertainty(images)
+    for output, key in (("ood_score", "knn"), ("prediction_set",) * 2, ("abstain",) * 2):
+        np.testing.assert_allclose(answers[output], expected[key], rtol=1e-4, atol=1e-5)
+
+
 def test_all_steps_use_permitted_operations(dirichlet_model, cached):
     predictor = stack(dirichlet_model, cached, DETECTORS)
     permitted = export.operations.SERVING
