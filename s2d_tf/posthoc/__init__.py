@@ -12,10 +12,12 @@ from s2d_tf.posthoc.laplace import LastLayerLaplace
 from s2d_tf.posthoc.neighbors import KNN
 from s2d_tf.posthoc.outputs import Outputs
 from s2d_tf.posthoc.prediction_scores import GEN, MSP, Energy, MaxLogit, Uncertainty
+from s2d_tf.posthoc.predictor import StepPredictor
 from s2d_tf.posthoc.saving import load, model_sha256, save
 from s2d_tf.posthoc.selective import SelectiveClassifier, choose_threshold
 from s2d_tf.posthoc.shaping import ASH, SCALE, ReAct
-from s2d_tf.posthoc.step import Step, StepPredictor, collect
+from s2d_tf.posthoc.source import collect
+from s2d_tf.posthoc.step import Step
 
 DETECTORS = (
     "ASH",

@@ -4,7 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf.posthoc import checks
-from s2d_tf.posthoc.step import Source, State, Step
+from s2d_tf.posthoc.predictor import State
+from s2d_tf.posthoc.source import Source
+from s2d_tf.posthoc.step import Step
 
 OFF_DIAGONAL_PENALTY = 1.0
 BIAS_PENALTY = 0.01

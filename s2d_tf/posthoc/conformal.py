@@ -5,7 +5,9 @@ import tensorflow as tf
 
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc import conformal_scores as scores_lib
-from s2d_tf.posthoc.step import Source, Step, StepPredictor
+from s2d_tf.posthoc.predictor import StepPredictor
+from s2d_tf.posthoc.source import Source
+from s2d_tf.posthoc.step import Step
 
 
 class SetPredictor(StepPredictor):

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.posthoc.step import State, Step, StepPredictor
+from s2d_tf.posthoc.predictor import State, StepPredictor
+from s2d_tf.posthoc.step import Step
 
 
 class DetectorPredictor(StepPredictor):

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc import laplace_posterior as posterior_lib
-from s2d_tf.posthoc.step import Step, chain, root
+from s2d_tf.posthoc.predictor import chain, root
+from s2d_tf.posthoc.step import Step
 
 PREDICTIVES = ("draws", "probit")
 MAX_LOG_PRECISION = 14.0

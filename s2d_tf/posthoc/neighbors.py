@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.detector import Detector
-from s2d_tf.posthoc.step import MAX_EXAMPLES
+from s2d_tf.posthoc.source import MAX_EXAMPLES
 
 MIN_NORM = 1e-12
 """Keeps a feature vector of zeros at zero."""

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from s2d_tf import files
 from s2d_tf.models import Predictor
-from s2d_tf.posthoc.step import State, Step, StepPredictor, chain, fingerprint, root
+from s2d_tf.posthoc.predictor import State, StepPredictor, chain, fingerprint, root
+from s2d_tf.posthoc.step import Step
 
 FORMAT = "s2d_tf.posthoc 1"
 ARRAYS, FACTS = ".safetensors", ".json"

@@ -4,7 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf.posthoc import checks
-from s2d_tf.posthoc.step import Source, Step, StepPredictor
+from s2d_tf.posthoc.predictor import StepPredictor
+from s2d_tf.posthoc.source import Source
+from s2d_tf.posthoc.step import Step
 
 
 def choose_threshold(

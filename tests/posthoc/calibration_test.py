@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize, special
 
 from s2d_tf import metrics, posthoc
-from s2d_tf.posthoc.step import states
+from s2d_tf.posthoc.predictor import states
 
 
 @pytest.fixture(scope="module")

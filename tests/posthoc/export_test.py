@@ -58,6 +58,7 @@ def test_a_saved_model_answers_with_all_outputs(dirichlet_model, data, cached, t
     assert set(loaded.signatures) == {"serving_default", "serve_float", "serve_encoded"}
 
 
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_litert_has_all_operations(dirichlet_model, data, cached, tmp_path):
     predictor = stack(dirichlet_model, cached, DETECTORS[-1:])
     images = data["test"][0].astype(np.uint8)

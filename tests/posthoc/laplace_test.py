@@ -105,7 +105,7 @@ def test_a_dirichlet_head_keeps_its_kind_and_its_likelihood(model, dirichlet_mod
 
 def test_probit_on_a_dirichlet_keeps_the_total_concentration(dirichlet_model, cached):
     laplace = fit(dirichlet_model, cached, "diagonal", predictive="probit")
-    from s2d_tf.posthoc.step import states
+    from s2d_tf.posthoc.predictor import states
 
     ((state, _),) = states(laplace, cached["test"], True, 256)
     before = np.log(np.exp(cached["test"].member_logits[0].astype(np.float64)).sum(axis=-1))
