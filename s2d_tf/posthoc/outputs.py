@@ -73,6 +73,12 @@ def read(
 ) -> Iterator[Outputs]:
     """Blocks of outputs, from cached ones or by running the network; memory stays constant."""
     if isinstance(data, Outputs):
+        expected = (network.num_members, len(data), network.num_classes)
+        if data.member_logits.shape != expected:
+            raise ValueError(
+                f"data: expected outputs of this network with member_logits of shape {expected}, "
+                f"received {data.member_logits.shape}. Collect them from this network."
+            )
         if features and data.features is None:
             raise ValueError(
                 "data: expected outputs with features, received ones without. Collect them with "

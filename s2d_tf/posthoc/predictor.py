@@ -42,7 +42,8 @@ class State:
 class StepPredictor(Predictor):
     """A model with one more post-hoc step.
 
-    `predict_uncertainty` has the step's output as an additional key; it also takes `Outputs`.
+    `predict_uncertainty` has the step's output as an additional key. All predictions also take
+    `Outputs` of the network. `arrays` is what was fitted.
     """
 
     def __init__(self, model: Predictor, step, fitted: dict[str, np.ndarray], **kwargs):
@@ -52,9 +53,11 @@ class StepPredictor(Predictor):
             setattr(self, name, getattr(model, name))
         # Unseen by Keras' tracking: none of it is trained.
         object.__setattr__(self, "step", step)
-        object.__setattr__(self, "arrays", {k: np.asarray(v) for k, v in fitted.items()})
+        arrays = {name: np.asarray(value) for name, value in fitted.items()}
+        arrays = {name: _single(value) if value.ndim else value for name, value in arrays.items()}
+        object.__setattr__(self, "arrays", arrays)
         with tf.init_scope():
-            tensors = {name: tf.constant(_single(value)) for name, value in self.arrays.items()}
+            tensors = {name: tf.constant(_single(value)) for name, value in arrays.items()}
         object.__setattr__(self, "_tensors", tensors)
         self.built = True
 
@@ -99,6 +102,12 @@ class StepPredictor(Predictor):
         state = self.state(images)
         steps = [predictor.step for predictor in chain(self) if predictor.step.served]
         return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
+
+    def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
+        if not isinstance(x, Outputs):
+            return super().predict_members(x, batch_size)
+        blocks = states(self, x, reads_features(self), batch_size)
+        return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
 
     def predict_uncertainty(self, x, batch_size: int = 256) -> dict[str, np.ndarray]:
         if not isinstance(x, Outputs):

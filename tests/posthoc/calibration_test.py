@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from s2d_tf import metrics, posthoc
+from s2d_tf import metrics, models, posthoc
 from s2d_tf.posthoc.predictor import states
 
 
@@ -98,10 +98,11 @@ def test_members_are_scaled_alike_for_the_likelihood_of_their_average(model, cac
         mean = probs.mean(axis=0)
         return -np.log(mean[np.arange(len(stack.labels)), stack.labels]).mean()
 
-    inverse = posthoc.TemperatureScaling().fit(model, stack).arrays["kernel"]
+    ensemble = models.Ensemble([model] * 4)
+    inverse = posthoc.TemperatureScaling().fit(ensemble, stack).arrays["kernel"]
     grid = [objective(value) for value in np.geomspace(0.01, 10, 200)]
     assert objective(inverse) <= min(grid) + 1e-9
-    vector = posthoc.VectorScaling().fit(model, stack).arrays
+    vector = posthoc.VectorScaling().fit(ensemble, stack).arrays
     scaled = special.log_softmax(stack.member_logits.astype(np.float64), axis=-1)
     scaled = special.softmax(scaled * vector["kernel"] + vector["bias"], axis=-1).mean(axis=0)
     found = -np.log(scaled[np.arange(len(stack.labels)), stack.labels]).mean()

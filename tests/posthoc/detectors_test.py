@@ -244,5 +244,11 @@ def test_bad_arguments_and_data_raise_clear_errors(model, data):
         posthoc.KNN(name="total").fit(model, data["train"])
     with pytest.raises(ValueError, match=r"model: expected a models\.Predictor"):
         posthoc.MSP().fit(object())
+    with pytest.raises(ValueError, match="expected outputs of this network"):
+        posthoc.MSP().fit(model).score(posthoc.Outputs(np.zeros([2, 7, 5])))
+    with pytest.raises(ValueError, match="features: expected 7 rows"):
+        posthoc.Outputs(np.zeros([7, 5]), np.zeros([6, 12]))
+    with pytest.raises(ValueError, match="as many labels as inputs"):
+        posthoc.KNN(k=2).fit(model, (images, labels[:-1]))
     with pytest.raises(ValueError, match="expected outputs with features"):
         posthoc.KNN(k=2).fit(model, posthoc.collect(model, data["train"], features=False))

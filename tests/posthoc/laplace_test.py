@@ -78,6 +78,7 @@ def test_draws_are_members_with_knowledge(model, cached, data):
     assert laplace.parts == [laplace]
     assert (found["knowledge"] > 0).all()
     np.testing.assert_allclose(found["total"], found["data"] + found["knowledge"], atol=1e-6)
+    np.testing.assert_allclose(laplace.predict_members(cached["test"])[1], members, rtol=1e-4)
     from_cache = laplace.predict_uncertainty(cached["test"])
     np.testing.assert_allclose(from_cache["knowledge"], found["knowledge"], rtol=1e-3, atol=1e-6)
 
