@@ -1,6 +1,7 @@
 """The examples in the docstrings run."""
 
 import doctest
+import re
 
 import keras
 import numpy as np
@@ -35,3 +36,14 @@ def test_the_example_runs(names, name, tmp_path, monkeypatch):
     assert examples[0].examples, f"{name} has no example"
     failures, _ = doctest.DocTestRunner(verbose=False).run(examples[0])
     assert not failures
+
+
+def test_the_document_runs(names, project_root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (project_root / "docs" / "posthoc.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    scope = dict(names)
+    exec(compile(block, "posthoc.md", "exec"), scope)
+    assert {"knn", "prediction_set", "abstain"} <= set(scope["found"])
+    for name in posthoc.STEPS:
+        assert f"`{name}" in text, name
