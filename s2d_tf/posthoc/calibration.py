@@ -106,7 +106,8 @@ class VectorScaling(Calibration):
 
     def estimate_scaling(self, log_probs, labels):
         num_classes = log_probs.shape[-1]
-        start = {"kernel": np.ones(num_classes), "bias": np.zeros(num_classes)}
+        inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
+        start = {"kernel": np.full(num_classes, inverse), "bias": np.zeros(num_classes)}
         return minimize(start, log_probs, labels, lambda kernel, bias: (0.0, 0.0, 0.0))
 
 
@@ -143,7 +144,8 @@ class DirichletCalibration(Calibration):
             value = weights[0] * np.sum(off_diagonal**2) + weights[1] * np.sum(bias**2)
             return value, 2.0 * weights[0] * off_diagonal, 2.0 * weights[1] * bias
 
-        start = {"kernel": np.eye(num_classes), "bias": np.zeros(num_classes)}
+        inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
+        start = {"kernel": inverse * np.eye(num_classes), "bias": np.zeros(num_classes)}
         return minimize(start, log_probs, labels, penalty)
 
 
@@ -158,25 +160,26 @@ def minimize(start: dict, log_probs, labels, penalty) -> dict[str, np.ndarray]:
     """
     from scipy import optimize
 
-    num_members, count, _ = log_probs.shape
-    rows, size, shape = np.arange(count), start["kernel"].size, start["kernel"].shape
+    num_members, count, num_classes = log_probs.shape
+    flat = log_probs.reshape(-1, num_classes)
+    rows, columns = np.arange(len(flat)), np.tile(labels, num_members)
+    size, shape = start["kernel"].size, start["kernel"].shape
 
     def objective(vector):
         kernel, bias = vector[:size].reshape(shape), vector[size:]
-        scaled = (log_probs @ kernel if kernel.ndim == 2 else log_probs * kernel) + bias
-        scaled -= _log_sum_exp(scaled)
-        of_labels = scaled[:, rows, labels]
+        scaled = (flat @ kernel if kernel.ndim == 2 else flat * kernel) + bias
+        scaled -= scaled.max(axis=1, keepdims=True)
+        slope = np.exp(scaled)
+        sums = slope.sum(axis=1)
+        of_labels = (scaled[rows, columns] - np.log(sums)).reshape(num_members, count)
         log_mean = _log_mean_exp(of_labels)
         # A member's slope is that of its own cross-entropy times its share of the average.
-        slope = np.exp(scaled)
-        slope[:, rows, labels] -= 1.0
-        slope *= np.exp(of_labels - log_mean)[:, :, None] / (num_members * count)
-        if kernel.ndim == 2:
-            kernel_slope = np.tensordot(log_probs, slope, axes=([0, 1], [0, 1]))
-        else:
-            kernel_slope = np.sum(log_probs * slope, axis=(0, 1))
+        slope /= sums[:, None]
+        slope[rows, columns] -= 1.0
+        slope *= np.exp(of_labels - log_mean).reshape(-1, 1) / len(flat)
+        kernel_slope = flat.T @ slope if kernel.ndim == 2 else np.sum(flat * slope, axis=0)
         value, kernel_part, bias_part = penalty(kernel, bias)
-        slopes = kernel_slope + kernel_part, slope.sum(axis=(0, 1)) + bias_part
+        slopes = kernel_slope + kernel_part, slope.sum(axis=0) + bias_part
         return value - log_mean.mean(), np.concatenate([slopes[0].ravel(), slopes[1]])
 
     vector = np.concatenate([start["kernel"].ravel(), start["bias"]])
