@@ -25,6 +25,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "numerics",
         "optimizers",
         "paper",
+        "posthoc",
         "recipes",
         "storage",
         "training",

@@ -89,7 +89,8 @@ _ALL = (
     DatasetInfo("digits_photos", (8, 8, 1), 0, None, {"test": 1_000},
                 f"far {_OOD}", "embedded", _PHOTOS),
     *(DatasetInfo(name, _RGB, 100, CIFAR100_CLASSES, {"test": 10_000},
-                  f"corrupted test images, {kind}", "corrupted", f"{_CIFAR}; {_CORRUPTED}", conditions)
+                  f"corrupted test images, {kind}", "corrupted", f"{_CIFAR}; {_CORRUPTED}",
+                  conditions)
       for name, kind, conditions in (
           ("cifar100_c_generated", "generated", corruption_names.GENERATED),
           ("cifar100_c", "as published", corruption_names.PUBLISHED),

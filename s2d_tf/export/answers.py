@@ -23,13 +23,15 @@ def answer_function(model: Predictor, reject: bool = True) -> Callable:
     """
 
     def answer(images):
-        member_logits = tf.cast(model.member_logits(images), tf.float32)
+        member_logits, added = model.served_outputs(images)
+        member_logits = tf.cast(member_logits, tf.float32)
         if reject:
             member_logits = tf.debugging.check_numerics(
                 member_logits, "images: expected pixels in [0, 255], but their answer is no number"
             )
         found = uncertainty.from_members(model.kind, member_logits)
         label = tf.argmax(found["probs"], axis=-1, output_type=tf.int64)
-        return {"label": label} | {output: found[name] for output, name in OUTPUTS.items()}
+        answers = {output: found[name] for output, name in OUTPUTS.items()}
+        return {"label": label, **answers, **added}
 
     return answer

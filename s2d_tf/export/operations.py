@@ -15,7 +15,7 @@ def _names(text):
 SERVING = _names(
     """
     Abs AddV2 ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd Cast CheckNumerics
-    ConcatV2 Const Conv2D DecodeJpeg DecodePng DecodeRaw DepthwiseConv2dNative Einsum Elu
+    ConcatV2 Const Conv2D Cumsum DecodeJpeg DecodePng DecodeRaw DepthwiseConv2dNative Einsum Elu
     EnsureShape Equal Erf Erfc Exp ExpandDims ExtractJpegShape Fill FusedBatchNormV3 GatherV2
     Greater GreaterEqual Identity IdentityN If LeakyRelu Less LessEqual Log LogSoftmax
     LogicalAnd LogicalOr MatMul Max MaxPool Maximum Mean Minimum MirrorPad Mul Neg NoOp Pack Pad
@@ -23,8 +23,8 @@ SERVING = _names(
     Rsqrt ScaleAndTranslate SelectV2 Selu Shape Sigmoid Slice Softmax Softplus SpaceToBatchND
     Split SplitV Sqrt Square SquaredDifference Squeeze StatefulPartitionedCall StopGradient
     StridedSlice StringJoin Sub Substr Sum Tanh TensorListFromTensor TensorListGetItem
-    TensorListReserve TensorListSetItem TensorListStack Tile Transpose Unpack VarHandleOp While
-    ZerosLike
+    TensorListReserve TensorListSetItem TensorListStack Tile TopKV2 Transpose Unpack VarHandleOp
+    While ZerosLike
     """
 )
 """Operations that may answer a request: the arithmetic of image classifiers, shapes, control flow

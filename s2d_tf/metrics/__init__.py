@@ -12,6 +12,7 @@ _HOMES = {
     "ExpectedCalibrationError": "keras_metrics",
     "ReliabilityCurve": "calibration",
     "RiskCoverageCurve": "selective",
+    "SizeStratifiedCoverage": "sets",
     "accuracy": "classification",
     "adaptive_calibration_error": "calibration",
     "area_under_generalized_risk_coverage": "selective",
@@ -19,9 +20,11 @@ _HOMES = {
     "aupr": "detection",
     "auroc": "detection",
     "brier_score": "classification",
+    "conformal_coverage_interval": "sets",
     "expected_calibration_error": "calibration",
     "fit_temperature": "calibration",
     "fpr_at_95_recall": "detection",
+    "mean_set_size": "sets",
     "negative_log_likelihood": "classification",
     "negative_log_likelihood_from_log_probs": "classification",
     "precision_recall_curve": "detection",
@@ -31,6 +34,9 @@ _HOMES = {
     "risk_coverage_curve": "selective",
     "roc_curve": "detection",
     "scale_log_probs": "calibration",
+    "set_coverage": "sets",
+    "set_coverage_interval": "sets",
+    "size_stratified_coverage": "sets",
 }
 
 __getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES)

@@ -102,6 +102,11 @@ class Predictor(keras.Model):
         """Member predictions `[members, batch, classes]` from `raw_outputs`."""
         return raw
 
+    def served_outputs(self, images) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Member predictions, and what an exported model answers beside those that follow from
+        them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
+        return self.member_logits(images), {}
+
     def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 

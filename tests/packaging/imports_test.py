@@ -12,7 +12,7 @@ import pytest
 # `data` and `backbones` stay useful by themselves.
 NARROW = {"files", "numerics", "layers"}
 # Loaded by their full names.
-NOT_OFFERED = {"posthoc", "publishing", "quickstart", "serving"}
+NOT_OFFERED = {"publishing", "quickstart", "serving"}
 
 
 @functools.cache

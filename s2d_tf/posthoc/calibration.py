@@ -1,0 +1,216 @@
+"""Calibration: temperature, vector and Dirichlet scaling as part of the model."""
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf.posthoc import checks
+from s2d_tf.posthoc.predictor import State
+from s2d_tf.posthoc.source import Source
+from s2d_tf.posthoc.step import Step
+
+OFF_DIAGONAL_PENALTY = 1.0
+BIAS_PENALTY = 0.01
+MAX_LOG_TEMPERATURE = 5.0
+"""Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
+
+
+def calibrated_members(kind: str, member_logits, kernel, bias):
+    """Members whose mean predictions are `softmax(log_probs @ kernel + bias)`.
+
+    Args:
+        kind: `"categorical"`, or `"dirichlet"`, whose members keep their total concentration.
+        member_logits: `[members, batch, classes]`.
+        kernel: a number, `[classes]` (a diagonal) or `[classes, classes]`.
+        bias: a number or `[classes]`.
+    """
+    log_probs = tf.nn.log_softmax(member_logits, axis=-1)
+    if kernel.shape.rank == 2:
+        rows = tf.reshape(log_probs, [-1, member_logits.shape[-1]])
+        scaled = tf.reshape(tf.matmul(rows, kernel), tf.shape(log_probs)) + bias
+    else:
+        scaled = log_probs * kernel + bias
+    if kind == "categorical":
+        return scaled
+    return tf.nn.log_softmax(scaled, axis=-1) + (member_logits - log_probs)[..., :1]
+
+
+class Calibration(Step):
+    """Base of the steps that change the mean prediction.
+
+    Of a Dirichlet prediction the mean is calibrated and the total concentration stays, so that
+    knowledge uncertainty changes only as far as the mean does. Several members are scaled alike,
+    by what makes their average most likely.
+    """
+
+    changes_members = True
+
+    def __init__(self):
+        super().__init__()
+
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
+        found = source.gather("member_logits")
+        logits = checks.finite(found["member_logits"], "logits")
+        labels, num_classes = found["labels"], logits.shape[-1]
+        self.check_labels(np.bincount(labels, minlength=num_classes))
+        log_probs = logits - _log_sum_exp(logits)
+        return self.estimate_scaling(log_probs, labels)
+
+    def check_labels(self, counts):
+        checks.num_examples(counts.sum(), len(counts))
+        checks.every_class(counts)
+
+    def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
+        """`{"kernel", "bias"}` that make the labels most likely."""
+        raise NotImplementedError
+
+    def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
+        members = calibrated_members(
+            state.kind, state.member_logits, fitted["kernel"], fitted["bias"]
+        )
+        state.set_members(members)
+
+
+class TemperatureScaling(Calibration):
+    """One temperature for all logits (Guo et al., 2017).
+
+    Example:
+
+    >>> model = posthoc.TemperatureScaling().fit(model, (images, labels))
+    >>> temperature = 1.0 / model.arrays["kernel"]
+    >>> model.predict_uncertainty(images)["probs"].shape
+    (40, 3)
+    """
+
+    def check_labels(self, counts):
+        checks.num_examples(counts.sum(), 2)
+
+    def estimate_scaling(self, log_probs, labels):
+        from s2d_tf import metrics
+
+        if len(log_probs) == 1:
+            temperature = metrics.fit_temperature(log_probs[0], labels)
+        else:
+            temperature = _fit_member_temperature(log_probs, labels)
+        return {"kernel": 1.0 / temperature, "bias": 0.0}
+
+
+class VectorScaling(Calibration):
+    """A factor and an offset for each class (Guo et al., 2017).
+
+    Example:
+
+    >>> model = posthoc.VectorScaling().fit(model, (images, labels))
+    >>> model.arrays["kernel"].shape
+    (3,)
+    """
+
+    def estimate_scaling(self, log_probs, labels):
+        num_classes = log_probs.shape[-1]
+        inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
+        start = {"kernel": np.full(num_classes, inverse), "bias": np.zeros(num_classes)}
+        return minimize(start, log_probs, labels, lambda kernel, bias: (0.0, 0.0, 0.0))
+
+
+class DirichletCalibration(Calibration):
+    """A full linear map of log-probabilities, with off-diagonal regularization (Kull et al., 2019).
+
+    Args:
+        off_diagonal_penalty: weight of the sum of squares of the off-diagonal entries. (The paper
+            writes the mean of the squares, whose weight has to grow with the number of classes.)
+        bias_penalty: weight of the sum of squares of the offsets.
+
+    Example:
+
+    >>> model = posthoc.DirichletCalibration().fit(model, (images, labels))
+    >>> model.arrays["kernel"].shape
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        off_diagonal_penalty: float = OFF_DIAGONAL_PENALTY,
+        bias_penalty: float = BIAS_PENALTY,
+    ):
+        super().__init__()
+        self.off_diagonal_penalty = checks.positive(off_diagonal_penalty, "off_diagonal_penalty")
+        self.bias_penalty = checks.positive(bias_penalty, "bias_penalty")
+
+    def estimate_scaling(self, log_probs, labels):
+        num_classes = log_probs.shape[-1]
+
+        def penalty(kernel, bias):
+            off_diagonal = kernel * (1.0 - np.eye(num_classes))
+            weights = self.off_diagonal_penalty, self.bias_penalty
+            value = weights[0] * np.sum(off_diagonal**2) + weights[1] * np.sum(bias**2)
+            return value, 2.0 * weights[0] * off_diagonal, 2.0 * weights[1] * bias
+
+        inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
+        start = {"kernel": inverse * np.eye(num_classes), "bias": np.zeros(num_classes)}
+        return minimize(start, log_probs, labels, penalty)
+
+
+def minimize(start: dict, log_probs, labels, penalty) -> dict[str, np.ndarray]:
+    """Minimizes the negative log-likelihood of the scaled members' average plus a penalty.
+
+    Args:
+        start: initial arrays `kernel` and `bias`.
+        log_probs: log-probabilities `[members, n, classes]`.
+        labels: `[n]`.
+        penalty: function from kernel and bias to its value and its slopes in both.
+    """
+    from scipy import optimize
+
+    num_members, count, num_classes = log_probs.shape
+    flat = log_probs.reshape(-1, num_classes)
+    rows, columns = np.arange(len(flat)), np.tile(labels, num_members)
+    size, shape = start["kernel"].size, start["kernel"].shape
+
+    def objective(vector):
+        kernel, bias = vector[:size].reshape(shape), vector[size:]
+        scaled = (flat @ kernel if kernel.ndim == 2 else flat * kernel) + bias
+        scaled -= scaled.max(axis=1, keepdims=True)
+        slope = np.exp(scaled)
+        sums = slope.sum(axis=1)
+        of_labels = (scaled[rows, columns] - np.log(sums)).reshape(num_members, count)
+        log_mean = _log_mean_exp(of_labels)
+        # A member's slope is that of its own cross-entropy times its share of the average.
+        slope /= sums[:, None]
+        slope[rows, columns] -= 1.0
+        slope *= np.exp(of_labels - log_mean).reshape(-1, 1) / len(flat)
+        kernel_slope = flat.T @ slope if kernel.ndim == 2 else np.sum(flat * slope, axis=0)
+        value, kernel_part, bias_part = penalty(kernel, bias)
+        slopes = kernel_slope + kernel_part, slope.sum(axis=0) + bias_part
+        return value - log_mean.mean(), np.concatenate([slopes[0].ravel(), slopes[1]])
+
+    vector = np.concatenate([start["kernel"].ravel(), start["bias"]])
+    options = {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-6}
+    found = optimize.minimize(objective, vector, jac=True, method="L-BFGS-B", options=options)
+    return {"kernel": found.x[:size].reshape(shape), "bias": found.x[size:]}
+
+
+def _fit_member_temperature(log_probs, labels):
+    from scipy import optimize
+
+    rows = np.arange(len(labels))
+
+    def objective(log_temperature):
+        scaled = log_probs * np.exp(-log_temperature)
+        scaled = scaled - _log_sum_exp(scaled)
+        return -np.mean(_log_mean_exp(scaled[:, rows, labels]))
+
+    bounds = (-MAX_LOG_TEMPERATURE, MAX_LOG_TEMPERATURE)
+    found = optimize.minimize_scalar(
+        objective, bounds=bounds, method="bounded", options={"xatol": 1e-8}
+    )
+    return float(np.exp(found.x))
+
+
+def _log_sum_exp(logits):
+    logits = np.asarray(logits, np.float64)
+    largest = logits.max(axis=-1, keepdims=True)
+    return largest + np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+
+
+def _log_mean_exp(members):
+    largest = members.max(axis=0)
+    return largest + np.log(np.exp(members - largest).mean(axis=0))

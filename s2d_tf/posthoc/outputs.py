@@ -1,0 +1,196 @@
+"""What a network gave for some data: computed once, read by many steps."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf.models import Predictor
+from s2d_tf.models.inputs import check_images
+
+ROWS = 1024
+"""Cached examples that are scored at once: KNN and FeatureDensity take 200 MB for them."""
+FIT_ROWS = 8192
+"""Cached examples that a fit reads at once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Cached outputs of a network, which fits and predictions take in place of inputs.
+
+    A post-hoc predictor applies all of its steps to them, so they are those of the network itself.
+
+    Args:
+        member_logits: `[members, n, classes]`, or `[n, classes]` for one member.
+        features: `[n, d]`; `None` where no step reads them.
+        labels: `[n]` class indices, where they are known.
+
+    Example:
+
+    >>> outputs = posthoc.collect(model, (images, labels))
+    >>> knn = posthoc.KNN(k=5).fit(model, outputs)
+    >>> knn.score(outputs).shape
+    (40,)
+    """
+
+    member_logits: np.ndarray
+    features: np.ndarray | None = None
+    labels: np.ndarray | None = None
+
+    def __post_init__(self):
+        members = np.asarray(self.member_logits, np.float32)
+        members = members[None] if members.ndim == 2 else members
+        if members.ndim != 3:
+            raise ValueError(
+                "member_logits: expected the shape [members, n, classes] or [n, classes], received "
+                f"{members.shape}."
+            )
+        object.__setattr__(self, "member_logits", members)
+        for name in ("features", "labels"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self):
+                raise ValueError(
+                    f"{name}: expected {len(self)} rows as in member_logits, received "
+                    f"{len(values)}."
+                )
+
+    def __len__(self):
+        return self.member_logits.shape[1]
+
+    def rows(self, start: int, stop: int) -> "Outputs":
+        """A slice of the examples."""
+        part = slice(start, stop)
+        return Outputs(
+            self.member_logits[:, part],
+            None if self.features is None else self.features[part],
+            None if self.labels is None else self.labels[part],
+        )
+
+
+def read(
+    network: Predictor, data, features: bool, batch_size: int, rows: int = ROWS
+) -> Iterator[Outputs]:
+    """Blocks of outputs, from cached ones or by running the network; memory stays constant."""
+    if isinstance(data, Outputs):
+        expected = (network.num_members, len(data), network.num_classes)
+        if data.member_logits.shape != expected:
+            raise ValueError(
+                f"data: expected outputs of this network with member_logits of shape {expected}, "
+                f"received {data.member_logits.shape}. Collect them from this network."
+            )
+        if features and data.features is None:
+            raise ValueError(
+                "data: expected outputs with features, received ones without. Collect them with "
+                "features=True."
+            )
+        blocks = (data.rows(i, i + rows) for i in range(0, len(data), rows))
+    else:
+        blocks = _run(network, data, features, batch_size)
+    seen = 0
+    for block in blocks:
+        seen += len(block)
+        yield block
+    if not seen:
+        raise ValueError("data: expected at least one example, received none.")
+
+
+def forward(network: Predictor, inputs, features: bool) -> dict[str, tf.Tensor]:
+    """Member logits and, where asked for, features of one batch, in one pass; traceable."""
+    if not features:
+        return {"member_logits": tf.cast(network.member_logits(inputs), tf.float32)}
+    vectors = tf.cast(network.features(inputs), tf.float32)
+    if network.num_members == 1:
+        kernel, bias = linear_head(network)
+        members = (tf.matmul(vectors, kernel) + bias)[None]
+    else:
+        members = tf.cast(network.member_logits(inputs), tf.float32)
+    return {"member_logits": members, "features": vectors}
+
+
+def linear_head(network: Predictor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Kernel `[d, classes]` and bias `[classes]` of a network's only linear head."""
+    layer = network.last_layer
+    kernel = tf.convert_to_tensor(layer.kernel)
+    if kernel.shape.rank == 3:
+        if kernel.shape[0] != 1:
+            raise ValueError(
+                f"model: expected a network with one head, received one with {kernel.shape[0]}. "
+                "Use a step that does not read the head, such as KNN."
+            )
+        kernel = kernel[0]
+    bias = getattr(layer, "bias", None)
+    classes = kernel.shape[-1]
+    bias = (
+        tf.zeros([classes]) if bias is None else tf.reshape(tf.convert_to_tensor(bias), [classes])
+    )
+    return tf.cast(kernel, tf.float32), tf.cast(bias, tf.float32)
+
+
+def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
+    """Up to `size` rows of a stream, each with the same chance, in the order of the stream."""
+    random = np.random.default_rng(seed)
+    kept, keys = [], np.empty(0)
+
+    def smallest():
+        if len(keys) <= size:
+            return [np.concatenate(kept)], keys
+        chosen = np.sort(np.argpartition(keys, size)[:size])
+        return [np.concatenate(kept)[chosen]], keys[chosen]
+
+    for block in blocks:
+        kept.append(np.asarray(block))
+        keys = np.concatenate([keys, random.random(len(block))])
+        if len(keys) > 2 * size:
+            kept, keys = smallest()
+    return smallest()[0][0]
+
+
+def _run(network, data, features, batch_size):
+    compiled = _compiled(network, features)
+    for inputs, labels in _batches(data, network.image_shape, batch_size):
+        values = {name: value.numpy() for name, value in compiled(inputs).items()}
+        yield Outputs(**values, labels=None if labels is None else np.asarray(labels))
+
+
+def _compiled(network, features):
+    # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
+    functions = network.__dict__.setdefault("_posthoc_functions", {})
+    if features not in functions:
+        signature = [tf.TensorSpec([None, *network.image_shape], tf.float32)]
+        functions[features] = tf.function(
+            lambda inputs: forward(network, inputs, features), input_signature=signature
+        )
+    return functions[features]
+
+
+def _batches(data, image_shape, batch_size):
+    """Pairs of checked float32 inputs and labels, or `None` for labels."""
+    pairs = _dataset(data, image_shape, batch_size)
+    for inputs, labels in pairs if pairs is not None else _slices(data, batch_size):
+        inputs = tf.convert_to_tensor(inputs)
+        check_images(inputs, image_shape)
+        yield tf.cast(inputs, tf.float32), labels
+
+
+def _dataset(data, image_shape, batch_size):
+    if not isinstance(data, tf.data.Dataset):
+        return None
+    spec = data.element_spec
+    alone = not isinstance(spec, (tuple, list))
+    rank = (spec if alone else spec[0]).shape.rank
+    data = data.batch(batch_size) if rank == len(image_shape) else data
+    return ((each, None) if alone else (*each, None)[:2] for each in data)
+
+
+def _slices(data, batch_size):
+    inputs, labels = data if isinstance(data, (tuple, list)) and len(data) == 2 else (data, None)
+    inputs = np.asarray(inputs)
+    if labels is not None and len(labels) != len(inputs):
+        raise ValueError(
+            f"data: expected as many labels as inputs, received {len(inputs)} inputs and "
+            f"{len(labels)} labels."
+        )
+    for start in range(0, len(inputs), batch_size):
+        part = slice(start, start + batch_size)
+        yield inputs[part], None if labels is None else labels[part]

@@ -1,0 +1,175 @@
+"""Detectors that read the prediction alone; nothing is fitted."""
+
+import tensorflow as tf
+
+from s2d_tf.posthoc import checks
+from s2d_tf.posthoc.detector import Detector
+
+SERIES_LIMIT = 0.03
+"""Five terms of -ln(1 - x) are exact to float32 below it, and the logarithm above."""
+
+MIN_PROB = 1e-18
+"""Smaller probabilities count as this one: of products below 1e-38 some runtimes make 0."""
+
+MEASURES = ("confidence", "total", "data", "knowledge")
+
+
+def log_sum_exp(logits):
+    """Over the last axis; `tf.reduce_logsumexp` has operations that not every runtime has."""
+    largest = tf.reduce_max(logits, axis=-1, keepdims=True)
+    return largest[..., 0] + tf.math.log(tf.reduce_sum(tf.exp(logits - largest), axis=-1))
+
+
+def confidence_score(member_logits):
+    """The negated log of the largest mean probability, as `uncertainty.confidence_score`.
+
+    It follows from the sum of the others, -ln(1 - sum), which keeps its digits near 1; where that
+    sum is small from its series, since log1p is no operation of exported models.
+    """
+    probs = tf.reduce_mean(tf.nn.softmax(member_logits, axis=-1), axis=0)
+    others = tf.reduce_sum(tf.math.top_k(probs, k=probs.shape[-1]).values[:, 1:], axis=-1)
+    series = others * (1.0 + others * (1 / 2 + others * (1 / 3 + others * (1 / 4 + others / 5))))
+    return tf.where(others < SERIES_LIMIT, series, -tf.math.log(1.0 - others))
+
+
+def max_logit_score(member_logits):
+    """The negated largest logit, averaged over the members."""
+    return -tf.reduce_mean(tf.reduce_max(member_logits, axis=-1), axis=0)
+
+
+def energy_score(member_logits, temperature: float = 1.0):
+    """`-T logsumexp(logits / T)`, averaged over the members."""
+    return -temperature * tf.reduce_mean(log_sum_exp(member_logits / temperature), axis=0)
+
+
+def generalized_entropy(probs, gamma: float = 0.1, num_top: int | None = None):
+    """`sum_c p_c^gamma (1 - p_c)^gamma` over the `num_top` largest probabilities `[batch, K]`."""
+    num_classes = probs.shape[-1]
+    sorted_probs = tf.math.top_k(probs, k=num_classes).values
+    others = 1.0 - sorted_probs
+    # 1 minus a probability near 1 has no digits left; the sum of the others has.
+    others = tf.concat(
+        [tf.reduce_sum(sorted_probs[:, 1:], axis=-1, keepdims=True), others[:, 1:]], axis=-1
+    )
+    terms = tf.pow(tf.maximum(sorted_probs, MIN_PROB) * tf.maximum(others, MIN_PROB), gamma)
+    return tf.reduce_sum(terms[:, : num_top or num_classes], axis=-1)
+
+
+class MSP(Detector):
+    """The negated log of the largest probability (Hendrycks & Gimpel, 2017).
+
+    The log orders inputs as the probability does, without ties near 1.
+
+    Example:
+
+    >>> detector = posthoc.MSP().fit(model)
+    >>> detector.score(images).shape
+    (40,)
+    """
+
+    output = "msp"
+    needs_data = False
+
+    def scores(self, fitted, state):
+        return confidence_score(state.member_logits)
+
+
+class MaxLogit(Detector):
+    """The negated largest logit (Hendrycks et al., 2022).
+
+    Example:
+
+    >>> posthoc.MaxLogit().fit(model).score(images).shape
+    (40,)
+    """
+
+    output = "max_logit"
+    needs_data = False
+
+    def scores(self, fitted, state):
+        return max_logit_score(state.member_logits)
+
+
+class Energy(Detector):
+    """The free energy of the logits (Liu et al., 2020).
+
+    Of a Dirichlet prediction it is, at temperature 1, the negated log of the total concentration.
+
+    Args:
+        temperature: divides the logits.
+        name: key of the score.
+
+    Example:
+
+    >>> posthoc.Energy(temperature=2.0).fit(model).score(images).shape
+    (40,)
+    """
+
+    output = "energy"
+    needs_data = False
+
+    def __init__(self, temperature: float = 1.0, name: str | None = None):
+        super().__init__(name)
+        self.temperature = checks.positive(temperature, "temperature")
+
+    def scores(self, fitted, state):
+        return energy_score(state.member_logits, self.temperature)
+
+
+class GEN(Detector):
+    """The generalized entropy of the largest probabilities (Liu et al., 2023).
+
+    Args:
+        gamma: the power.
+        num_top: how many of the largest probabilities to use; default: all. The paper uses 100 of
+            1000 classes.
+        name: key of the score.
+
+    Example:
+
+    >>> posthoc.GEN(gamma=0.1).fit(model).score(images).shape
+    (40,)
+    """
+
+    output = "gen"
+    needs_data = False
+
+    def __init__(self, gamma: float = 0.1, num_top: int | None = None, name: str | None = None):
+        super().__init__(name)
+        self.gamma = checks.positive(gamma, "gamma")
+        self.num_top = None if num_top is None else checks.positive(num_top, "num_top", int)
+
+    def scores(self, fitted, state):
+        return generalized_entropy(state.uncertainty["probs"], self.gamma, self.num_top)
+
+
+class Uncertainty(Detector):
+    """One of the model's own uncertainties as a detector.
+
+    Args:
+        measure: `"confidence"` (the score is that of `MSP`), `"total"`, `"data"` or `"knowledge"`.
+        name: key of the score; default: the measure and `_score`.
+
+    Example:
+
+    >>> posthoc.Uncertainty("knowledge").fit(model).score(images).shape
+    (40,)
+    """
+
+    needs_data = False
+
+    def __init__(self, measure: str = "knowledge", name: str | None = None):
+        self.measure = checks.choice(measure, "measure", MEASURES)
+        super().__init__(name or f"{measure}_score")
+
+    def check_model(self, model):
+        if self.measure in ("data", "knowledge") and not model.decomposes:
+            raise ValueError(
+                f"measure: expected 'confidence' or 'total' for one categorical prediction, which "
+                f"does not split into data and knowledge, received {self.measure!r}."
+            )
+
+    def scores(self, fitted, state):
+        if self.measure == "confidence":
+            return confidence_score(state.member_logits)
+        return tf.identity(state.uncertainty[self.measure])

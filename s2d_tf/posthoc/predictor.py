@@ -1,0 +1,183 @@
+"""The predictor that comes of a fitted step, and how a batch goes through a chain of them."""
+
+import functools
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf import uncertainty
+from s2d_tf.models import Predictor
+from s2d_tf.posthoc import outputs as outputs_lib
+from s2d_tf.posthoc.outputs import Outputs
+
+
+class State:
+    """One batch on its way through the steps: steps read it, and add to it or change its members.
+
+    `features` is `None` where no step reads them.
+    """
+
+    def __init__(self, kind: str, member_logits, features=None):
+        self.kind = kind
+        self.member_logits = tf.convert_to_tensor(member_logits)
+        self.features = None if features is None else tf.convert_to_tensor(features)
+        self.outputs = {}
+
+    @functools.cached_property
+    def uncertainty(self) -> dict[str, tf.Tensor]:
+        """Probabilities and uncertainties of the members, as `uncertainty.from_members`."""
+        return uncertainty.from_members(self.kind, self.member_logits)
+
+    def set_members(self, member_logits) -> None:
+        self.member_logits = member_logits
+        self.__dict__.pop("uncertainty", None)
+
+    def values(self) -> dict[str, tf.Tensor]:
+        """All that `predict_uncertainty` gives."""
+        return {**self.uncertainty, **self.outputs}
+
+
+class StepPredictor(Predictor):
+    """A model with one more post-hoc step.
+
+    `predict_uncertainty` has the step's output as an additional key. All predictions also take
+    `Outputs` of the network. `arrays` is what was fitted.
+    """
+
+    def __init__(self, model: Predictor, step, fitted: dict[str, np.ndarray], **kwargs):
+        super().__init__(**kwargs)
+        self.model = model
+        for name in ("kind", "num_classes", "image_shape", "class_names", "metadata"):
+            setattr(self, name, getattr(model, name))
+        # Unseen by Keras' tracking: none of it is trained.
+        object.__setattr__(self, "step", step)
+        arrays = {name: np.asarray(value) for name, value in fitted.items()}
+        arrays = {name: _single(value) if value.ndim else value for name, value in arrays.items()}
+        object.__setattr__(self, "arrays", arrays)
+        with tf.init_scope():
+            tensors = {name: tf.constant(_single(value)) for name, value in arrays.items()}
+        object.__setattr__(self, "_tensors", tensors)
+        self.built = True
+
+    @property
+    def num_members(self):
+        return self.step.num_members(self.model)
+
+    @property
+    def num_parameters(self):
+        return self.model.num_parameters
+
+    @property
+    def networks(self):
+        return self.model.networks
+
+    @property
+    def parts(self):
+        return [self] if self.step.changes_members else self.model.parts
+
+    @property
+    def draw_key(self):
+        return (*self.model.draw_key, repr(self.step), fingerprint(self.arrays))
+
+    @property
+    def last_layer(self):
+        return self.model.last_layer
+
+    def features(self, inputs):
+        return self.model.features(inputs)
+
+    def state(self, inputs) -> State:
+        """A batch after all steps; traceable."""
+        network = root(self)
+        found = outputs_lib.forward(network, inputs, reads_features(self))
+        return advance(self, State(network.kind, **found))
+
+    def member_logits(self, images):
+        return self.state(images).member_logits
+
+    def served_outputs(self, images) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Member logits, and what the steps add to an exported model's answers."""
+        state = self.state(images)
+        steps = [predictor.step for predictor in chain(self) if predictor.step.served]
+        return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
+
+    def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
+        if not isinstance(x, Outputs):
+            return super().predict_members(x, batch_size)
+        blocks = states(self, x, reads_features(self), batch_size)
+        return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
+
+    def predict_uncertainty(self, x, batch_size: int = 256) -> dict[str, np.ndarray]:
+        if not isinstance(x, Outputs):
+            return super().predict_uncertainty(x, batch_size)
+        blocks = [
+            {name: value.numpy() for name, value in state.values().items()}
+            for state, _ in states(self, x, reads_features(self), batch_size)
+        ]
+        return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+    def predict_output(self, inputs, batch_size: int = 256) -> np.ndarray:
+        """The step's own output for inputs or `Outputs`."""
+        if isinstance(inputs, Outputs):
+            blocks = states(self, inputs, reads_features(self), batch_size)
+            return np.concatenate([state.outputs[self.step.name].numpy() for state, _ in blocks])
+        return np.concatenate(list(self._map_batches(self._output, inputs, batch_size)))
+
+    def _uncertainty(self, images):
+        return self.state(images).values()
+
+    def _output(self, images):
+        return self.state(images).outputs[self.step.name]
+
+
+def root(model: Predictor) -> Predictor:
+    """The network inside all steps."""
+    while isinstance(model, StepPredictor):
+        model = model.model
+    return model
+
+
+def chain(model: Predictor) -> list[StepPredictor]:
+    """The predictors of a model's steps, in the order in which they run."""
+    found = []
+    while isinstance(model, StepPredictor):
+        found.append(model)
+        model = model.model
+    return found[::-1]
+
+
+def reads_features(model: Predictor) -> bool:
+    return any(predictor.step.reads_features for predictor in chain(model))
+
+
+def advance(model: Predictor, state: State) -> State:
+    """Runs all steps of a model on a batch."""
+    for predictor in chain(model):
+        predictor.step.apply(predictor._tensors, state)
+    return state
+
+
+def states(
+    model: Predictor, data, features: bool, batch_size: int, rows: int = outputs_lib.ROWS
+) -> Iterator[tuple[State, np.ndarray]]:
+    """States of a model after its steps, and labels, block by block."""
+    network = root(model)
+    features = features or reads_features(model)
+    for block in outputs_lib.read(network, data, features, batch_size, rows):
+        yield advance(model, State(network.kind, block.member_logits, block.features)), block.labels
+
+
+def fingerprint(arrays: dict[str, np.ndarray]) -> str:
+    """Hex digest of named arrays."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _single(value):
+    return value.astype(np.float32) if value.dtype.kind == "f" else value

@@ -1,0 +1,208 @@
+"""Conformal sets against mapie and crepes, and their coverage against its law."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from s2d_tf import metrics, posthoc
+from s2d_tf.posthoc import conformal_scores as scores_lib
+
+
+@pytest.fixture(scope="module")
+def cached(model, data):
+    return {name: posthoc.collect(model, data[name]) for name in data}
+
+
+def probs_of(outputs):
+    logits = outputs.member_logits[0].astype(np.float64)
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def of_labels(scores, labels):
+    return np.asarray(scores)[np.arange(len(labels)), labels]
+
+
+def test_scores_agree_with_mapie(golden, cached):
+    probs, labels = probs_of(cached["calibration"]), golden.calibration_labels
+    options = golden.options["conformal"]
+    draws = tf.constant(golden.calibration_draws)
+    regularized = scores_lib.cumulative_scores(
+        probs, None, options["penalty"], options["free_classes"]
+    )
+    cases = {
+        "lac_scores": scores_lib.lac_scores(probs),
+        "aps_scores": scores_lib.cumulative_scores(tf.constant(probs), draws),
+        "aps_cumulative_scores": scores_lib.cumulative_scores(probs),
+        "raps_scores": regularized,
+    }
+    for name, found in cases.items():
+        np.testing.assert_allclose(of_labels(found, labels), golden.arrays[name], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lac", "aps"])
+def test_thresholds_and_sets_agree_with_mapie(golden, cached, name):
+    coverage = golden.options["conformal"]["coverage"]
+    threshold = scores_lib.threshold(golden.arrays[f"{name}_scores"], coverage)
+    np.testing.assert_allclose(threshold, golden.arrays[f"{name}_threshold"][0], atol=1e-9)
+    probs = tf.constant(probs_of(cached["test"]))
+    if name == "lac":
+        sets = scores_lib.lac_scores(probs) <= threshold
+    else:
+        sets = scores_lib.cumulative_scores(probs, tf.constant(golden.test_draws)) <= threshold
+        fixed = scores_lib.cumulative_scores(probs) <= threshold
+        # mapie's set is never empty without draws.
+        some = np.asarray(fixed).any(axis=-1)
+        np.testing.assert_array_equal(
+            np.asarray(fixed)[some], golden.arrays["aps_sets_from_threshold"][some]
+        )
+    # Beside a probability that rounds to 1, mapie adds a class whose own rounds to 0.
+    clear = probs_of(cached["test"]).max(axis=-1) < 1 - 1e-12
+    assert clear.sum() > 40
+    np.testing.assert_array_equal(sets[clear], golden.arrays[f"{name}_sets"][clear])
+
+
+def test_the_step_gives_mapies_lac_sets(golden, model, cached, data):
+    step = posthoc.ConformalSets(golden.options["conformal"]["coverage"])
+    predictor = step.fit(model, cached["calibration"])
+    np.testing.assert_array_equal(predictor.predict_sets(cached["test"]), golden.lac_sets)
+    np.testing.assert_array_equal(predictor.predict_sets(data["test"][0]), golden.lac_sets)
+
+
+def test_class_conditional_sets_agree_with_crepes(golden, model, cached):
+    step = posthoc.ConformalSets(golden.options["conformal"]["coverage"], class_conditional=True)
+    sets = step.fit(model, cached["calibration"]).predict_sets(cached["test"])
+    np.testing.assert_array_equal(sets, golden.lac_sets_by_class)
+
+
+def test_stratified_sets_agree_with_crepes(golden, cached):
+    """crepes' bins are our strata, here of another uncertainty than knowledge."""
+    from s2d_tf.posthoc.conformal import stratum
+
+    coverage = golden.options["conformal"]["coverage"]
+    edges = golden.strata_edges.astype(np.float32)
+    scores = of_labels(
+        scores_lib.lac_scores(probs_of(cached["calibration"])), golden.calibration_labels
+    )
+    groups = stratum(golden.calibration_uncertainty.astype(np.float32), edges).numpy()
+    thresholds = [scores_lib.threshold(scores[groups == i], coverage) for i in range(3)]
+    new = stratum(golden.test_uncertainty.astype(np.float32), edges).numpy()
+    sets = scores_lib.lac_scores(probs_of(cached["test"])) <= np.array(thresholds)[new][:, None]
+    np.testing.assert_array_equal(sets, golden.lac_sets_by_stratum)
+
+
+def test_strata_of_knowledge_uncertainty_have_thresholds_of_their_own(dirichlet_model, cached):
+    predictor = posthoc.ConformalSets(0.8, "aps", strata=3).fit(
+        dirichlet_model, cached["calibration"]
+    )
+    assert predictor.arrays["thresholds"].shape == (3,)
+    found = predictor.predict_uncertainty(cached["calibration"])
+    stratum = np.searchsorted(predictor.arrays["edges"], found["knowledge"])
+    covered = of_labels(found["prediction_set"], cached["calibration"].labels)
+    for i in range(3):  # the k-th smallest of n scores is covered, so k of n
+        count = (stratum == i).sum()
+        assert covered[stratum == i].sum() == np.ceil((count + 1) * 0.8)
+    given = posthoc.ConformalSets(0.8, "aps", strata=predictor.arrays["edges"].tolist())
+    again = given.fit(dirichlet_model, cached["calibration"])
+    np.testing.assert_array_equal(again.arrays["thresholds"], predictor.arrays["thresholds"])
+
+
+def test_hashed_draws_look_uniform_and_survive_rounding():
+    logits = np.random.default_rng(0).normal(0, 5, [1, 4000, 100]).astype(np.float32)
+    draws = scores_lib.hashed_draws(tf.constant(logits)).numpy()
+    assert stats.kstest(draws, "uniform").pvalue > 1e-3
+    rounded = scores_lib.hashed_draws(tf.constant(logits * (1 + 3e-7))).numpy()
+    difference = np.abs(draws - rounded)
+    assert np.minimum(difference, 1 - difference).max() < 5e-3
+
+
+def splits(labels, num_splits, num_calibration):
+    random = np.random.default_rng(5)
+    for _ in range(num_splits):
+        order = random.permutation(len(labels))
+        yield order[:num_calibration], order[num_calibration:]
+
+
+def mean_coverage_is_lawful(scores_by_class, labels, coverage, num_splits=200):
+    """Whether the mean coverage over random splits is in the law's 99.9% interval.
+
+    Splits of one sample overlap, so the interval of the mean is as wide as that of one split at
+    most; each split is also compared with its own interval.
+    """
+    count = len(labels) // 2
+    true_scores = of_labels(scores_by_class, labels)
+    observed = []
+    for known, new in splits(labels, num_splits, count):
+        threshold = scores_lib.threshold(true_scores[known], coverage)
+        observed.append(metrics.set_coverage(scores_by_class[new] <= threshold, labels[new]))
+    rank = np.ceil((count + 1) * coverage)
+    law = stats.betabinom(len(labels) - count, rank, count + 1 - rank)
+    mean, deviation = law.mean() / law.args[0], law.std() / law.args[0]
+    # Over random splits of fixed scores without ties the counts follow the law exactly and
+    # independently: the mean of many is normal.
+    half = stats.norm.ppf(0.9995) * deviation / np.sqrt(num_splits)
+    assert abs(np.mean(observed) - mean) < half, (np.mean(observed), mean, half)
+    low, high = metrics.conformal_coverage_interval(count, len(labels) - count, coverage, 0.999)
+    assert np.mean([low <= value <= high for value in observed]) > 0.98
+
+
+@pytest.mark.parametrize("method", ["lac", "aps", "raps"])
+def test_mean_coverage_follows_the_beta_binomial_law(method):
+    random = np.random.default_rng(1)
+    logits = random.normal(0, 2, [600, 10])
+    labels = (logits + random.gumbel(size=logits.shape)).argmax(axis=-1)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    if method == "lac":
+        scores = scores_lib.lac_scores(probs)
+    else:
+        draws = scores_lib.hashed_draws(tf.constant(logits[None], tf.float32))
+        penalty = 0.01 if method == "raps" else 0.0
+        probs = tf.constant(probs, tf.float32)
+        scores = scores_lib.cumulative_scores(probs, draws, penalty, 2).numpy()
+    mean_coverage_is_lawful(np.asarray(scores), labels, coverage=0.9)
+
+
+def test_set_metrics_agree_with_mapie(golden):
+    sets, labels = golden.lac_sets, golden.test_labels
+    np.testing.assert_allclose(metrics.set_coverage(sets, labels), golden.lac_coverage[0])
+    np.testing.assert_allclose(metrics.mean_set_size(sets), golden.lac_mean_size[0])
+    by_size = metrics.size_stratified_coverage(sets, labels)
+    assert by_size.count.sum() == len(labels)
+    np.testing.assert_allclose(by_size.coverage.min(), golden.lac_worst_size_coverage[0])
+
+
+def test_errors_say_what_to_do(model, cached):
+    few = cached["calibration"].rows(0, 18)
+    with pytest.raises(ValueError, match="at least 19 calibration examples for a coverage"):
+        posthoc.ConformalSets(0.95).fit(model, few)
+    posthoc.ConformalSets(0.95).fit(model, cached["calibration"].rows(0, 19))
+    with pytest.raises(ValueError, match="at least 9 calibration examples of class 0"):
+        posthoc.ConformalSets(0.9, class_conditional=True).fit(model, few)
+    with pytest.raises(ValueError, match="strata: expected a model with knowledge uncertainty"):
+        posthoc.ConformalSets(strata=3).fit(model, few)
+    with pytest.raises(ValueError, match="coverage: expected a number between 0 and 1"):
+        posthoc.ConformalSets(coverage=90)
+    with pytest.raises(ValueError, match="method: expected one of"):
+        posthoc.ConformalSets(method="topk")
+    with pytest.raises(ValueError, match="randomized: expected False"):
+        posthoc.ConformalSets(randomized=True)
+    with pytest.raises(ValueError, match="data: expected labels, received none"):
+        posthoc.ConformalSets().fit(model, posthoc.Outputs(few.member_logits))
+
+
+@pytest.mark.slow
+def test_mean_coverage_of_a_published_network_on_real_images(real_data_dir):
+    from s2d_tf import data, zoo
+
+    model = zoo.load("wrn_10_2_s2.s2d.cifar100")
+    images, labels = data.load_arrays("cifar100", "test", real_data_dir)
+    logits = posthoc.collect(model, images, features=False).member_logits[0]
+    probs = tf.nn.softmax(logits, axis=-1)
+    draws = scores_lib.hashed_draws(tf.constant(logits[None]))
+    for scores in (
+        scores_lib.lac_scores(probs),
+        scores_lib.cumulative_scores(probs, draws),
+        scores_lib.cumulative_scores(probs, draws, 0.01, 5),
+    ):
+        mean_coverage_is_lawful(scores.numpy(), labels, coverage=0.9)

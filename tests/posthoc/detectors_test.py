@@ -1,0 +1,254 @@
+"""Detectors against pytorch-ood, on raw inputs and on cached outputs."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import models, posthoc
+
+# The packages leave constant factors in their scores: ours are as the papers write them.
+TRAINING = 240
+CASES = {
+    "msp": (posthoc.MSP(), lambda score: -np.exp(-score)),
+    "max_logit": (posthoc.MaxLogit(), None),
+    "energy": (posthoc.Energy(temperature=2.0), None),
+    "gen": (posthoc.GEN(), lambda score: score / 5),
+    "gen_top": (posthoc.GEN(num_top=3, name="gen_top"), lambda score: score / 3),
+    "knn": (posthoc.KNN(k=7), None),
+    "mahalanobis": (posthoc.Mahalanobis(shrinkage=0.0), lambda score: score / 2 / TRAINING),
+    "relative_mahalanobis": (
+        posthoc.RelativeMahalanobis(shrinkage=0.0),
+        lambda score: score / TRAINING,
+    ),
+    "feature_density": (posthoc.FeatureDensity(shrinkage=0.0), None),
+    "vim": (posthoc.ViM(dimension=5), None),
+    "fdbd": (posthoc.FDBD(), None),
+    "react": (posthoc.ReAct(percentile=0.9), None),
+    "ash_s": (posthoc.ASH(percentile=0.65, variant="s", name="ash_s"), None),
+    "ash_p": (posthoc.ASH(percentile=0.65, variant="p", name="ash_p"), None),
+    "ash_b": (posthoc.ASH(percentile=0.65, variant="b", name="ash_b"), None),
+    "scale": (posthoc.SCALE(percentile=0.65), None),
+}
+
+
+def test_the_cases_use_the_options_of_the_golden_file(golden):
+    for name, key in (("knn", "k"), ("react", "percentile"), ("energy", "temperature")):
+        assert getattr(CASES[name][0], key) == golden.options[name][key]
+    assert CASES["gen_top"][0].num_top == golden.options["gen"]["num_top"]
+    assert CASES["vim"][0].dimension == golden.options["vim"]["dimension"]
+    assert {type(step).__name__ for step, _ in CASES.values()} == set(posthoc.DETECTORS) - {
+        "Uncertainty"
+    }
+
+
+@pytest.fixture(scope="module")
+def stacked(model, data):
+    """All detectors on one model, so that one graph is traced."""
+    predictor = model
+    for step, _ in CASES.values():
+        predictor = step.fit(predictor, data["train"])
+    return predictor
+
+
+@pytest.fixture(scope="module")
+def found(stacked, data):
+    return stacked.predict_uncertainty(data["test"][0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scores_agree_with_an_independent_package(golden, found, name):
+    step, convert = CASES[name]
+    score = found[step.name]
+    converted = score if convert is None else convert(score)
+    kept = np.full(len(score), True)
+    if name.startswith("gen"):  # the package clips probabilities at 1e-7, the paper does not
+        kept = (found["probs"] > 1e-7).all(axis=-1) & (found["probs"] < 1 - 1e-6).all(axis=-1)
+        assert kept.sum() > 30
+    np.testing.assert_allclose(converted[kept], golden.arrays[name][kept], rtol=1e-4, atol=1e-5)
+
+
+def test_steps_stack_and_leave_the_prediction_alone(stacked, found, model, data):
+    plain = model.predict_uncertainty(data["test"][0])
+    assert set(found) == set(plain) | {step.name for step, _ in CASES.values()}
+    for key in plain:
+        np.testing.assert_allclose(found[key], plain[key], rtol=1e-5, atol=1e-6)
+    assert stacked.parts == [model]
+    assert stacked.num_members == 1
+    np.testing.assert_allclose(stacked.score(data["test"][0]), found["scale"], rtol=1e-5)
+
+
+def test_cached_outputs_give_the_same_scores(stacked, found, model, data):
+    outputs = posthoc.collect(stacked, data["test"])
+    cached = stacked.predict_uncertainty(outputs)
+    assert set(cached) == set(found)
+    for key in found:
+        np.testing.assert_allclose(cached[key], found[key], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stream_is_fitted_as_arrays_are(found, model, data, name):
+    step, _ = CASES[name]
+    dataset = tf.data.Dataset.from_tensor_slices(data["train"])
+    streamed = step.fit(model, dataset, batch_size=50)
+    outputs = posthoc.collect(model, data["test"])
+    np.testing.assert_allclose(streamed.score(outputs), found[step.name], rtol=2e-4, atol=1e-5)
+
+
+def test_the_models_own_uncertainties_are_detectors(found, dirichlet_model, model, data):
+    outputs = posthoc.collect(dirichlet_model, data["test"])
+    for measure in ("total", "data", "knowledge"):
+        detector = posthoc.Uncertainty(measure).fit(dirichlet_model)
+        expected = detector.predict_uncertainty(outputs)[measure]
+        np.testing.assert_array_equal(detector.score(outputs), expected)
+    score = posthoc.Uncertainty("confidence").fit(model).score(outputs)
+    np.testing.assert_allclose(score, found["msp"], rtol=1e-5)
+    with pytest.raises(ValueError, match="measure: expected 'confidence' or 'total'"):
+        posthoc.Uncertainty("knowledge").fit(model)
+
+
+def test_logit_scores_of_an_ensemble_average_its_members(model, data):
+    double = models.Ensemble([model, model])
+    outputs = posthoc.collect(model, data["test"])
+    twice = posthoc.collect(double, data["test"], features=False)
+    for step in (posthoc.MSP(), posthoc.MaxLogit(), posthoc.Energy(), posthoc.GEN()):
+        single = step.fit(model).score(outputs)
+        np.testing.assert_allclose(step.fit(double).score(twice), single, rtol=1e-5)
+    with pytest.raises(ValueError, match="members"):
+        posthoc.KNN().fit(double, data["train"])
+
+
+def test_energy_of_a_dirichlet_is_its_total_concentration(dirichlet_model, data):
+    outputs = posthoc.collect(dirichlet_model, data["test"])
+    score = posthoc.Energy().fit(dirichlet_model).score(outputs)
+    expected = -np.log(np.exp(outputs.member_logits[0].astype(np.float64)).sum(axis=-1))
+    np.testing.assert_allclose(score, expected, rtol=1e-5)
+
+
+def test_confidence_is_that_of_the_paper_and_keeps_its_digits():
+    from s2d_tf import uncertainty
+    from s2d_tf.posthoc.prediction_scores import confidence_score
+
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 1, [3, 500, 7]) * np.geomspace(0.1, 30, 500)[:, None]
+    expected = uncertainty.confidence_score("categorical", tf.constant(logits)).numpy()
+    found = confidence_score(tf.constant(logits, tf.float32)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+def test_generalized_entropy_keeps_its_digits_near_one():
+    from s2d_tf.posthoc.prediction_scores import generalized_entropy
+
+    rest = np.array([[1e-9, 3e-9], [1e-12, 1e-12]])
+    probs = np.concatenate([1 - rest.sum(axis=1, keepdims=True), rest], axis=1)
+    complement = np.concatenate([rest.sum(axis=1, keepdims=True), 1 - rest], axis=1)
+    expected = (probs**0.1 * complement**0.1).sum(axis=1)
+    found = generalized_entropy(tf.constant(probs, tf.float32)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_mimo_network_has_features_but_no_single_head(golden, data):
+    inputs = keras.Input([2, 2, 6])
+    backbone = keras.Model(inputs, keras.layers.Flatten()(inputs))
+    mimo = models.Classifier(backbone, 5, num_heads=2, seed=0)
+    knn = posthoc.KNN(k=3).fit(mimo, data["train"])
+    assert knn.num_members == 2
+    assert knn.score(posthoc.collect(mimo, data["test"])).shape == (50,)
+    with pytest.raises(ValueError, match="expected a network with one head, received one with 2"):
+        posthoc.ViM(dimension=4).fit(mimo, data["train"])
+
+
+def test_knn_keeps_a_random_part_of_many_examples(model, data):
+    detector = posthoc.KNN(k=3, max_examples=60).fit(model, data["train"])
+    again = posthoc.KNN(k=3, max_examples=60).fit(model, data["train"], batch_size=7)
+    assert detector.arrays["training"].shape == (12, 60)
+    assert not np.array_equal(
+        detector.arrays["training"],
+        posthoc.KNN(k=3, max_examples=60, seed=1).fit(model, data["train"]).arrays["training"],
+    )
+    assert again.arrays["training"].shape == (12, 60)
+
+
+@pytest.mark.parametrize(("count", "k"), [(50, 3), (1003, 1), (1000, 5), (1003, 5), (120, 120)])
+def test_the_kth_largest_is_found_among_groups(count, k):
+    from s2d_tf.posthoc.neighbors import kth_largest
+
+    values = np.random.default_rng(0).uniform(-1, 1, [20, count]).astype(np.float32)
+    values[:, :7] = values[:, 7:8]  # ties
+    expected = np.sort(values, axis=-1)[:, -k]
+    np.testing.assert_array_equal(kth_largest(tf.constant(values), k), expected)
+
+
+def test_sampling_gives_every_row_the_same_chance():
+    from s2d_tf.posthoc.outputs import sample
+
+    blocks = [np.arange(i, i + 10)[:, None] for i in range(0, 100, 10)]
+    counts = np.zeros(100)
+    for seed in range(400):
+        rows = sample(iter(blocks), 20, seed)[:, 0]
+        assert len(set(rows)) == 20
+        assert list(rows) == sorted(rows)
+        counts[rows] += 1
+    # Binomial(400, 0.2): mean 80, standard deviation 8.
+    assert 45 < counts.min() <= counts.max() < 115
+
+
+def test_shrinkage_regularizes_constant_features(golden, model, data):
+    images, labels = (np.array(values) for values in data["train"])
+    images[:, 0, 0, 0] = 1.0
+    for step in (posthoc.Mahalanobis, posthoc.RelativeMahalanobis, posthoc.FeatureDensity):
+        with pytest.raises(ValueError, match=r"singular one for .*Raise `shrinkage`"):
+            step(shrinkage=0.0).fit(model, (images, labels))
+        scores = step().fit(model, (images, labels)).score(posthoc.collect(model, images))
+        assert np.isfinite(scores).all()
+
+
+def test_moments_of_a_stream_are_those_of_all_data(golden):
+    from s2d_tf.posthoc.moments import Moments
+
+    features, labels = golden.train_features.astype(np.float64) + 100.0, golden.train_labels
+    moments = Moments(5, per_class=True)
+    for i in range(0, 240, 32):
+        moments.add(features[i : i + 32], labels[i : i + 32])
+    np.testing.assert_allclose(moments.total(), np.cov(features.T, bias=True), atol=1e-10)
+    np.testing.assert_allclose(
+        moments.within(2), np.cov(features[labels == 2].T, bias=True), atol=1e-10
+    )
+    means = np.stack([features[labels == c].mean(axis=0) for c in range(5)])
+    np.testing.assert_allclose(moments.means(), means)
+    centered = features - means[labels]
+    np.testing.assert_allclose(moments.within(), centered.T @ centered / 240, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["mahalanobis", "relative_mahalanobis", "feature_density"])
+def test_missing_classes_are_named(model, data, name):
+    images, labels = data["train"]
+    kept = labels != 3
+    with pytest.raises(ValueError, match="each class, received 0 of class 3"):
+        CASES[name][0].fit(model, (images[kept], labels[kept]))
+
+
+def test_bad_arguments_and_data_raise_clear_errors(model, data):
+    images, labels = data["train"]
+    with pytest.raises(ValueError, match="data: expected at least 50 examples, received 20"):
+        posthoc.KNN(k=50).fit(model, (images[:20], labels[:20]))
+    with pytest.raises(ValueError, match=r"data: expected \(inputs, labels\) to fit KNN"):
+        posthoc.KNN().fit(model)
+    with pytest.raises(ValueError, match="labels from 0 to 4, received 5"):
+        posthoc.Mahalanobis().fit(model, (images, labels + 3))
+    with pytest.raises(ValueError, match="dimension: expected less than the 12 features"):
+        posthoc.ViM(dimension=12).fit(model, data["train"])
+    with pytest.raises(ValueError, match="variant: expected one of"):
+        posthoc.ASH(variant="x")
+    with pytest.raises(ValueError, match="name: expected a key"):
+        posthoc.KNN(name="total").fit(model, data["train"])
+    with pytest.raises(ValueError, match=r"model: expected a models\.Predictor"):
+        posthoc.MSP().fit(object())
+    with pytest.raises(ValueError, match="expected outputs of this network"):
+        posthoc.MSP().fit(model).score(posthoc.Outputs(np.zeros([2, 7, 5])))
+    with pytest.raises(ValueError, match="features: expected 7 rows"):
+        posthoc.Outputs(np.zeros([7, 5]), np.zeros([6, 12]))
+    with pytest.raises(ValueError, match="as many labels as inputs"):
+        posthoc.KNN(k=2).fit(model, (images, labels[:-1]))
+    with pytest.raises(ValueError, match="expected outputs with features"):
+        posthoc.KNN(k=2).fit(model, posthoc.collect(model, data["train"], features=False))

@@ -1,0 +1,104 @@
+"""Steps as files: what comes back, and what is rejected."""
+
+import json
+
+import numpy as np
+import pytest
+
+from s2d_tf import posthoc
+
+STEPS = (
+    posthoc.TemperatureScaling(),
+    posthoc.VectorScaling(),
+    posthoc.DirichletCalibration(bias_penalty=0.5),
+    posthoc.LastLayerLaplace(num_draws=4, seed=3),
+    posthoc.LastLayerLaplace("full", predictive="probit"),
+    posthoc.MSP(),
+    posthoc.MaxLogit(),
+    posthoc.Energy(2.0),
+    posthoc.GEN(num_top=3),
+    posthoc.Uncertainty("total"),
+    posthoc.KNN(k=3, name="nearest"),
+    posthoc.Mahalanobis(),
+    posthoc.RelativeMahalanobis(),
+    posthoc.FeatureDensity(),
+    posthoc.ViM(dimension=4),
+    posthoc.FDBD(),
+    posthoc.ReAct(),
+    posthoc.ASH(variant="p"),
+    posthoc.SCALE(),
+    posthoc.ConformalSets(0.8, "raps", randomized=True),
+    posthoc.ConformalSets(0.8, class_conditional=True),
+    posthoc.SelectiveClassifier(0.5, score="total"),
+)
+
+
+@pytest.fixture(scope="module")
+def cached(model, data):
+    return {name: posthoc.collect(model, data[name]) for name in data}
+
+
+def test_every_step_is_tried():
+    assert {type(step).__name__ for step in STEPS} == set(posthoc.STEPS)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=repr)
+def test_a_loaded_step_predicts_the_same(model, cached, tmp_path, step):
+    fitted = step.fit(model, cached["calibration"])
+    posthoc.save(fitted, tmp_path / "step")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step.json", "step.safetensors"]
+    loaded = posthoc.load(tmp_path / "step", model)
+    assert repr(loaded.step) == repr(step)
+    expected = fitted.predict_uncertainty(cached["test"])
+    found = loaded.predict_uncertainty(cached["test"])
+    assert set(found) == set(expected)
+    for key in expected:
+        np.testing.assert_array_equal(found[key], expected[key])
+
+
+def test_a_step_on_a_step_is_loaded_on_the_same_steps(model, cached, tmp_path):
+    scaled = posthoc.TemperatureScaling().fit(model, cached["calibration"])
+    fitted = posthoc.SelectiveClassifier(0.5).fit(
+        posthoc.KNN(k=3).fit(scaled, cached["train"]), cached["calibration"]
+    )
+    posthoc.save(fitted, tmp_path / "step")
+    posthoc.load(tmp_path / "step", fitted.model)
+    for other in (model, scaled, posthoc.KNN(k=4).fit(scaled, cached["train"])):
+        with pytest.raises(ValueError, match="other weights or steps"):
+            posthoc.load(tmp_path / "step", other)
+
+
+def test_a_model_with_other_weights_is_an_error(model, cached, tmp_path):
+    posthoc.save(posthoc.KNN(k=3).fit(model, cached["train"]), tmp_path / "knn")
+    before = model.head.bias.numpy()
+    try:
+        model.head.bias.assign(before + 1e-3)
+        with pytest.raises(ValueError, match=r"on which knn\.json was fitted"):
+            posthoc.load(tmp_path / "knn", model)
+    finally:
+        model.head.bias.assign(before)
+    posthoc.load(tmp_path / "knn", model)
+
+
+def test_damaged_and_foreign_files_are_rejected(model, cached, tmp_path):
+    path = tmp_path / "knn"
+    facts_path = posthoc.save(posthoc.KNN(k=3).fit(model, cached["train"]), path)
+    facts = json.loads(facts_path.read_text())
+
+    def rejected(match, **changes):
+        facts_path.write_text(json.dumps({**facts, **changes}))
+        with pytest.raises(ValueError, match=match):
+            posthoc.load(path, model)
+
+    rejected("expected the format", format="other")
+    rejected("expected the sha256", sha256="0" * 64)
+    rejected("expected a step from", step="Step")
+    rejected("expected arguments of KNN", arguments={"k": 3, "other": 1})
+    rejected("expected arguments of KNN", arguments={"k": -3})
+    rejected("expected arrays of Mahalanobis", step="Mahalanobis", arguments={})
+    rejected("expected arrays of KNN", arguments={"k": 1000})
+    facts_path.write_text("{")
+    with pytest.raises(ValueError, match="expected a saved post-hoc step"):
+        posthoc.load(path, model)
+    with pytest.raises(ValueError, match="predictor: expected what a post-hoc step's fit"):
+        posthoc.save(model, path)

@@ -1,0 +1,59 @@
+"""SelectiveClassifier: the threshold of the serving example, and the risk that it keeps."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from s2d_tf import posthoc
+
+
+@pytest.fixture(scope="module")
+def cached(model, data):
+    return {name: posthoc.collect(model, data[name]) for name in data}
+
+
+def test_the_threshold_is_that_of_the_serving_example(project_root):
+    path = project_root / "examples" / "serving" / "choose_threshold.py"
+    spec = importlib.util.spec_from_file_location("choose_threshold", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    random = np.random.default_rng(2)
+    for max_risk in (0.05, 0.1, 0.3, 0.6):
+        scores = random.random(300)
+        errors = random.random(300) < scores**2
+        found = posthoc.choose_threshold(scores, errors, max_risk)
+        assert found == example.choose(scores, errors, max_risk)
+
+
+def test_it_abstains_above_the_threshold(model, cached, data):
+    step = posthoc.SelectiveClassifier(max_risk=0.05)
+    predictor = step.fit(model, cached["calibration"])
+    found = predictor.predict_uncertainty(cached["calibration"])
+    expected = found["total"] > predictor.arrays["threshold"].astype(np.float32)
+    np.testing.assert_array_equal(found["abstain"], expected)
+    answered = ~found["abstain"]
+    wrong = found["probs"].argmax(axis=-1) != cached["calibration"].labels
+    assert 0 < answered.mean() < 1
+    np.testing.assert_allclose(answered.mean(), predictor.arrays["coverage"])
+    assert wrong[answered].mean() < predictor.arrays["risk_bound"] <= 0.05
+    np.testing.assert_array_equal(
+        predictor.predict_abstain(data["calibration"][0][:20]), found["abstain"][:20]
+    )
+
+
+def test_a_detectors_score_can_decide(model, cached):
+    knn = posthoc.KNN(k=5).fit(model, cached["train"])
+    predictor = posthoc.SelectiveClassifier(0.4, score="knn").fit(knn, cached["calibration"])
+    found = predictor.predict_uncertainty(cached["test"])
+    expected = found["knn"] > predictor.arrays["threshold"].astype(np.float32)
+    np.testing.assert_array_equal(found["abstain"], expected)
+
+
+def test_errors_say_what_to_do(model, cached):
+    with pytest.raises(ValueError, match="max_risk: expected an error rate that some threshold"):
+        posthoc.SelectiveClassifier(max_risk=0.001).fit(model, cached["calibration"])
+    with pytest.raises(ValueError, match=r"score: expected one of \['total', 'data', 'know"):
+        posthoc.SelectiveClassifier(score="knn").fit(model, cached["calibration"])
+    with pytest.raises(ValueError, match="max_risk: expected a number between 0 and 1"):
+        posthoc.SelectiveClassifier(max_risk=5)
