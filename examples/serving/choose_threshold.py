@@ -10,38 +10,6 @@ those will be wrong at most.
 import argparse
 import sys
 
-from scipy import stats
-
-
-def choose(scores, errors, max_risk, confidence=0.95):
-    """The largest threshold at which answers are wrong no more often than `max_risk`.
-
-    The error rate seen on some hundred images is luck in part. The bound used here (Clopper and
-    Pearson, for each threshold by itself) holds for new images of the same kind with the given
-    confidence.
-
-    Args:
-        scores: uncertainties `[n]`; answers with a larger one than the threshold are refused.
-        errors: whether each answer is wrong `[n]`.
-        max_risk: the highest error rate among the answers given.
-        confidence: of the bound.
-
-    Returns:
-        (threshold, coverage, bound), or None if no threshold is good enough.
-    """
-    from s2d_tf import metrics
-
-    curve = metrics.risk_coverage_curve(scores, errors)
-    accepted = (curve.coverage * len(scores)).round()
-    wrong = (curve.generalized_risk * len(scores)).round()
-    bounds = stats.beta.ppf(confidence, wrong + 1, accepted - wrong)
-    bounds[wrong == accepted] = 1.0
-    good = (bounds <= max_risk).nonzero()[0]
-    if not len(good):
-        return None
-    best = good[-1]
-    return float(curve.threshold[best]), float(curve.coverage[best]), float(bounds[best])
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -50,7 +18,7 @@ def main():
     parser.add_argument("--uncertainty", choices=["total", "data", "knowledge"], default="total")
     parser.add_argument("--data_dir", help="TFDS folder")
     arguments = parser.parse_args()
-    from s2d_tf import data, storage
+    from s2d_tf import data, posthoc, storage
 
     run = storage.Run.open(arguments.run)
     if run.split != "train_without_validation":
@@ -62,14 +30,14 @@ def main():
     answers = run.predictor().predict_uncertainty(images)
     errors = answers["probs"].argmax(axis=-1) != labels
     print(f"{len(labels)} validation images, {errors.mean():.1%} of the answers are wrong")
-    found = choose(answers[arguments.uncertainty], errors, arguments.max_risk)
+    found = posthoc.choose_threshold(answers[arguments.uncertainty], errors, arguments.max_risk)
     if found is None:
         sys.exit(
             "choose_threshold: no threshold keeps to this risk: take a higher one, or more images"
         )
     threshold, coverage, bound = found
     print(
-        f"refuse above {arguments.uncertainty} uncertainty {threshold:.4g} nats: {coverage:.1%} of "
+        f"abstain above {arguments.uncertainty} uncertainty {threshold:.4g} nats: {coverage:.1%} of "
         f"the images are answered, at most {bound:.1%} of those wrongly (95% confidence)"
     )
 

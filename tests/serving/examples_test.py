@@ -38,8 +38,10 @@ def run_main(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def choose(load_example):
-    return load_example("choose_threshold").choose
+def choose():
+    from s2d_tf import posthoc
+
+    return posthoc.choose_threshold
 
 
 def draw(seed, n):
@@ -70,7 +72,7 @@ def test_nothing_is_refused_where_all_is_well(choose):
     assert (threshold, coverage) == (499.0, 1.0)
 
 
-def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys, monkeypatch):
+def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, capsys, monkeypatch):
     from s2d_tf import data, storage, zoo
     from s2d_tf.storage import weights
 
@@ -90,11 +92,11 @@ def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys, mo
     errors = answers["probs"].argmax(axis=-1) != labels
     seen = f"{len(labels)} validation images, {errors.mean():.1%} of the answers are wrong"
     run_main(program, run.directory, "--max_risk=0.3", "--uncertainty=knowledge")
-    threshold, coverage, bound = program.choose(answers["knowledge"], errors, 0.3)
+    threshold, coverage, bound = choose(answers["knowledge"], errors, 0.3)
     assert coverage == np.mean(answers["knowledge"] <= threshold)
     assert capsys.readouterr().out.splitlines() == [
         seen,
-        f"refuse above knowledge uncertainty {threshold:.4g} nats: {coverage:.1%} of the images "
+        f"abstain above knowledge uncertainty {threshold:.4g} nats: {coverage:.1%} of the images "
         f"are answered, at most {bound:.1%} of those wrongly (95% confidence)",
     ]
     # The model is opened and traced only once.
