@@ -48,7 +48,7 @@ def test_the_papers_numbers_in_the_tables_that_its_text_names():
     # "The only case" where the plain ensemble is ahead: SVHN by knowledge uncertainty in AUPR.
     assert both["s2d_ensemble_detects_better"] == ("holds", 15, 16)
     assert both["h2d_detects_better_than_end"] == ("holds", 16, 16)
-    # "Generally" needs the other data sets: in these two tables it is two of four.
+    # "Generally" needs the other datasets: in these two tables it is two of four.
     assert both["h2d_gauss_has_the_best_data"] == ("does not hold", 2, 4)
 
 
