@@ -107,4 +107,10 @@ def _load(part, stem):
     """A record as its file has it; shared, so that nobody may change it."""
     path = _paths.zoo_directory() / f"{part}s" / f"{stem}.toml"
     values = tomllib.loads(path.read_text(encoding="utf-8"))
-    return _load(part, values["extends"]) | values if "extends" in values else values
+    return _extended(_load(part, values["extends"]), values) if "extends" in values else values
+
+
+def _extended(base, values):
+    """`base` with what `values` says instead, table by table."""
+    tables = {key: _extended(base[key], value) for key, value in values.items() if isinstance(value, dict) and key in base}
+    return base | values | tables
