@@ -112,5 +112,5 @@ def _load(part, stem):
 
 def _extended(base, values):
     """`base` with what `values` says instead, table by table."""
-    tables = {key: _extended(base[key], value) for key, value in values.items() if isinstance(value, dict) and key in base}
-    return base | values | tables
+    tables = {key for key, value in values.items() if isinstance(value, dict) and key in base}
+    return base | values | {key: _extended(base[key], values[key]) for key in tables}

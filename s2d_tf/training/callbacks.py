@@ -11,26 +11,52 @@ import s2d_tf._backend  # noqa: F401
 import keras
 import numpy as np
 
-from s2d_tf import files
+from s2d_tf import files, models
 from s2d_tf.storage import checkpoints
 from s2d_tf.training import multi_worker
+
+LARGEST_LOSS = 10.0
+"""A label loss this many times that of guessing is of no network that still learns."""
 
 
 class NonFiniteLossError(RuntimeError):
     """Training produced NaN or infinity; the last good checkpoint is kept."""
 
 
+class DivergedError(NonFiniteLossError):
+    """The loss is a number, but the network has lost what it had learned."""
+
+
 def require_finite(values, where, writer=None):
     """Raises `NonFiniteLossError` that names the parts of the loss which are not numbers."""
     bad = [name for name, value in values.items() if not math.isfinite(value)]
     if bad:
-        parts = sorted(set(bad) - {"loss"}) or bad
-        step = writer and writer.newest()
-        kept = f"the checkpoint of step {step} is kept" if step else "there is no checkpoint yet"
-        raise NonFiniteLossError(
-            f"{where}: {', '.join(parts)} became NaN or infinite; {kept}: try a lower learning "
-            "rate or student weight with another --workdir."
-        )
+        parts = ", ".join(sorted(set(bad) - {"loss"}) or bad)
+        raise NonFiniteLossError(_stopped(where, f"{parts} became NaN or infinite", writer))
+
+
+def require_learning(values, num_classes, where, writer=None):
+    """Raises `DivergedError` where the label loss, a mean over the epoch so far, has exploded.
+
+    Args:
+        values: Keras' logs. S2D's label loss is its `teacher_loss`.
+        num_classes: guessing has a loss of `ln(num_classes)`.
+        where, writer: as for `require_finite`.
+    """
+    name = "teacher_loss" if "teacher_loss" in values else "loss"
+    guessing = math.log(num_classes)
+    if values[name] > LARGEST_LOSS * guessing:
+        what = f"training diverged ({name} is {values[name]:.4g}, guessing has {guessing:.2g})"
+        raise DivergedError(_stopped(where, what, writer))
+
+
+def _stopped(where, what, writer):
+    step = writer and writer.newest()
+    kept = f"the checkpoint of step {step} is kept" if step else "there is no checkpoint yet"
+    return (
+        f"{where}: {what}; {kept}: try a lower learning rate or student weight with another "
+        "--workdir."
+    )
 
 
 class RunLog(keras.callbacks.Callback):
@@ -104,7 +130,10 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         step = self._first + batch + 1
         self.writer.check()
-        require_finite(logs, f"epoch {self._epoch + 1}, step {step}", self.writer)
+        where = f"epoch {self._epoch + 1}, step {step}"
+        require_finite(logs, where, self.writer)
+        if not isinstance(self.model, models.Student):  # a student's loss has no such scale
+            require_learning(logs, self.model.num_classes, where, self.writer)
         decision = self.team.agree(self._vote(step))
         self._stopping |= decision >= multi_worker.STOP
         if decision and step < self.steps_per_epoch:  # else the end of the epoch follows, and saves

@@ -227,6 +227,19 @@ def test_a_learning_rate_that_explodes_is_reported(recipe, tmp_path):
     assert not checkpoints.found(tmp_path / "run" / "checkpoints")
 
 
+def test_a_run_that_diverges_without_nan_is_stopped(recipe, tmp_path, monkeypatch):
+    original = callbacks.Checkpoint.on_train_batch_end
+
+    def broken(self, batch, logs=None):
+        original(self, batch, {**logs, **({"teacher_loss": 1e9} if batch == 5 else {})})
+
+    monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", broken)
+    with pytest.raises(callbacks.DivergedError) as stopped:
+        training.train(recipe, tmp_path / "run", 3, settings(checkpoint_steps=4))
+    assert "step 6: training diverged (teacher_loss is 1e+09" in str(stopped.value)
+    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 4
+
+
 def test_checkpoints_of_other_runs_are_refused(recipe, undisturbed, tmp_path):
     other = storage.Run.create(tmp_path / "other", recipe, seed=4)
     shutil.copytree(undisturbed.directory / "checkpoints", other.directory / "checkpoints")
