@@ -25,6 +25,7 @@ flags.DEFINE_string("split", "train", "train, or train_without_validation for tu
 flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored or multi_worker.")
 flags.DEFINE_boolean("sync_batch_norm", False, "Batch statistics over all replicas.")
 flags.DEFINE_boolean("jit", None, "Compile the step with XLA (default: chosen by device).")
+flags.DEFINE_string("precision", "float32", "float32, bfloat16, or auto: what the processor has.")
 flags.DEFINE_boolean("deterministic", None, "The same bits every time (default: on one CPU).")
 flags.DEFINE_float("checkpoint_seconds", 120, "Also checkpoint every N seconds; 0: off.")
 flags.DEFINE_integer("checkpoint_steps", None, "Also checkpoint every N steps.")
@@ -45,6 +46,7 @@ def main(argv):
         split=FLAGS.split,
         strategy=FLAGS.strategy,
         jit_compile=FLAGS.jit,
+        precision=FLAGS.precision,
         deterministic=FLAGS.deterministic,
         synchronized_batch_norm=FLAGS.sync_batch_norm,
         checkpoint_seconds=FLAGS.checkpoint_seconds or None,

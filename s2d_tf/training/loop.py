@@ -24,6 +24,7 @@ from s2d_tf.training import (
     callbacks,
     failures,
     multi_worker,
+    precision,
     preemption,
     schedules,
     strategies,
@@ -40,6 +41,7 @@ class Settings:
         split: "train", or "train_without_validation" for tuning.
         strategy: see `strategies.make`.
         jit_compile: compile the step with XLA; `None` chooses.
+        precision: "float32", "bfloat16" or "auto", see `precision.choose`.
         deterministic: operations that give the same bits every time; `None` chooses, see
             `strategies.set_determinism`.
         synchronized_batch_norm: batch statistics over all replicas.
@@ -53,6 +55,7 @@ class Settings:
     split: str = "train"
     strategy: str = "auto"
     jit_compile: bool | None = None
+    precision: str = "float32"
     deterministic: bool | None = None
     synchronized_batch_norm: bool = False
     checkpoint_seconds: float | None = 120.0
@@ -100,6 +103,7 @@ def train(recipe, directory, seed=0, settings=None, member=None):
 
 def _train_network(run, settings, strategy, team, stop):
     recipe, began = run.recipe, time.monotonic()
+    settings = dataclasses.replace(settings, precision=precision.choose(settings.precision))
     strategies.check_batch_size(recipe.data.batch_size, strategy)
     strategies.set_determinism(settings.deterministic, strategy, settings.jit_compile)
     if team.is_chief:
@@ -117,6 +121,7 @@ def _train_network(run, settings, strategy, team, stop):
         "run": run.fingerprint,
         "steps_per_epoch": steps,
         "synchronized_batch_norm": settings.synchronized_batch_norm,
+        "precision": settings.precision,
     }
     held = _restore(run, state, steps, conditions)
     history = held["history"]
@@ -150,18 +155,19 @@ def _train_network(run, settings, strategy, team, stop):
         _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
     if team.is_chief:
-        if strategy.num_replicas_in_sync > 1:  # what follows is for one device
+        # What follows is for one device, in float32.
+        if strategy.num_replicas_in_sync > 1 or settings.precision != "float32":
             network = build.build_network(recipe, run.seed)
             for variable, value in zip(network.variables, values, strict=True):
                 variable.assign(value)
-        _finish(run, network, moments, images, history, facts()["seconds"])
+        _finish(run, network, moments, images, history, facts()["seconds"], settings.precision)
     team.barrier()
 
 
 def _network(run, settings, strategy, steps):
     """The network with its optimizer, as it is before the first step."""
     keras.utils.set_random_seed(run.seed)
-    with strategy.scope():
+    with precision.scope(settings.precision), strategy.scope():
         network = build.build_network(
             run.recipe,
             run.seed,
@@ -234,7 +240,7 @@ def _fit(network, team, dataset, held, steps, epochs, options):
             )
 
 
-def _finish(run, network, moments, images, history, seconds):
+def _finish(run, network, moments, images, history, seconds, precision):
     """Writes the summary and, as the very last thing, the final weights."""
     recipe, trained = run.recipe, network
     if moments:
@@ -249,6 +255,7 @@ def _finish(run, network, moments, images, history, seconds):
             "seed": run.seed,
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "training_seconds": round(seconds, 1),
+            "precision": precision,
             "parameters": int(sum(np.prod(w.shape) for w in network.trainable_variables)),
             "last_epoch": history[-1],
         },
