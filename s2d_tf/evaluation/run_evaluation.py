@@ -47,6 +47,8 @@ def evaluate_run(
     opened, cache = storage.open_run(viewed), cache_directory(run)
     found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log)
     storage.Run.create(out, viewed.recipe, run.seed, run.split)
+    before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
+    found["run/test_readings"] = before.get("run/test_readings", 0) + 1
     files.write_json(out / METRICS, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")

@@ -70,7 +70,7 @@ answers the same requests without it. Pixels are normalized inside the model: pa
 On the {known} test set, measured with these very weights:
 
 {_metrics(record)}
-
+{_portrait(record)}
 ## Data
 
 Trained on the split `{facts["split"]}` of {_trained_on(recipe)}. Class names are in `entry.json`. \
@@ -146,9 +146,43 @@ def _metrics(record):
     parts = [_table(rows if spread else [row[:2] for row in rows])]
     if len(detection) > 1:
         parts += ["Out-of-distribution detection, AUROC %:", _table(detection)]
+        if record.recipe.detection_score:
+            score = names.LONG_NAMES[record.recipe.detection_score].lower()
+            parts += [
+                f"The recipe names its score for this before the test images are read: {score}."
+            ]
     seeds = next(iter(record.spread.values()))["seeds"] if spread else record.provenance["seeds"]
     which = "; the weights here are those of seed 0" if spread else ""
-    return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}."])
+    readings = record.metrics.get("run/test_readings")
+    times = "" if readings is None else (
+        f" The test images were read {'once' if readings == 1 else f'{readings} times'} "
+        "with these weights."
+    )  # fmt: skip
+    return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}.{times}"])
+
+
+def _portrait(record):
+    """What it is good and bad at, if that was found out when it was published."""
+    facts = record.provenance
+    if "picture" not in facts:
+        return ""
+    listed = (
+        ("Most often right about", "best_classes"),
+        ("Least often right about", "worst_classes"),
+        ("Most frequent confusions", "confusions"),
+        ("Finding wrong answers among right ones, AUROC %", "wrong_answers"),
+    )
+    lines = [f"- {title}: {', '.join(facts[key])}." for title, key in listed if facts[key]]
+    return f"""
+## Good and bad at
+
+{chr(10).join(lines)}
+
+![Histograms of each uncertainty on known and unknown images]({facts["picture"]})
+
+Each panel shows one uncertainty: on test images with right and with wrong answers, and on images \
+of other datasets. The less they overlap, the better it tells them apart.
+"""
 
 
 def _value(record, key, factor, digits):

@@ -4,9 +4,9 @@ import dataclasses
 import json
 import pathlib
 
-from s2d_tf import files, recipes, storage, zoo
-from s2d_tf.evaluation import results, run_evaluation, views
-from s2d_tf.publishing import card, facts
+from s2d_tf import data, files, recipes, storage, zoo
+from s2d_tf.evaluation import evaluator, results, run_evaluation, views
+from s2d_tf.publishing import card, facts, portrait
 from s2d_tf.publishing.checks import PublishError, check_run
 from s2d_tf.publishing.precision import weights_beside, write_weights
 from s2d_tf.storage import entries, golden
@@ -54,6 +54,7 @@ def publish(
     spread = facts.spread(run, recipe, also)
     with files.folder_written_beside(target) as folder:
         listed, metrics = write_weights(opened, metrics, folder, target, data_dir, precision, log)
+        shown = _portrait(run, opened, folder, data_dir)
         files.write_text(folder / GOLDEN, json.dumps(golden.answers(opened.predictor)) + "\n")
         record = entries.Record(
             name=name,
@@ -67,7 +68,7 @@ def publish(
             golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
             metrics=results.public(metrics),
             spread=spread,
-            provenance=facts.provenance(run, recipe, changes, data_dir),
+            provenance=facts.provenance(run, recipe, changes, data_dir) | shown,
         )
         files.write_text(folder / ENTRY, record.to_json())
         files.write_text(folder / CARD, card.text(record))
@@ -95,6 +96,24 @@ def _own_metrics(run, opened):
             f"{path} was made from other weights: `s2d evaluate {run.directory}` again."
         )
     return metrics
+
+
+def _portrait(run, opened, folder, data_dir):
+    """Draws the picture of the card; returns what the card says beside it, nothing without data."""
+    recipe = opened.recipe
+    try:
+        gathered = evaluator.gather(
+            opened.predictor,
+            recipe.source_dataset,
+            recipe.out_of_distribution,
+            data_dir,
+            cache_dir=run_evaluation.cache_directory(run),
+            skip_missing=True,
+        )
+    except data.MissingDataError:
+        return {}
+    portrait.draw(gathered, folder / portrait.PICTURE)
+    return {"picture": portrait.PICTURE, **portrait.facts(gathered, opened.class_names)}
 
 
 def _check_references(target, folder):

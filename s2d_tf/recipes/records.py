@@ -98,6 +98,7 @@ class Recipe:
     start: Start | None = None
     parameters: int | None = None
     out_of_distribution: tuple = ()
+    detection_score: str | None = None
 
     @property
     def name(self):

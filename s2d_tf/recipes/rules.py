@@ -41,6 +41,7 @@ RULES = {
     "learns": _one_of(LEARNS),
     "draws": _one_of(DRAWS),
     "objective": _one_of(OBJECTIVES),
+    "detection_score": _one_of(("confidence", "total", "data", "knowledge")),
     "data.mean": (lambda value: _numbers(value, float("-inf")), "numbers"),
     "data.stddev": _POSITIVE,
     "data.batch_size": _COUNT,

@@ -119,6 +119,8 @@ def test_the_seed_fixes_the_network():
         ("densenet_bc_100_12.h2d_gauss.cifar100", 834_332),
         ("densenet_bc_100_12.s2d.cifar100", 800_032),
         ("wrn_28_10.individual.cifar100", 36_536_884),
+        ("fast_resnet.s2d.cifar100", 8_605_156),
+        ("fast_resnet_half.s2d.cifar100", 2_174_756),
     ],
 )
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import files, publishing, recipes, storage, zoo
+from s2d_tf import data, files, publishing, recipes, storage, zoo
 from s2d_tf.evaluation import results
 from s2d_tf.publishing import checks, facts, precision
 from s2d_tf.storage import entries
@@ -76,6 +76,23 @@ def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
     card = (small_zoo / SINGLE / CARD).read_text()
     assert "mean ± std over seeds" in card
     assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in card
+
+
+def test_the_card_says_what_the_model_is_good_and_bad_at(small_zoo, runs):
+    folder = small_zoo / SINGLE
+    found = entries.read((folder / ENTRY).read_bytes(), "entry").provenance
+    own = storage.Run.open(runs / "member_0").predictor()
+    images, labels = data.load_arrays("digits", "test")
+    answers = own.predict_uncertainty(images)["probs"].argmax(axis=-1)
+    share = {c: (answers[labels == c] == c).mean() for c in set(labels.tolist())}
+    worst = min(share, key=lambda c: (share[c], c))
+    assert found["worst_classes"][0] == f"{own.class_names[worst]} ({share[worst]:.0%})"
+    assert len(found["best_classes"]) == 5
+    card = (folder / CARD).read_text()
+    assert "\n## Good and bad at\n" in card
+    assert found["confusions"][0] in card
+    assert f"]({found['picture']})" in card
+    assert (folder / found["picture"]).read_bytes().startswith(b"\x89PNG")
 
 
 def test_provenance_names_data_seeds_and_commands(small_zoo):

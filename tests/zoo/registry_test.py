@@ -30,6 +30,7 @@ def check_files(folder):
         assert files.sha256(path) == item.sha256, path
     listed = {item.file for item in record.weights if item.entry is None}
     listed |= {ENTRY, CARD, record.golden.file}
+    listed |= {name for key, name in record.provenance.items() if key == "picture"}
     assert {path.name for path in folder.iterdir()} == listed
     assert files.sha256(folder / record.golden.file) == record.golden.sha256
     check_card(record, (folder / CARD).read_text(encoding="utf-8"))
