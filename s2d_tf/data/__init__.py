@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "corrupt": "corruptions",
         "fetch": "loading",
         "fingerprint": "hashing",
+        "hold_out": "splits",
         "load": "loading",
         "load_arrays": "loading",
         "noisy_labels": "label_noise",

@@ -9,6 +9,7 @@ from s2d_tf import _choices, losses, numerics
 from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.cast import split_classifier
 from s2d_tf.models.classifier import Classifier
+from s2d_tf.models.temperature import FollowCalibration
 
 STUDENT_LOSSES = _choices.STUDENT_LOSSES
 
@@ -31,7 +32,9 @@ class S2DClassifier(Classifier):
         num_samples: teacher passes (the paper's M).
         noise_stddev: deviation of the multiplicative Gaussian noise; a pair `(low, high)` draws it
             uniformly for each example and pass. The paper's WRN uses 0.1.
-        temperature: softens the teacher predictions before the proxy is fitted (T).
+        temperature: softens the teacher predictions before the proxy is fitted (T). "auto" (ours)
+            starts at 1 and follows the calibration of the `validation_data` that `fit` is given,
+            see `FollowCalibration`.
         student_weight: weight of the student's loss (mu).
         proxy: how the proxy is fitted: "newton", the exact maximum of the likelihood, or
             "mean_precision", the first author's: the mean is that of the teacher, only the total
@@ -63,8 +66,10 @@ class S2DClassifier(Classifier):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, **kwargs)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be above 0, received {temperature}.")
+        if temperature != "auto" and not temperature > 0:
+            raise ValueError(
+                f"temperature: expected 'auto' or a number above 0, received {temperature!r}."
+            )
         if not student_weight >= 0:
             raise ValueError(f"student_weight must not be negative, received {student_weight}.")
         if student_loss not in STUDENT_LOSSES:
@@ -83,6 +88,11 @@ class S2DClassifier(Classifier):
             raise ValueError(f"noise must be None or a layers.Noise, received {noise!r}.")
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
+        )
+        self.teacher_temperature = (
+            self.add_weight(name="temperature", initializer="ones", trainable=False)
+            if temperature == "auto"
+            else temperature
         )
         self.teacher = self._teacher_branch(teacher)
         self.student_objective = (
@@ -117,6 +127,19 @@ class S2DClassifier(Classifier):
         if dense.use_bias:
             cast.head.bias.assign(dense.bias[None])
         return cast
+
+    def fit(self, x=None, y=None, **kwargs):
+        """Keras' `fit`, as `Classifier` has it; `temperature="auto"` needs `validation_data`."""
+        if self.temperature == "auto":
+            held_out = kwargs.get("validation_data")
+            if held_out is None:
+                raise ValueError(
+                    "validation_data: expected held-out examples for temperature='auto', received "
+                    "None. Pass fit(..., validation_data=(x, y)), or a number as temperature."
+                )
+            # First, so that a callback that saves the model has the new temperature.
+            kwargs["callbacks"] = [FollowCalibration(held_out), *(kwargs.get("callbacks") or ())]
+        return super().fit(x, y, **kwargs)
 
     def call(self, images, training=False):
         if not training:
@@ -169,7 +192,7 @@ class S2DClassifier(Classifier):
 
     def student_target(self, teacher_logits):
         """What the student shall match, from teacher logits `[rows, passes, classes]`."""
-        softened = teacher_logits / self.temperature
+        softened = teacher_logits / tf.cast(self.teacher_temperature, tf.float32)
         if self.student_loss == "log_likelihood":
             return softened
         proxy = numerics.fit_dirichlet(tf.nn.log_softmax(softened, axis=-1), method=self.proxy)

@@ -15,7 +15,11 @@ class RecipeError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class DataRecipe:
-    """What the network sees; statistics are of raw pixels."""
+    """What the network sees; statistics are of raw pixels.
+
+    `held_out` training images are not trained on: a model with `temperature = "auto"` follows its
+    calibration on them.
+    """
 
     mean: tuple
     stddev: tuple
@@ -25,6 +29,7 @@ class DataRecipe:
     max_shift: int = 4
     resolutions: tuple = ()
     resolution_milestones: tuple = ()
+    held_out: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +61,7 @@ class ModelRecipe:
     dropout: float = 0.0
     num_samples: int = 5
     noise_stddev: float | tuple = 0.1
-    temperature: float = 1.5
+    temperature: float | str = 1.5
     student_weight: float = 1.28e-4
     proxy: str = "newton"
     student_loss: str = "kl"

@@ -109,6 +109,9 @@ def _train_network(run, settings, strategy, team, stop):
     if team.is_chief:
         files.sweep(run.directory)
     images, labels = data.load_arrays(recipe.source_dataset, run.split, settings.data_dir)
+    held_out = None
+    if recipe.data.held_out:
+        (images, labels), held_out = data.hold_out(images, labels, recipe.data.held_out)
     steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
     network = _network(run, settings, strategy, steps)
     state = [*network.variables, *network.optimizer.variables]
@@ -151,6 +154,7 @@ def _train_network(run, settings, strategy, team, stop):
         options = {
             "callbacks": [each for each in (*done, moments, save) if each],
             "verbose": shown if team.is_chief else 0,
+            "validation_data": held_out,
         }
         _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
