@@ -50,8 +50,13 @@ def test_an_entry_loads_by_name(as_our_zoo, small_zoo):
         predictor = zoo.load(name)
         assert answers_as_stored(predictor, small_zoo / name)
         assert predictor.class_names == tuple("01234567")
-    assert zoo.entry(SINGLE).pretrained
-    assert "pretrained   S2D Individual" in zoo.listing([SINGLE])
+    held = zoo.entry(SINGLE)
+    assert held.pretrained
+    header, row, other, *_ = zoo.listing([SINGLE, "wrn_28_10.s2d.cifar100"]).splitlines()
+    assert header.split() == ["entry", "accuracy", "NLL", "ECE", "parameters", "time", "method"]
+    assert row.split()[:2] == [SINGLE, f"{held.record.metrics['digits/accuracy']:.1%}"]
+    assert row.endswith("S2D Individual")
+    assert other.split() == ["wrn_28_10.s2d.cifar100", "S2D", "Individual"]
 
 
 def test_an_entry_without_weights_says_how_to_train_it():
