@@ -11,14 +11,14 @@ MAX_EXAMPLES = 2000
 
 
 class FollowCalibration(keras.callbacks.Callback):
-    """Moves the temperature of an `S2DClassifier` until it is calibrated on held-out examples.
+    """Keeps the teacher of an `S2DClassifier` calibrated on held-out examples.
 
     How much the teacher should be softened depends on how over-confident the network is, and that
     depends on its size and on how long it trains: long training without augmentation needs a
-    temperature above 1, a few epochs with augmentation one below. After each epoch the student's
-    own calibration is measured, as the temperature that would minimize its negative log-likelihood,
-    and the teacher's temperature is multiplied by it: an over-confident student gets a softer
-    teacher, an under-confident one a sharper teacher.
+    temperature above 1, a few epochs with augmentation one below. After each epoch the teacher's
+    temperature becomes the one that calibrates the network's predictions on the held-out examples
+    (it minimizes their negative log-likelihood), so that the student learns from a teacher that is
+    as certain as it should be.
 
     Args:
         held_out: `(inputs, labels)` arrays, or a batched `tf.data.Dataset` of such pairs; the first
@@ -38,8 +38,7 @@ class FollowCalibration(keras.callbacks.Callback):
         probs = self.model.predict_uncertainty(self.inputs)["probs"]
         # In float64 and above 0, so that one hopeless example does not decide.
         log_probs = np.log(np.maximum(probs.astype(np.float64), 1e-12))
-        temperature = self.model.teacher_temperature
-        wanted = float(temperature) * metrics.fit_temperature(log_probs, self.labels)
-        temperature.assign(np.clip(wanted, LOWEST, HIGHEST))
+        found = metrics.fit_temperature(log_probs, self.labels)
+        self.model.teacher_temperature.assign(np.clip(found, LOWEST, HIGHEST))
         if logs is not None:
-            logs["temperature"] = float(temperature)
+            logs["temperature"] = float(self.model.teacher_temperature)

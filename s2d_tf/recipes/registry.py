@@ -87,7 +87,10 @@ def _merge(*parts):
     architecture, method, dataset = map(_load, PARTS, parts)
     merged = {section: {} for section in SECTIONS}
     records = (architecture, dataset, method)
-    cases = [record.get("when", {}).get(other, {}) for record in records for other in parts]
+    others = [
+        name for part, stem in zip(PARTS, parts, strict=True) for name in _lineage(part, stem)
+    ]
+    cases = [record.get("when", {}).get(other, {}) for record in records for other in others]
     for values in (*records, *cases):
         for key, value in values.items():
             if key in SECTIONS:
@@ -108,6 +111,12 @@ def _load(part, stem):
     path = _paths.zoo_directory() / f"{part}s" / f"{stem}.toml"
     values = tomllib.loads(path.read_text(encoding="utf-8"))
     return _extended(_load(part, values["extends"]), values) if "extends" in values else values
+
+
+def _lineage(part, stem):
+    """A record's name after those that it extends: what holds for them holds for it."""
+    base = _load(part, stem).get("extends")
+    return [*(_lineage(part, base) if base else ()), stem]
 
 
 def _extended(base, values):
