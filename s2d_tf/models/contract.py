@@ -45,6 +45,13 @@ class InputTensor:
     def is_float(self) -> bool:
         return tf.as_dtype(self.dtype).is_floating
 
+    @property
+    def expected(self) -> str:
+        """The beginning of an error about values."""
+        what = "pixels" if self.is_image else "numbers"
+        bounds = " in [{:g}, {:g}]".format(*self.range) if self.bounded else ""
+        return f"{self.name}: expected {what}{bounds}"
+
     def learned(self, low: float, high: float) -> "InputTensor":
         """The same with a range, of which the lowest and the highest value that was seen tell."""
         if self.is_image:
@@ -115,6 +122,11 @@ class Contract:
         return self.tensors[0] if len(self.tensors) == 1 and self.tensors[0].is_image else None
 
     @property
+    def takes_raw_pixels(self) -> bool:
+        """Whether the only input is an image as cameras and files give it."""
+        return self.image is not None and self.image.range == PIXELS and self.image.bounded
+
+    @property
     def unknown(self) -> list[int]:
         """Positions of the inputs whose range is to be learned."""
         return [i for i, each in enumerate(self.tensors) if each.is_float and each.range is None]
@@ -176,7 +188,7 @@ class Contract:
                 return np.full(shape, "a few words", object)
             if tensor.is_float and tensor.range != PIXELS:
                 return random.uniform(low, high, shape).astype(dtype.as_numpy_dtype)
-            return random.randint(low, high + 1, shape).astype(dtype.as_numpy_dtype)
+            return random.randint(int(low), int(high) + 1, shape).astype(dtype.as_numpy_dtype)
 
         return self.pack([draw(tensor) for tensor in self.tensors])
 
@@ -211,15 +223,13 @@ class Contract:
 
 
 def _name(path, tensor, index, count):
-    if path:
-        *_, last = path
-        if isinstance(last, str):
-            return last
+    if count == 1 and len(tensor.shape) == 4:
+        return "images"
+    if path and isinstance(path[-1], str):
+        return path[-1]
     if not _MADE_UP_NAME.fullmatch(tensor.name):
         return tensor.name
-    if count > 1:
-        return f"input_{index}"
-    return "images" if len(tensor.shape) == 4 else "inputs"
+    return f"input_{index}" if count > 1 else "inputs"
 
 
 def _one_of_stacked(tensor, num_heads, count):

@@ -173,15 +173,10 @@ def _is_channels_first(received, shape):
 
 def _check_values(tensor, declared):
     if tf.as_dtype(tensor.dtype).is_floating:
-        what, of_what = f"numbers in {declared.name}", "inputs"
-        if declared.is_image:
-            what, of_what = "pixels", "images"
-        if declared.bounded:
-            what += " in [{:g}, {:g}]".format(*declared.range)
         require(
             tf.reduce_all(tf.math.is_finite(tensor)),
-            f"Expected finite {what}, received NaN or infinity: "
-            f"clean the {of_what} before they reach the model.",
+            f"{declared.expected}, received NaN or infinity. Clean the inputs before they reach "
+            "the model.",
         )
     elif declared.bounded and tf.as_dtype(declared.dtype).is_integer and not declared.is_image:
         low, high = declared.range
