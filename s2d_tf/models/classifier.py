@@ -8,11 +8,12 @@ from s2d_tf.layers import Head, stack_inputs
 from s2d_tf.models import cast, feeding, inputs, labels
 from s2d_tf.models.contract import PIXELS, Contract
 from s2d_tf.models.finite_loss import FiniteLoss
+from s2d_tf.models.frozen import FrozenFeatures
 from s2d_tf.models.predictor import Predictor
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
-class Classifier(Predictor):
+class Classifier(FrozenFeatures, Predictor):
     """A backbone and a linear head, trained with cross-entropy through plain `fit`.
 
     It takes what the backbone takes: images, token ids, texts, tables, several inputs as a dict,
@@ -133,35 +134,6 @@ class Classifier(Predictor):
             made.head.bias.assign(dense.bias[None])
         return made
 
-    def head_only(self, **changes):
-        """A model of the same class and settings that takes this one's features.
-
-        With frozen features nothing else is trained, and they do not change: compute them once
-        with `predict_features`, then fit this model in seconds, with as many seeds and settings as
-        you like. Dropout of the backbone is not in it. `take_head` puts a result back.
-
-        Args:
-            **changes: constructor arguments with other values.
-        """
-        features = keras.Input([self.backbone.output_shape[-1]], name="features")
-        config = self.get_config()
-        for name in ("mean", "stddev", "contract", "name"):
-            config.pop(name, None)
-        config["backbone"] = keras.saving.serialize_keras_object(keras.Model(features, features))
-        made = type(self).from_config({**config, **changes})
-        return made.take_head(self)
-
-    def take_head(self, model):
-        """Copies the linear layers of a model over the same features; returns `self`."""
-        for own, other in zip(self.linear_layers, model.linear_layers, strict=True):
-            own.set_weights(other.get_weights())
-        return self
-
-    @property
-    def linear_layers(self):
-        """The layers after the features that a prediction or the training uses."""
-        return [self.head]
-
     @property
     def last_layer(self):
         return self.head
@@ -170,10 +142,6 @@ class Classifier(Predictor):
         x = self.normalize(inputs)
         x = x if self.num_heads == 1 else stack_inputs(x, self.num_heads)
         return self.backbone(x, training=training)
-
-    def predict_features(self, x, batch_size: int = 256) -> np.ndarray:
-        """`features` of all examples, `[n, d]`; arguments as for `predict_members`."""
-        return np.concatenate(list(self._map_batches(self.features, x, batch_size)))
 
     def call(self, inputs, training=False):
         logits = self.head(self.features(inputs, training)[:, None, None, :])

@@ -94,6 +94,11 @@ class S2DClassifier(Classifier):
             for name in ("teacher_loss", "student_loss", "log_concentration")
         }
 
+    def head_only(self, fresh=False, **changes):
+        if type(self.noise) is MultiplicativeGaussianNoise and self.noise.name == "noise":
+            changes.setdefault("noise", None)  # made again, from settings that may have changed
+        return super().head_only(fresh, **changes)
+
     @property
     def linear_layers(self):
         return [self.head] if self.teacher is None else [self.head, self.teacher]
