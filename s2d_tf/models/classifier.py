@@ -191,7 +191,7 @@ class Classifier(FrozenFeatures, Predictor):
         stops the training with an error, and the weights are those of the start of the epoch.
         """
         options = feeding.adapter_options(x, kwargs)
-        observed = feeding.Observed(self.contract)
+        observed = feeding.Observed(self)
         held = kwargs.get("validation_data")
         if not isinstance(held, (tuple, list)):
             kwargs["validation_data"] = feeding.checked(held, None, self._check)

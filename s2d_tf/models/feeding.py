@@ -15,11 +15,11 @@ FIRST_BATCHES = 8
 
 
 class Observed:
-    """Lowest and highest values of the inputs whose range a contract does not say."""
+    """Lowest and highest values of the inputs whose range a model's contract does not say."""
 
-    def __init__(self, contract: Contract):
-        self.contract = contract
-        self.ranges = dict.fromkeys(contract.unknown, (math.inf, -math.inf))
+    def __init__(self, model):
+        self.model, self.contract = model, model.contract
+        self.ranges = dict.fromkeys(self.contract.unknown, (math.inf, -math.inf))
 
     def learned(self) -> Contract:
         """The contract with what was seen."""
@@ -73,7 +73,8 @@ def checked(x, y, check: Callable, observed: Observed | None = None, **options):
         )
     tensors = keras.tree.map_structure(tf.convert_to_tensor, x)
     check(tensors, keras.tree.map_structure(tf.convert_to_tensor, y))
-    if observed and observed.ranges:
+    if observed:
+        inputs.warn_outside(observed.model, tensors)
         observed.add(tensors)
     return x
 

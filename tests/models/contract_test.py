@@ -56,7 +56,7 @@ def test_a_declared_range_is_not_learned():
         model.fit(PIXELS, LABELS, verbose=0)
     assert model.contract.image.range == (0, 1)
     assert classifier(mean=[120.0]).contract.image.range == (0, 255)
-    with pytest.raises(ValueError, match="input_range: expected .low, high. with low below high"):
+    with pytest.raises(ValueError, match="with low below high"):
         classifier(input_range=(1, 0))
     with pytest.raises(ValueError, match=r"input_range: expected names among \['images'\]"):
         classifier(input_range={"pictures": (0, 1)})
@@ -64,10 +64,11 @@ def test_a_declared_range_is_not_learned():
 
 def test_inputs_that_are_clearly_outside_are_warned_about_once():
     model = classifier(mean=[120.0], stddev=[60.0])
-    with pytest.warns(UserWarning, match="from 0 to 255, received 0 to 1. Scale them") as found:
+    with pytest.warns(UserWarning, match=r"from 0 to 255, received 0 to 1\. Scale them"):
         model.predict_uncertainty(np.float32(PIXELS / 255))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         model.predict_uncertainty(np.float32(PIXELS / 255))
-    assert len([each for each in found if "Scale them" in str(each.message)]) == 1
     model = classifier(mean=[120.0], stddev=[60.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

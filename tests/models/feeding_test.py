@@ -115,7 +115,7 @@ def test_channels_first_batches_are_rejected_when_they_come():
 
 
 def test_what_keras_does_not_take_is_named(model):
-    with pytest.raises(ValueError, match="x: expected arrays, .* received list_iterator"):
+    with pytest.raises(ValueError, match=r"x: expected arrays, .* received list_iterator"):
         model.fit(iter([(TABLE, LABELS)]), verbose=0)
 
 
