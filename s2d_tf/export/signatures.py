@@ -17,13 +17,15 @@ class Signatures(tf.Module):
 
     Args:
         model: a `models.Predictor`.
+        answer: function from a batch of inputs to the dict of answers; default: all uncertainties.
         reject: whether numbers that the model does not take fail the request; other runtimes than
             TensorFlow have no such operation.
     """
 
-    def __init__(self, model, reject=True):
+    def __init__(self, model, answer=None, reject=True):
         super().__init__()
-        contract, answer = model.contract, answer_function(model, reject)
+        answer = answer or answer_function(model, reject)
+        contract = model.contract
         self.contract, self.reject = contract, reject
         # Saved with the graph that looks words up in them.
         self.tables = [
