@@ -13,20 +13,21 @@ from collections.abc import Callable
 import tensorflow as tf
 
 
-def specialize(function: Callable, spec: tf.TensorSpec) -> tuple[Callable, list[tf.Variable]]:
-    """A function of one tensor whose graph holds only what depends on that tensor.
+def specialize(function: Callable, *specs: tf.TensorSpec) -> tuple[Callable, list[tf.Variable]]:
+    """A function of some tensors whose graph holds only what depends on them.
 
     Args:
-        function: traceable; takes one tensor and returns a dict of tensors.
-        spec: `tf.TensorSpec` of the tensor.
+        function: traceable; takes these tensors and returns a dict of tensors.
+        *specs: `tf.TensorSpec` of each.
 
     Returns:
         A function that within a `tf.function` answers as `function` does, and all its state, which
-        is variables of its own: who saves it has to keep them.
+        is variables of its own: who saves it has to keep them. Lookup tables remain those of
+        `function`.
     """
-    concrete = tf.function(function, autograph=False).get_concrete_function(spec)
-    given, outputs = concrete.inputs[0], concrete.structured_outputs
-    dependent = {given.op}
+    concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
+    given, outputs = concrete.inputs[: len(specs)], concrete.structured_outputs
+    dependent = {tensor.op for tensor in given}
     for op in concrete.graph.get_operations():  # in the order in which they were made
         if any(tensor.op in dependent for tensor in op.inputs):
             dependent.add(op)
@@ -40,17 +41,20 @@ def specialize(function: Callable, spec: tf.TensorSpec) -> tuple[Callable, list[
     others = set(concrete.graph.get_operations()) - dependent
     kept = _keep(_evaluate(concrete.graph, others, boundary), concrete.variables)
     variables = {id(v): v for v in kept.values() if isinstance(v, tf.Variable)}
-    part = _part(concrete.graph, dependent - {given.op})
+    part = _part(concrete.graph, dependent - {tensor.op for tensor in given})
     handles = {tensor.name for tensor in inputs if tensor.dtype == tf.resource}
 
-    def call(tensor):
+    def call(*tensors):
         known = {
-            name: _capture(value.handle) if name in handles else tf.convert_to_tensor(value)
+            name: _capture(getattr(value, "handle", value))
+            if name in handles
+            else tf.convert_to_tensor(value)
             for name, value in kept.items()
         }
+        named = {each.name: tensor for each, tensor in zip(given, tensors, strict=True)}
         found = tf.graph_util.import_graph_def(
             part,
-            input_map={given.name: tensor, **known},
+            input_map={**named, **known},
             return_elements=[output.name for output in outputs.values()],
             name="",
         )
@@ -84,9 +88,10 @@ def _keep(values, variables):
     kept, held = {}, {}
     for name, value in values.items():
         if value.dtype == tf.resource:
-            # Read within a loop or branch that depends on the input, so only the variable is known.
-            (variable,) = (v for v in variables if v.handle is value)
-            kept[name] = tf.Variable(variable, trainable=False)
+            # Read within a loop or branch that depends on the input, so only the variable is known;
+            # or a lookup table.
+            held_by = [v for v in variables if v.handle is value]
+            kept[name] = tf.Variable(held_by[0], trainable=False) if held_by else value
         elif not value.dtype.is_floating or value.shape.rank == 0:
             # Shapes, axes and indices have to be constants: shapes are inferred from them.
             kept[name] = value.numpy()

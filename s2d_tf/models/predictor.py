@@ -7,14 +7,15 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
-from s2d_tf.models.inputs import check_images
+from s2d_tf.models import feeding, inputs
+from s2d_tf.models.contract import Contract
 
 
 class Predictor(keras.Model):
     """A source of member predictions: the one interface that zoo, evaluation and export see.
 
-    A subclass sets `kind`, `num_classes`, `image_shape` and `num_members` and defines
-    `member_logits`. Predictions never depend on the batch that an image came in.
+    A subclass sets `kind`, `num_classes`, `contract` and `num_members` and defines
+    `member_logits`. Predictions never depend on the batch that an example came in.
     """
 
     kind: str = "categorical"
@@ -22,8 +23,10 @@ class Predictor(keras.Model):
     "dirichlet" (its logits are log-concentrations)."""
 
     num_classes: int
-    image_shape: tuple[int, int, int]
     num_members: int = 1
+
+    contract: Contract
+    """What it takes: type, shape and range of each input."""
 
     inside = "networks"
     """The attribute that holds the single networks of a predictor that is none itself."""
@@ -33,6 +36,12 @@ class Predictor(keras.Model):
 
     metadata: dict | None = None
     """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
+
+    @property
+    def image_shape(self) -> tuple[int | None, int | None, int] | None:
+        """Height, width and channels; `None` where the inputs are not one image."""
+        image = self.contract.image
+        return image and image.shape
 
     @property
     def num_parameters(self) -> int:
@@ -57,7 +66,7 @@ class Predictor(keras.Model):
 
     @property
     def draw_key(self) -> tuple:
-        """All that decides the members beside the weights and the images."""
+        """All that decides the members beside the weights and the inputs."""
         layers = self._flatten_layers()
         seeds = [
             layer.seed for layer in layers if hasattr(layer, "seed") and hasattr(layer, "rate")
@@ -84,36 +93,38 @@ class Predictor(keras.Model):
             f"members. Use `{name}` of its `{self.inside}`."
         )
 
-    def member_logits(self, images) -> tf.Tensor:
-        """Member predictions `[members, batch, classes]` for `[batch, height, width, channels]`.
+    def member_logits(self, inputs) -> tf.Tensor:
+        """Member predictions `[members, batch, classes]` for a batch.
 
         Deterministic, and traceable in a `tf.function`.
         """
         raise NotImplementedError
 
-    def call(self, images):
-        return self.member_logits(images)
+    def call(self, inputs):
+        return self.member_logits(inputs)
 
-    def raw_outputs(self, images) -> tf.Tensor:
+    def raw_outputs(self, inputs) -> tf.Tensor:
         """What a cache keeps, `[outputs, batch, classes]`: `members_from_raw` gives the members."""
-        return self.member_logits(images)
+        return self.member_logits(inputs)
 
     def members_from_raw(self, raw) -> tf.Tensor:
         """Member predictions `[members, batch, classes]` from `raw_outputs`."""
         return raw
 
-    def served_outputs(self, images) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def served_outputs(self, inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Member predictions, and what an exported model answers beside those that follow from
         them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
-        return self.member_logits(images), {}
+        return self.member_logits(inputs), {}
 
     def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
         Args:
-            x: images `[n, height, width, channels]`, raw pixels in [0, 255], as an array; or a
-                `tf.data.Dataset` of images or of `(images, ...)`, batched or not.
-            batch_size: how many images to hold at once; it does not change the predictions.
+            x: inputs as arrays, nested as the model takes them (images: `[n, height, width,
+                channels]`); or anything else that `fit` takes: a `tf.data.Dataset` of inputs or of
+                `(inputs, ...)`, batched or not, a `PyDataset`, a generator, a loader. Inputs that
+                are clearly outside of the model's range give one warning.
+            batch_size: how many examples to hold at once; it does not change the predictions.
 
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
@@ -121,7 +132,7 @@ class Predictor(keras.Model):
         return self.kind, self._predict_stack(self.member_logits, x, batch_size)
 
     def predict_raw(self, x, batch_size: int = 256) -> np.ndarray:
-        """`raw_outputs` of all images as one float32 array; arguments as for `predict_members`."""
+        """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
         return self._predict_stack(self.raw_outputs, x, batch_size)
 
     def predict_uncertainty(self, x, batch_size: int = 256) -> dict[str, np.ndarray]:
@@ -131,7 +142,7 @@ class Predictor(keras.Model):
             x, batch_size: as for `predict_members`.
 
         Returns:
-            Dict of arrays: `probs` `[n, classes]` and, for each image, `confidence` (the largest
+            Dict of arrays: `probs` `[n, classes]` and, for each example, `confidence` (the largest
             probability), `total`, `data` and `knowledge` uncertainty in nats.
         """
         batches = list(self._map_batches(self._uncertainty, x, batch_size))
@@ -146,44 +157,30 @@ class Predictor(keras.Model):
                     "Call model.adapt(images), fit the model, or load weights."
                 )
 
-    def _uncertainty(self, images):
-        return uncertainty.from_members(self.kind, self.member_logits(images))
+    def _uncertainty(self, inputs):
+        return uncertainty.from_members(self.kind, self.member_logits(inputs))
 
     def _predict_stack(self, function, x, batch_size):
         return np.concatenate(list(self._map_batches(function, x, batch_size)), axis=1)
 
     def _map_batches(self, function: Callable, x, batch_size: int) -> Iterator:
-        """Streams `function` over the images, so that memory does not grow with their number."""
+        """Streams `function` over the inputs, so that memory does not grow with their number."""
         self.check_fitted()
         compiled = self._compiled(function.__name__)
         seen = 0
-        for images in image_batches(x, self.image_shape, batch_size):
-            seen += len(images)
-            yield keras.tree.map_structure(lambda tensor: tensor.numpy(), compiled(images))
+        for batch, _ in feeding.batches(x, self.contract, batch_size):
+            if not seen:
+                inputs.warn_outside(self, batch)
+            seen += 1
+            values = compiled(inputs.cast(batch, self.contract))
+            yield keras.tree.map_structure(lambda tensor: tensor.numpy(), values)
         if not seen:
-            raise ValueError("x: expected at least one image, received none.")
+            raise ValueError("x: expected at least one example, received none.")
 
     def _compiled(self, name):
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
         functions = self.__dict__.setdefault("_compiled_functions", {})
         if name not in functions:
-            signature = [tf.TensorSpec([None, *self.image_shape], tf.float32)]
+            signature = [self.contract.specs()]
             functions[name] = tf.function(getattr(self, name), input_signature=signature)
         return functions[name]
-
-
-def image_batches(x, image_shape, batch_size):
-    """Batches of float32 images from an array or a dataset."""
-    if isinstance(x, tf.data.Dataset):
-        spec = x.element_spec
-        only_images = not isinstance(spec, (tuple, list))
-        rank = (spec if only_images else spec[0]).shape.rank
-        dataset = x if only_images else x.map(lambda images, *_: images)
-        dataset = dataset.batch(batch_size) if rank == len(image_shape) else dataset
-    else:
-        x = np.asarray(x)
-        dataset = (x[i : i + batch_size] for i in range(0, len(x), batch_size))
-    for images in dataset:
-        images = tf.convert_to_tensor(images)
-        check_images(images, image_shape)
-        yield tf.cast(images, tf.float32)

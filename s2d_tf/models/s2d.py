@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from s2d_tf import _choices, losses, numerics
 from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
-from s2d_tf.models.cast import split_classifier
 from s2d_tf.models.classifier import Classifier
 from s2d_tf.models.temperature import FollowCalibration
 
@@ -105,28 +104,14 @@ class S2DClassifier(Classifier):
             for name in ("teacher_loss", "student_loss", "log_concentration")
         }
 
-    @classmethod
-    def from_classifier(cls, model, freeze=False, **kwargs):
-        """Casts a trained Keras classifier whose last layer is `Dense` (linear or softmax).
+    def head_only(self, fresh=False, **changes):
+        if type(self.noise) is MultiplicativeGaussianNoise and self.noise.name == "noise":
+            changes.setdefault("noise", None)  # made again, from settings that may have changed
+        return super().head_only(fresh, **changes)
 
-        The features and the linear layer are the given model's own, so its predictions stay as
-        they are; nothing is added in front, so it takes what that model took. Before it has been
-        trained with `fit` its concentrations are arbitrary and its knowledge uncertainty means
-        nothing.
-
-        Args:
-            model: a `keras.Model` (functional or sequential) from images to class scores.
-            freeze: keep the features fixed and train only the linear layer.
-            **kwargs: other arguments of `S2DClassifier`.
-        """
-        features, dense = split_classifier(model)
-        if freeze:
-            features.trainable = False
-        cast = cls(features, dense.units, **kwargs)
-        cast.head.kernel.assign(dense.kernel[None])
-        if dense.use_bias:
-            cast.head.bias.assign(dense.bias[None])
-        return cast
+    @property
+    def linear_layers(self):
+        return [self.head] if self.teacher is None else [self.head, self.teacher]
 
     def fit(self, x=None, y=None, **kwargs):
         """Keras' `fit`, as `Classifier` has it; `temperature="auto"` needs `validation_data`."""
@@ -141,10 +126,10 @@ class S2DClassifier(Classifier):
             kwargs["callbacks"] = [FollowCalibration(held_out), *(kwargs.get("callbacks") or ())]
         return super().fit(x, y, **kwargs)
 
-    def call(self, images, training=False):
+    def call(self, inputs, training=False):
         if not training:
-            return super().call(images)
-        features = tf.cast(self.features(images, training=True), tf.float32)
+            return super().call(inputs)
+        features = tf.cast(self.features(inputs, training=True), tf.float32)
         features = tf.stack([features] * self.num_heads, axis=1)
         noisy = tf.cast(self.noise(features), tf.float32)
         if self.teacher is None:  # one product for the student and all teacher passes

@@ -23,8 +23,8 @@ class Student(Classifier):
     `losses.NormalNegativeLogLikelihood`), which needs a second head and is drawn from at
     prediction.
 
-    `fit` takes `(images, {"labels": ..., "teacher_logits": [batch, members, classes]})`, or
-    `(images, labels)` after `learn_from(teacher)`. Labels only feed the metrics.
+    `fit` takes `(inputs, {"labels": ..., "teacher_logits": [batch, members, classes]})`, or
+    `(inputs, labels)` after `learn_from(teacher)`. Labels only feed the metrics.
 
     Args:
         backbone, num_classes, **kwargs: as for `Classifier`.
@@ -67,18 +67,19 @@ class Student(Classifier):
         return self.num_draws if self.predicts == "gaussian" else 1
 
     def learn_from(self, teacher):
-        """Lets a `Predictor` make the targets inside each training step (for augmented images).
+        """Lets a `Predictor` make the targets inside each training step (for augmented inputs).
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
         """
-        needed = {"num_classes": self.num_classes, "image_shape": self.image_shape}
+        needed = {"num_classes": self.num_classes, "inputs": self.contract.form()[1]}
         if self.objective.needs_concentrations:
             needed["kind"] = "dirichlet"
-        for name, value in needed.items():
-            if teacher is not None and getattr(teacher, name) != value:
+        for name, value in needed.items() if teacher is not None else ():
+            held = teacher.contract.form()[1] if name == "inputs" else getattr(teacher, name)
+            if held != value:
                 raise ValueError(
                     f"teacher: expected {name} {value!r}, as {self.objective.name} needs, received "
-                    f"{getattr(teacher, name)!r}."
+                    f"{held!r}."
                 )
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
@@ -89,18 +90,22 @@ class Student(Classifier):
         self.head.set_weights(model.head.get_weights())
         return self
 
-    def call(self, images, training=False):
-        features = self.features(images, training)[:, None, None, :]
+    @property
+    def linear_layers(self):
+        return [self.head, self.scale_head] if self.predicts == "gaussian" else [self.head]
+
+    def call(self, inputs, training=False):
+        features = self.features(inputs, training)[:, None, None, :]
         logits = self.head(features)[:, 0, 0]
         if self.predicts != "gaussian":
             return logits
         return {"loc": logits, "log_scale": self.scale_head(features)[:, 0, 0]}
 
-    def member_logits(self, images):
-        return self.members_from_raw(self.raw_outputs(images))
+    def member_logits(self, inputs):
+        return self.members_from_raw(self.raw_outputs(inputs))
 
-    def raw_outputs(self, images):
-        outputs = self(images, training=False)
+    def raw_outputs(self, inputs):
+        outputs = self(inputs, training=False)
         if self.predicts != "gaussian":
             return outputs[None]
         return tf.stack([outputs["loc"], outputs["log_scale"]])
@@ -109,23 +114,23 @@ class Student(Classifier):
         if self.predicts != "gaussian":
             return raw
         loc, log_scale = tf.unstack(raw)
-        draws = [self.num_draws, 1, self.num_classes]  # shared by all images
+        draws = [self.num_draws, 1, self.num_classes]  # shared by all examples
         noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
         return loc + scale_from_log(log_scale) * noise
 
-    def _check_training(self, images, targets):
+    def _check_training(self, x, targets):
         given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
         if self._teacher is None and not given:
             raise ValueError(
                 'Expected targets {"labels": ..., "teacher_logits": ...}, or a teacher given to '
                 "learn_from() before fit()."
             )
-        self._check(images, targets)
+        self._check(x, targets)
 
-    def _check(self, images, labels):
-        super()._check(images, labels)
-        if isinstance(labels, dict) and "teacher_logits" in labels:
-            shape = tf.TensorShape(labels["teacher_logits"].shape)
+    def _check(self, x, targets):
+        super()._check(x, targets)
+        if isinstance(targets, dict) and "teacher_logits" in targets:
+            shape = tf.TensorShape(targets["teacher_logits"].shape)
             if not shape.is_compatible_with([None, None, self.num_classes]):
                 raise ValueError(
                     f"Expected teacher_logits [batch, members, {self.num_classes}], received the "

@@ -49,7 +49,7 @@ class StepPredictor(Predictor):
     def __init__(self, model: Predictor, step, fitted: dict[str, np.ndarray], **kwargs):
         super().__init__(**kwargs)
         self.model = model
-        for name in ("kind", "num_classes", "image_shape", "class_names", "metadata"):
+        for name in ("kind", "num_classes", "class_names", "metadata"):
             setattr(self, name, getattr(model, name))
         # Unseen by Keras' tracking: none of it is trained.
         object.__setattr__(self, "step", step)
@@ -60,6 +60,10 @@ class StepPredictor(Predictor):
             tensors = {name: tf.constant(_single(value)) for name, value in arrays.items()}
         object.__setattr__(self, "_tensors", tensors)
         self.built = True
+
+    @property
+    def contract(self):
+        return self.model.contract
 
     @property
     def num_members(self):

@@ -69,6 +69,7 @@ def publish(
             metrics=results.public(metrics),
             spread=spread,
             provenance=facts.provenance(run, recipe, changes, data_dir) | shown,
+            inputs=opened.predictor.contract.to_dict(),
         )
         files.write_text(folder / ENTRY, record.to_json())
         files.write_text(folder / CARD, card.text(record))

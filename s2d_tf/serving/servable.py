@@ -66,10 +66,9 @@ class Servable:
 
     def _warm_up(self):
         images = self._specs.get("serving_default", {}).get("images")
-        if images is not None and images.shape[1:].is_fully_defined():
-            shape = tuple(images.shape[1:])
-            for signature, name, value in warmup.requests(shape, self._specs, batch_sizes=(1,)):
-                self.run(signature, {name: value})
+        if images is not None and images.dtype == tf.uint8:
+            for signature, inputs in warmup.image_requests(images.shape[1:], self._specs, (1,)):
+                self.run(signature, inputs)
 
 
 class Servables:

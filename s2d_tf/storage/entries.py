@@ -66,6 +66,8 @@ class Record:
         metrics: the flat dict of `s2d evaluate`, for these very weights.
         spread: `{metric: {"mean", "stddev", "seeds"}}` over runs with other seeds, if any.
         provenance: flat facts on the run and its publication.
+        inputs: what the model takes, as `models.contract.Contract.to_dict` writes it; `None` in
+            entries from before there was one.
     """
 
     name: str
@@ -80,10 +82,14 @@ class Record:
     metrics: dict
     spread: dict
     provenance: dict
+    inputs: dict | None = None
 
     def to_json(self) -> str:
         """The text of `entry.json`."""
-        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
+        values = {"format": FORMAT, **dataclasses.asdict(self)}
+        if self.inputs is None:
+            del values["inputs"]
+        return json.dumps(values, indent=1) + "\n"
 
 
 def read(text: str | bytes, where) -> Record:

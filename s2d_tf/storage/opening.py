@@ -118,6 +118,9 @@ def open_entry(source, sha256: str | None = None) -> Opened:
             f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
             f"{record.num_members} {record.kind}."
         )
+    taken = predictor.contract.to_dict()
+    if record.inputs not in (None, taken):
+        raise ZooError(f"{source}: expected the inputs {taken}, received {record.inputs!r:.200}.")
     return Opened(
         predictor,
         recipe,

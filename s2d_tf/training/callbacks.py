@@ -99,6 +99,8 @@ class Checkpoint(keras.callbacks.Callback):
         team: who has to agree; see `multi_worker`.
     """
 
+    requires_finite_loss = True  # so that `fit` does not look a second time
+
     def __init__(self, writer, variables, facts, held, steps_per_epoch, settings, stop, team):
         super().__init__()
         self.writer = writer
