@@ -2,12 +2,13 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from s2d_tf import metrics
+from s2d_tf.models import feeding
+from s2d_tf.models import labels as labels_lib
 
 LOWEST, HIGHEST = 0.2, 5.0
-MAX_EXAMPLES = 2000
+MAX_EXAMPLES, BATCH_SIZE = 2000, 250
 
 
 class FollowCalibration(keras.callbacks.Callback):
@@ -21,24 +22,34 @@ class FollowCalibration(keras.callbacks.Callback):
     as certain as it should be.
 
     Args:
-        held_out: `(inputs, labels)` arrays, or a batched `tf.data.Dataset` of such pairs; the first
-            `MAX_EXAMPLES` are used. They must not be trained on.
+        held_out: `(inputs, labels)` arrays, or a `tf.data.Dataset` or `PyDataset` of such pairs;
+            the first `MAX_EXAMPLES` are used. They must not be trained on.
     """
 
     def __init__(self, held_out):
         super().__init__()
-        if isinstance(held_out, tf.data.Dataset):
-            pairs = held_out.unbatch().take(MAX_EXAMPLES).batch(MAX_EXAMPLES)
-            held_out = next(pairs.as_numpy_iterator())
-        inputs, labels = held_out[:2]
-        self.inputs = keras.tree.map_structure(lambda values: values[:MAX_EXAMPLES], inputs)
-        self.labels = np.asarray(labels[:MAX_EXAMPLES]).reshape(-1)
+        self.held_out = held_out
+
+    def on_train_begin(self, logs=None):
+        arrays = isinstance(self.held_out, (tuple, list))
+        data, labels = self.held_out[:2] if arrays else (self.held_out, None)
+        contract, classes = self.model.contract, self.model.num_classes
+        self._batches, count = [], 0
+        for inputs, targets in feeding.batches(data, contract, BATCH_SIZE, labels):
+            targets = np.asarray(targets)
+            if labels_lib.are_vectors(targets, classes):
+                targets = targets.argmax(axis=-1)
+            self._batches.append((inputs, targets.reshape(-1)))
+            count += len(targets)
+            if count >= MAX_EXAMPLES:
+                break
 
     def on_epoch_end(self, epoch, logs=None):
-        probs = self.model.predict_uncertainty(self.inputs)["probs"]
+        probs = [self.model.predict_uncertainty(inputs)["probs"] for inputs, _ in self._batches]
         # In float64 and above 0, so that one hopeless example does not decide.
-        log_probs = np.log(np.maximum(probs.astype(np.float64), 1e-12))
-        found = metrics.fit_temperature(log_probs, self.labels)
+        log_probs = np.log(np.maximum(np.concatenate(probs).astype(np.float64), 1e-12))
+        labels = np.concatenate([labels for _, labels in self._batches])
+        found = metrics.fit_temperature(log_probs, labels)
         self.model.teacher_temperature.assign(np.clip(found, LOWEST, HIGHEST))
         if logs is not None:
             logs["temperature"] = float(self.model.teacher_temperature)

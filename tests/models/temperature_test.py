@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from s2d_tf import metrics, models, recipes, training
 
@@ -14,20 +15,20 @@ def table(n, seed):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, CLASSES, n)
     centers = np.array([[0.0, 1.0], [1.0, -0.5], [-1.0, -0.5]])
-    images = 128 + 40 * (centers[labels] + rng.normal(size=(n, 2)))
+    images = 128 + 20 * (centers[labels] + rng.normal(size=(n, 2)))
     return images.reshape(n, 1, 2, 1).astype(np.float32), labels
 
 
-def fitted(scale, epochs=3, temperature="auto", **kwargs):
+def fitted(scale, epochs=3, temperature="auto", held_out=None, **kwargs):
     """A model whose logits start `scale` times too large, and hardly learn."""
     inputs = keras.Input([1, 2, 1])
     backbone = keras.Model(inputs, keras.layers.Flatten()(inputs))
     model = models.S2DClassifier(
-        backbone, CLASSES, mean=[128.0], stddev=[40.0], temperature=temperature, seed=0
+        backbone, CLASSES, mean=[128.0], stddev=[20.0], temperature=temperature, seed=0
     )
     model.head.kernel.assign(scale * np.array([[[0.0, 1.0, -1.0], [1.0, -0.5, -0.5]]]))
     model.compile(keras.optimizers.SGD(1e-6))
-    held_out = table(400, 1)
+    held_out = held_out or table(400, 1)
     history = model.fit(
         *table(400, 0), epochs=epochs, verbose=0, validation_data=held_out, **kwargs
     )
@@ -42,6 +43,15 @@ def test_it_is_what_calibrates_the_network(scale):
     assert (found > 1) == (scale > 1), "over-confidence needs a softer teacher"
     np.testing.assert_allclose(history.history["temperature"], [found] * 3, rtol=1e-2)
     np.testing.assert_allclose(float(model.teacher_temperature), found, rtol=1e-4)
+
+
+def test_held_out_examples_come_in_any_form():
+    inputs, labels = table(400, 1)
+    one_hot = inputs, keras.utils.to_categorical(labels, CLASSES)
+    dataset = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(64)
+    found = {float(fitted(4.0, 1, held_out=h)[0].teacher_temperature) for h in (one_hot, dataset)}
+    expected = float(fitted(4.0, 1)[0].teacher_temperature)
+    np.testing.assert_allclose(list(found), expected, rtol=1e-5)
 
 
 def test_the_target_is_softened_by_it():
