@@ -135,9 +135,12 @@ def _metrics(record):
     """A table of the test set, one of out-of-distribution detection, and the seeds."""
     spread = bool(record.spread)
     rows = [("", "this model", "mean ± std over seeds")]
-    for title, name, factor, digits in METRICS:
-        own, over = _value(record, f"{record.recipe.source_dataset}/{name}", factor, digits)
-        rows += [(title, own, over)] if own else []
+    for reading, words in {"": "", **names.READINGS}.items():
+        for title, name, factor, digits in METRICS:
+            key = f"{record.recipe.source_dataset}/{name}"
+            key = names.reading_key(reading, key) if reading else key
+            own, over = _value(record, key, factor, digits)
+            rows += [(f"{title}, {words}" if reading else title, own, over)] if own else []
     detection = [("by", *(names.LONG_NAMES[u].lower() for u in names.UNCERTAINTIES))]
     for name in record.recipe.out_of_distribution:
         values = [_value(record, f"{name}/auroc/{u}", 100, 1) for u in names.UNCERTAINTIES]
