@@ -226,7 +226,8 @@ def count_predictors(monkeypatch):
 
 def attached(run, ensemble, images):
     settings = training.Settings(teachers=str(ensemble.directory))
-    return teachers.attach(None, run, settings, images)
+    network = build.build_network(run.recipe)
+    return teachers.attach(network, run, settings, images)
 
 
 def flip(path):
@@ -264,6 +265,31 @@ def test_predictions_are_computed_once(tmp_path, monkeypatch, ensemble, images, 
     record = files.read_json(run.directory / RECORD)
     assert record["sha256"] == files.sha256(run.directory / ARRAY)
     assert record["teachers"] == [files.sha256(m.weights()) for m in ensemble.members]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("method", ["plain_dir", "plain_gauss"])
+def test_a_plain_ensemble_is_one_more_choice_of_teachers(tmp_path, ensemble, images, right, method):
+    found = attached(student(tmp_path / "run", method), ensemble, images)
+    np.testing.assert_allclose(found, right, rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.usefixtures("quick")
+def test_teachers_of_another_kind_are_refused(tmp_path, ensemble, images):
+    ours = recipes.override(recipe("h2d_dir"), ["teachers=ensemble"])
+    run = runs.Run.create(tmp_path / "run", ours, 0)
+    with pytest.raises(
+        ValueError, match=r"expected kind 'dirichlet', as .* received 'categorical'"
+    ):
+        attached(run, ensemble, images)
+    assert not (run.directory / ARRAY).exists()
+
+
+def test_teachers_of_augmented_images_see_only_one_size(tmp_path, ensemble, images):
+    ours = recipe("end").replace(data={"augmentation": "mirror_shift", "resolutions": (0.5,)})
+    run = runs.Run.create(tmp_path / "run", ours, 0)
+    with pytest.raises(runs.RunError, match=r"data\.resolutions: .*--set data\.resolutions=\[\]"):
+        attached(run, ensemble, images)
 
 
 @pytest.mark.usefixtures("quick")
