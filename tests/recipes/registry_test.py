@@ -1,7 +1,12 @@
 """Every name resolves to a recipe with the numbers of the paper and of the original authors."""
 
+import collections
+import itertools
 import json
 import operator
+import re
+import shlex
+import subprocess
 
 import pytest
 
@@ -359,6 +364,37 @@ def test_a_bad_start_is_refused(text):
     check(error)
     with pytest.raises(recipes.RecipeError, match="Expected one of data"):
         recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), ["start=individual"])
+
+
+def test_the_commands_of_the_study_of_our_students_are_right(project_root):
+    """A shell expands them, with `s2d` as a function that prints what it is given."""
+    text = (project_root / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Our students\n(.*?)^## ", text, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)
+    script = "\n".join(["s2d() { printf '%q ' \"$@\"; echo; }", *blocks])
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
+    commands = [shlex.split(line) for line in done.stdout.splitlines()]
+    counts = collections.Counter(command[0] for command in commands)
+    assert counts == {"train": 2 + 2 + 21, "evaluate": 2 + 21, "tune": 17 + 4, "table": 1}
+    folders = set()
+    for command, *words in (each for each in commands if each[0] in ("train", "tune")):
+        changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+        flags = dict(
+            word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word
+        )
+        assert set(flags) <= {"members", "split", "workdir", "teachers", "seed"}
+        folder = (command, flags["workdir"])
+        assert folder not in folders, "two runs in one folder"
+        folders.add(folder)
+        recipe = recipes.override(recipes.resolve(words[0]), changes)
+        values = itertools.takewhile(lambda word: not word.startswith("--"), words[2:])
+        varied = [
+            recipes.override(recipe, [f"{words[1]}={v}"]) for v in values if command == "tune"
+        ]
+        assert len(varied) == len(set(map(repr, varied)))
+        for each in varied or [recipe]:
+            if each.teachers:
+                assert flags["teachers"].endswith(f"{each.sibling(each.teachers).name}")
 
 
 def test_replace_takes_sections():
