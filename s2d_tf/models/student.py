@@ -67,7 +67,9 @@ class Student(Classifier):
         self.initial_scale = initial_scale
         self.draws = draws
         self.predicts = objective.student
-        self.kind = objective.teacher_kind if self.predicts == "gaussian" else self.predicts
+        self.kind = self.predicts
+        if self.predicts == "gaussian":
+            self.kind = objective.teacher_kind or "dirichlet"
         if self.predicts == "gaussian":
             self.scale_head = Head(
                 num_classes,

@@ -381,3 +381,36 @@ def test_a_killed_student_ends_in_the_same_bits(tmp_path, monkeypatch, ensemble,
     assert final_state(directory) == final_state(whole.directory)
     assert (directory / "log.csv").read_text() == (whole.directory / "log.csv").read_text()
     assert run.weights().read_bytes() == whole.weights().read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("method", "network"),
+    [
+        ("h2d", NETWORK),
+        ("plain_gauss", NETWORK),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (
+                ("h2d_spread", NETWORK),
+                ("plain_dir", NETWORK),
+                ("h2d", "fast_resnet_half"),
+            )
+        ),
+    ],
+)
+def test_our_students_learn_from_teachers_they_find_and_start_from(tmp_path, method, network):
+    """By their recipes, but for a small backbone and few epochs; no warm-up, no rate of its own."""
+    ours = recipe(method, network=network).replace(training={"epochs": 6, "warmup": 0.0})
+    taught = recipe(ours.teachers, network=network)
+    ensemble = made(tmp_path / taught.name, taught, loadable=True)
+    settings = training.Settings(strategy="one_device", verbose=0)
+    run = training.train(ours, tmp_path / "run", 1, settings)
+    _, history = final_state(run.directory)
+    assert history[-1]["with_soft_cross_entropy"] < history[0]["with_soft_cross_entropy"]
+    student, images = run.predictor(), loop.data.load_arrays("digits", "train")[0]
+    started = ensemble.members[1].predictor()
+    assert not np.allclose(student.backbone.get_weights()[0], started.backbone.get_weights()[0])
+    target = ensemble.predictor().predict_uncertainty(images)["probs"]
+    found, before = (model.predict_uncertainty(images)["probs"] for model in (student, started))
+    assert np.abs(found - target).mean() < np.abs(before - target).mean()
+    assert student.decomposes
