@@ -6,6 +6,7 @@ import time
 import numpy as np
 
 from s2d_tf import data, metrics
+from s2d_tf.evaluation.names import reading_key
 from s2d_tf.evaluation.predictions import predict
 from s2d_tf.evaluation.scoring import Scored, score
 
@@ -31,7 +32,8 @@ def evaluate(
     Returns:
         Flat dict of floats, fractions and not per cent: `"cifar100/accuracy"`,
         `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, ... Where predictions do not
-        decompose there are no keys for data and knowledge uncertainty.
+        decompose there are no keys for data and knowledge uncertainty. A Gaussian student, whose
+        answer is that of its draws, also has every key by its mean: `"cifar100/mean_nll"`.
     """
     return gather(predictor, dataset, ood, data_dir, split, cache_dir, batch_size).metrics()
 
@@ -48,6 +50,7 @@ class Gathered:
         facts: `{name: {"images", "fingerprint"}}` of all sets that were read.
         forward_seconds: time of the forward passes; what came from the cache took none.
         score_seconds: time from member predictions to scores.
+        readings: `{name: (known, unknown)}`, the same of each of the predictor's `readings`.
     """
 
     dataset: str
@@ -57,13 +60,22 @@ class Gathered:
     facts: dict[str, dict]
     forward_seconds: float
     score_seconds: float
+    readings: dict = dataclasses.field(default_factory=dict)
 
     def metrics(self):
         """The flat dict of `evaluate`."""
-        found = classification(self.dataset, self.known)
-        for name, scored in self.unknown.items():
-            found |= detection(name, self.known, scored)
+        found = _metrics(self.dataset, self.known, self.unknown)
+        for reading, scored in self.readings.items():
+            other = _metrics(self.dataset, *scored)
+            found |= {reading_key(reading, key): value for key, value in other.items()}
         return found
+
+
+def _metrics(dataset, known, unknown):
+    found = classification(dataset, known)
+    for name, scored in unknown.items():
+        found |= detection(name, known, scored)
+    return found
 
 
 def gather(
@@ -92,16 +104,27 @@ def gather(
                 raise
             missing[name] = str(error)
     began = time.monotonic()
-    scored = [score(predictions) for predictions in made]
+    known, unknown = _score_all(made)
+    readings = {
+        name: _score_all([predictions.read_as(members) for predictions in made])
+        for name, members in predictor.readings.items()
+    }
     return Gathered(
         dataset=dataset,
-        known=scored[0],
-        unknown={p.dataset: s for p, s in zip(made[1:], scored[1:], strict=True)},
+        known=known,
+        unknown=unknown,
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
         forward_seconds=sum(predictions.seconds for predictions in made),
         score_seconds=time.monotonic() - began,
+        readings=readings,
     )
+
+
+def _score_all(made):
+    """`Scored` of the first predictions, and those of the others by their datasets' names."""
+    first, *others = made
+    return score(first), {predictions.dataset: score(predictions) for predictions in others}
 
 
 def classification(dataset, scored):

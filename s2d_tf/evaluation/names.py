@@ -24,13 +24,18 @@ DATASETS = {
     "digits_heldout": "Digits 8 and 9",
     "digits_photos": "Photographs",
 }
+# Methods that are not the paper's.
+OURS = ("h2d", "h2d_spread", "plain_dir", "plain_gauss")
 # The order of methods in tables and legends; their titles are in their recipes.
 METHODS = (
     *("individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc"),
     *("ensemble", "s2d_ensemble", "end", "h2d_dir", "h2d_gauss", "en2d"),
+    *OURS,
 )
 # A plain method and the one that trains the same network with S2D.
 TWINS = {"individual": "s2d", "mimo": "s2d_mimo", "swag": "s2d_swag", "mc": "s2d_mc"}
+# What keys begin with that measure the other reading of a Gaussian student, and what rows say.
+READINGS = {"mean": "by its mean", "draws": "by its draws"}
 # Members of an ensemble whose method's name needs no number.
 USUAL_MEMBERS = 5
 
@@ -69,7 +74,16 @@ METRICS = {
 
 def metric(key: str) -> Metric:
     """The metric of a flat key such as `"cifar100/scaled_nll"` or `"svhn_cropped/auroc/total"`."""
-    return METRICS[key.split("/")[1].removeprefix("scaled_")]
+    name = key.split("/")[1]
+    for prefix in (*READINGS, "scaled"):
+        name = name.removeprefix(f"{prefix}_")
+    return METRICS[name]
+
+
+def reading_key(reading: str, key: str) -> str:
+    """A key of another reading: `("mean", "cifar100/nll")` gives `"cifar100/mean_nll"`."""
+    dataset, name = key.split("/", 1)
+    return f"{dataset}/{reading}_{name}"
 
 
 def format_value(key: str, value: float, spread: float | None = None) -> str:

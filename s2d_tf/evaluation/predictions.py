@@ -56,6 +56,10 @@ class Predictions:
         """All members for a range of examples, `[members, stop - start, classes]`."""
         return np.concatenate([members(raw[:, start:stop]) for raw, members in self.parts])
 
+    def read_as(self, members):
+        """The same outputs with other members: see `Predictor.readings`."""
+        return dataclasses.replace(self, parts=tuple((raw, members) for raw, _ in self.parts))
+
     def chunks(self):
         """The whole stack in pieces of bounded size, in the order of the examples."""
         step = max(1, CHUNK_ELEMENTS // self.rows(0, 1).size)

@@ -83,8 +83,25 @@ def by_variant(results) -> dict[str, list[Result]]:
 
 
 def by_title(results) -> dict[str, list[dict]]:
-    """`{title: [metrics of each seed]}` in the order of all tables."""
-    return {part[0].title: [r.metrics for r in part] for part in by_variant(results).values()}
+    """`{title: [metrics of each seed]}` in the order of all tables.
+
+    A Gaussian student has a row by its draws and one by its mean.
+    """
+    found = {}
+    for part in by_variant(results).values():
+        title, seeds = part[0].title, [result.metrics for result in part]
+        found[title] = seeds
+        for reading, words in names.READINGS.items():
+            others = [_read(reading, metrics) for metrics in seeds]
+            if any(others):
+                found[f"{title}, {words}"] = [metrics for metrics in others if metrics]
+    return found
+
+
+def _read(reading, metrics):
+    """The metrics of another reading under the usual keys; empty where there are none."""
+    mark = f"/{reading}_"
+    return {key.replace(mark, "/"): value for key, value in metrics.items() if mark in key}
 
 
 def groups(results) -> dict[tuple[str, str], list[Result]]:

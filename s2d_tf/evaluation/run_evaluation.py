@@ -7,7 +7,7 @@ import time
 
 from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
-from s2d_tf.evaluation import cost, intervals, views
+from s2d_tf.evaluation import cost, intervals, names, views
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
@@ -72,9 +72,13 @@ def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=p
     gathered = gather(predictor, dataset, recipe.out_of_distribution, skip_missing=True, **shared)
     for name in gathered.missing:
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
-    validation = score(predict(predictor, dataset, "validation", **shared)) if held_out else None
+    validation = predict(predictor, dataset, "validation", **shared) if held_out else None
     began = time.monotonic()
-    found = gathered.metrics() | scaled_metrics(dataset, gathered.known, validation)
+    found = gathered.metrics() | _scaled(dataset, gathered.known, validation)
+    for reading, (known, _) in gathered.readings.items():
+        read = validation and validation.read_as(predictor.readings[reading])
+        other = _scaled(dataset, known, read)
+        found |= {names.reading_key(reading, key): value for key, value in other.items()}
     metric_seconds = time.monotonic() - began
     reference = build.build_network(recipe.sibling("individual"))
     milliseconds, ratio = cost.inference_time(predictor, reference)
@@ -102,6 +106,10 @@ def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=p
         "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     return found, gathered
+
+
+def _scaled(dataset, known, validation):
+    return scaled_metrics(dataset, known, score(validation) if validation else None)
 
 
 def gather_run(directory, data_dir=None):

@@ -136,6 +136,17 @@ class Contract:
         nested = keras.tree.lists_to_tuples(self.structure)
         return nested, tuple((each.name, each.shape, each.dtype) for each in self.tensors)
 
+    def fits(self, other: "Contract") -> bool:
+        """Whether the same inputs can go into both: one with free sizes has none to compare."""
+        (nested, own), (others_nested, theirs) = self.form(), other.form()
+        return nested == others_nested and all(
+            (name, dtype) == (other_name, other_dtype)
+            and tf.TensorShape(shape).is_compatible_with(other_shape)
+            for (name, shape, dtype), (other_name, other_shape, other_dtype) in zip(
+                own, theirs, strict=True
+            )
+        )
+
     def bounds(self) -> tuple:
         """The range of each input outside of which values are wrong, or `None`."""
         return tuple(each.range if each.bounded else None for each in self.tensors)

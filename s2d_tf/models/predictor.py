@@ -75,6 +75,12 @@ class Predictor(keras.Model):
         return name, self.kind, self.num_members, getattr(self, "seed", 0), seeds
 
     @property
+    def readings(self) -> dict[str, Callable]:
+        """Other members that the same raw outputs give, by name: functions like
+        `members_from_raw`. A Gaussian student is read by its draws and by its "mean"."""
+        return {}
+
+    @property
     def last_layer(self) -> keras.layers.Layer:
         """The linear head of a single network."""
         raise self._not_a_network("last_layer")

@@ -54,14 +54,25 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
             student_loss=model.student_loss,
             **common,
         )
-    objective, *arguments = rules.OBJECTIVES[recipe.objective]
     return models.Student(
         backbone,
         recipe.num_classes,
-        getattr(losses, objective)(**{name: getattr(model, name) for name in arguments}),
+        _objective(recipe),
         num_draws=model.num_draws,
         initial_scale=model.initial_scale,
+        draws=model.student_draws,
         **common,
+    )
+
+
+def _objective(recipe):
+    model = recipe.model
+    name, *arguments = rules.OBJECTIVES[recipe.objective]
+    objective = getattr(losses, name)(**{key: getattr(model, key) for key in arguments})
+    if model.distribution_weight is None:
+        return objective
+    return losses.WithSoftCrossEntropy(
+        objective, model.distribution_weight, model.temperature, model.scale_student
     )
 
 

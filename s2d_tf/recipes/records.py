@@ -56,7 +56,10 @@ class TrainingRecipe:
 
 @dataclasses.dataclass(frozen=True)
 class ModelRecipe:
-    """Numbers of the networks and their losses; each method uses those that concern it."""
+    """Numbers of the networks and their losses; each method uses those that concern it.
+
+    A `distribution_weight` adds a soft cross-entropy to a student's objective, which it weighs.
+    """
 
     dropout: float = 0.0
     num_samples: int = 5
@@ -68,6 +71,12 @@ class ModelRecipe:
     reverse: bool = False
     num_draws: int = 50
     initial_scale: float = 0.5
+    student_draws: str = "independent"
+    teacher_kind: str = "dirichlet"
+    scale_student: bool = True
+    distribution_weight: float | None = None
+    concentration_temperature: float = 1.0
+    detach_scale: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,7 +49,9 @@ def snapshots(recipe):
 def override(recipe, assignments=(), epochs=None, members=None):
     """A recipe with some values changed, for example `["model.noise_stddev=0.2"]`.
 
-    A student may have another loss: `["objective=normal_negative_log_likelihood"]`.
+    A student may have another loss, other teachers and another start:
+    `["objective=normal_negative_log_likelihood", "teachers=ensemble", "start=individual"]`, where
+    `start=none` is from scratch, and `start=s2d@0.5` from half of the epochs of `s2d`.
     """
     changes = recipe.to_dict()
     if epochs is not None:
@@ -61,8 +63,8 @@ def override(recipe, assignments=(), epochs=None, members=None):
     for assignment in assignments:
         key, _, text = assignment.partition("=")
         section, _, name = key.partition(".")
-        if key == "objective" and recipe.objective:
-            changes["objective"] = text
+        if key in ("objective", "teachers", "start") and recipe.objective:
+            changes[key] = _start(text) if key == "start" else text
             continue
         if section not in SECTIONS or name not in changes[section]:
             known = [f"{s}.{n}" for s in SECTIONS for n in changes[s]]
@@ -72,6 +74,17 @@ def override(recipe, assignments=(), epochs=None, members=None):
         except json.JSONDecodeError:
             changes[section][name] = text
     return Recipe.from_dict(changes)
+
+
+def _start(text):
+    """A start as a recipe has it, from `METHOD`, `METHOD@FRACTION` or `none`."""
+    method, _, at = text.partition("@")
+    try:
+        return None if text == "none" else {"method": method, "at": float(at or 1)}
+    except ValueError:
+        raise RecipeError(
+            f"start: expected METHOD, METHOD@FRACTION or none, received {text!r}."
+        ) from None
 
 
 def _known(parts):

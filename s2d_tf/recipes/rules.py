@@ -9,11 +9,14 @@ OPTIMIZERS = ("sgd", "muon")
 LEARNS = ("labels", "self", "teachers")
 DRAWS = ("point", "dropout", "swag", "ensemble")
 OBJECTIVES = {
-    "soft_cross_entropy": ("SoftCrossEntropy", "temperature"),
+    "soft_cross_entropy": ("SoftCrossEntropy", "temperature", "scale_student"),
     "dirichlet_negative_log_likelihood": ("DirichletNegativeLogLikelihood", "temperature"),
-    "dirichlet_kl_divergence": ("DirichletKLDivergence", "reverse"),
-    "normal_kl_divergence": ("NormalKLDivergence",),
-    "normal_negative_log_likelihood": ("NormalNegativeLogLikelihood",),
+    "dirichlet_kl_divergence": ("DirichletKLDivergence", "reverse", "concentration_temperature"),
+    "dirichlet_fisher_distance": ("DirichletFisherDistance", "teacher_kind", "temperature"),
+    "normal_kl_divergence": ("NormalKLDivergence", "teacher_kind", "detach_scale"),
+    "normal_negative_log_likelihood": (
+        *("NormalNegativeLogLikelihood", "teacher_kind", "detach_scale"),
+    ),
 }
 """What students learn by: a class of `losses`, and the numbers of the recipe that it takes."""
 
@@ -74,5 +77,9 @@ RULES = {
     "model.student_loss": _one_of(_choices.STUDENT_LOSSES),
     "model.num_draws": _COUNT,
     "model.initial_scale": _POSITIVE,
+    "model.student_draws": _one_of(_choices.DRAWS_OF_A_GAUSSIAN),
+    "model.teacher_kind": _one_of(_choices.TEACHER_KINDS),
+    "model.distribution_weight": _NOT_NEGATIVE,
+    "model.concentration_temperature": _POSITIVE,
     "start": (lambda value: 0 < value.at <= 1, "at in (0, 1]"),
 }

@@ -45,6 +45,12 @@ def attach(network, run, settings, images):
     """
     source = find(run, run.recipe.teachers, settings.teachers)
     if run.recipe.data.augmentation != "none":
+        if run.recipe.data.resolutions:
+            raise RunError(
+                "data.resolutions: expected none where teachers see each augmented image, received "
+                f"{run.recipe.data.resolutions}. Use --set data.resolutions=[] --set "
+                "data.resolution_milestones=[]."
+            )
         network.learn_from(source.predictor())
         return None
     path = run.directory / TEACHER_LOGITS
@@ -57,7 +63,9 @@ def attach(network, run, settings, images):
     if targets is not None:
         return targets
     logging.info("computing the predictions of %s once", source.directory)
-    _, members = source.predictor().predict_members(images)
+    predictor = source.predictor()
+    network.check_teacher(predictor)
+    _, members = predictor.predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
     files.write_array(path, targets)
     files.write_json(path.with_suffix(".json"), origin | {"sha256": files.sha256(path)})

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from s2d_tf import data, files, metrics, recipes
+from s2d_tf import data, files, metrics, recipes, uncertainty
 from s2d_tf.training import loop
 
 RECORD = "tuning.json"
@@ -21,7 +21,8 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
         settings: `loop.Settings`; its split is set here.
 
     Returns:
-        Rows `{"value": ..., "accuracy": ..., "nll": ..., "ece": ...}`, the best NLL first.
+        Rows `{"value": ..., "accuracy": ..., "nll": ..., "ece": ...}`, the best NLL first; those
+        of a Gaussian student have "mean_accuracy" and so on as well, see `Predictor.readings`.
     """
     directory = pathlib.Path(directory)
     settings = dataclasses.replace(settings or loop.Settings(), split="train_without_validation")
@@ -31,15 +32,13 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
     rows = []
     for value, each in varied:
         run = loop.train(each, directory / f"{key}={value}".replace("/", "_"), seed, settings)
-        probs = run.predictor().predict_uncertainty(images)["probs"]
-        rows.append(
-            {
-                "value": value,
-                "accuracy": metrics.accuracy(probs, labels),
-                "nll": metrics.negative_log_likelihood(probs, labels),
-                "ece": metrics.expected_calibration_error(probs, labels),
-            }
-        )
+        predictor = run.predictor()
+        row = {"value": value, **_measured(predictor.predict_uncertainty(images)["probs"], labels)}
+        for reading, members in predictor.readings.items():
+            stack = members(predictor.predict_raw(images))
+            probs = uncertainty.from_members(predictor.kind, stack)["probs"].numpy()
+            row |= {f"{reading}_{k}": v for k, v in _measured(probs, labels).items()}
+        rows.append(row)
     rows.sort(key=lambda row: row["nll"])
     files.write_json(
         directory / RECORD,
@@ -55,12 +54,28 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
     return rows
 
 
+def _measured(probs, labels):
+    return {
+        "accuracy": metrics.accuracy(probs, labels),
+        "nll": metrics.negative_log_likelihood(probs, labels),
+        "ece": metrics.expected_calibration_error(probs, labels),
+    }
+
+
 def table(key, rows):
     """The rows as Markdown."""
-    lines = [f"| {key} | accuracy | NLL | %ECE |", "| --- | --- | --- | --- |"]
-    lines += [
-        f"| {row['value']} | {100 * row['accuracy']:.1f} | {row['nll']:.3f} | "
-        f"{100 * row['ece']:.2f} |"
-        for row in rows
+    readings = sorted({k.removesuffix("nll") for row in rows for k in row if k.endswith("nll")})
+    titles = [
+        f"{title} by {reading.rstrip('_')}" if reading else title
+        for reading in readings
+        for title in ("accuracy", "NLL", "%ECE")
     ]
+    lines = [f"| {' | '.join([key, *titles])} |", "| --- " * (len(titles) + 1) + "|"]
+    for row in rows:
+        cells = [str(row["value"])]
+        for reading in readings:
+            for name, scale, decimals in (("accuracy", 100, 1), ("nll", 1, 3), ("ece", 100, 2)):
+                value = row.get(f"{reading}{name}")
+                cells.append("" if value is None else f"{scale * value:.{decimals}f}")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

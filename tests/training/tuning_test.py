@@ -89,6 +89,8 @@ def test_networks_see_only_the_other_images(tmp_path, monkeypatch):
 class Uniform:
     """Answers that all classes are equally likely."""
 
+    readings = {}  # noqa: RUF012
+
     def predict_uncertainty(self, images):
         return {"probs": np.full([len(images), 8], 1 / 8)}
 
@@ -180,6 +182,34 @@ def test_a_student_is_tuned_with_teachers_of_its_split(tmp_path):
     assert len(cached) == len(data.load_arrays("digits", HELD_OUT)[0])
 
 
+def test_a_gaussian_student_is_validated_by_its_mean_too(tmp_path, monkeypatch):
+    found = recipe("wrn_10_2_s2.h2d_gauss.digits").replace(model={"initial_scale": 2.0})
+    made = []
+
+    def train(recipe, *_):
+        made.append(build.build_network(recipe, len(made)))
+        return Trained(made[-1])
+
+    monkeypatch.setattr(loop, "train", train)
+    rows = tuning.tune(found, tmp_path, "model.num_draws", ["2", "3"], 0, settings())
+    images, labels = data.load_arrays("digits", "validation")
+    for row in rows:
+        model = made[["2", "3"].index(row["value"])]
+        loc = np.float64(model(images)["loc"])
+        probs = np.exp(loc) / np.exp(loc).sum(axis=-1, keepdims=True)
+        expected = -np.log(probs[np.arange(len(labels)), labels]).mean()
+        np.testing.assert_allclose(row["mean_nll"], expected, rtol=1e-4)
+        assert row["mean_nll"] != row["nll"]
+    header, _, *lines = tuning.table("model.num_draws", [*rows, {**rows[0], "value": "9"}]).split(
+        "\n"
+    )
+    titles = "accuracy | NLL | %ECE | accuracy by mean | NLL by mean | %ECE by mean"
+    assert header == f"| model.num_draws | {titles} |"
+    assert f" {rows[0]['mean_nll']:.3f} " in lines[0]
+    plain = {key: value for key, value in rows[0].items() if not key.startswith("mean_")}
+    assert tuning.table("", [*rows, plain]).endswith("|  |  |  |")
+
+
 def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch, capsys):
     given = []
     monkeypatch.setattr(loop, "train", lambda *args: given.append(args) or Trained())
@@ -202,8 +232,11 @@ def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch,
 class Trained:
     """Stands for a finished run."""
 
+    def __init__(self, predictor=None):
+        self.trained = predictor or Uniform()
+
     def predictor(self):
-        return Uniform()
+        return self.trained
 
 
 def test_the_command_that_is_stopped_is_saved_and_returns_75(tmp_path, monkeypatch, capsys):
