@@ -11,6 +11,7 @@ from s2d_tf.data.registry import DatasetInfo, conditions, info, names
 __getattr__, __dir__, __all__ = _lazy.attach(
     __name__,
     {
+        "Content": "hashing",
         "available_splits": "loading",
         "cifar100_partners": "label_noise",
         "corrupt": "corruptions",

@@ -87,6 +87,13 @@ def by_title(results) -> dict[str, list[dict]]:
     return {part[0].title: [r.metrics for r in part] for part in by_variant(results).values()}
 
 
+def ood_names(results) -> list[str]:
+    """The OOD datasets that were evaluated: first the recipe's, in its order, then others."""
+    measured = [key.split("/")[0] for r in results for key in r.metrics if "/auroc/" in key]
+    first = [name for name in results[0].recipe.out_of_distribution if name in measured]
+    return list(dict.fromkeys([*first, *measured]))
+
+
 def groups(results) -> dict[tuple[str, str], list[Result]]:
     """Results that may be compared: `{(architecture, training dataset): [Result]}`."""
     grouped = {}
