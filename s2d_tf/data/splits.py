@@ -24,12 +24,26 @@ def validation_mask(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     Returns:
         bool [N].
     """
-    labels = np.asarray(labels)
-    salt = str(VALIDATION_SEED).encode()
-    digests = np.array([hashlib.sha256(salt + image.tobytes()).digest() for image in images])
+    return held_out_mask((image.tobytes() for image in images), labels, VALIDATION_FRACTION)
+
+
+def held_out_mask(contents, labels, fraction: float, at_least: int = 0) -> np.ndarray:
+    """The examples of each class with the smallest hash of (seed, content).
+
+    Args:
+        contents: the bytes of each example.
+        labels: int [N].
+        fraction: share of each class, rounded.
+        at_least: so many of each class, but never its last example.
+
+    Returns:
+        bool [N].
+    """
+    labels, salt = np.asarray(labels), str(VALIDATION_SEED).encode()
+    digests = np.array([hashlib.sha256(salt + content).digest() for content in contents])
     mask = np.zeros(labels.shape, dtype=bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        count = round(VALIDATION_FRACTION * members.size)
+        count = min(max(round(fraction * members.size), at_least), members.size - 1)
         mask[members[np.argsort(digests[members], kind="stable")[:count]]] = True
     return mask

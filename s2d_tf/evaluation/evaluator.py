@@ -8,7 +8,7 @@ import numpy as np
 from s2d_tf import data, metrics
 from s2d_tf.evaluation.predictions import predict
 from s2d_tf.evaluation.scoring import Scored, score
-from s2d_tf.evaluation.sources import Source, open_source
+from s2d_tf.evaluation.sources import Source, facts_of, open_source
 from s2d_tf.metrics import checks
 
 # Share of the examples that are still answered in `risk_at_80_coverage`.
@@ -32,11 +32,13 @@ def evaluate(
         predictor: a `models.Predictor`.
         dataset: what the model is tested on: the name of a registered dataset; `(x, y)` arrays; or
             a `tf.data.Dataset` of `(x, y)`, which is streamed. Labels are class numbers or one-hot
-            rows. Several inputs are a list or a dict.
+            rows. Several inputs are a list or a dict. A `pathlib.Path` is a folder of images with
+            one subfolder per class, see `data.open_folder`.
         ood: out-of-distribution data: names of registered datasets, of which the test split is
-            taken, or `{name: data}`, where data is a name, inputs, `(x, y)` or a `tf.data.Dataset`.
+            taken, or `{name: data}`, where data is a name, inputs, `(x, y)`, a `tf.data.Dataset`,
+            or the `pathlib.Path` of a folder, of which all images are taken.
         data_dir: TFDS folder.
-        split: split of a registered dataset.
+        split: split of a registered dataset or a folder.
         cache_dir: folder of cached predictions, found again by the content of data and weights;
             None makes and keeps none.
         batch_size: examples per forward pass; it does not change the answer.
@@ -110,10 +112,9 @@ def gather(
     With `skip_missing` an out-of-distribution set that is not on this machine is left out and
     recorded; else it is an error, as for `dataset` always.
     """
-    shape = getattr(predictor, "image_shape", None)
-    reading = {"data_dir": data_dir, "batch_size": batch_size, "image_shape": shape}
+    reading = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
     named = dataset if isinstance(dataset, str) else name
-    sources, missing = {named: open_source(dataset, named, split, **reading)}, {}
+    sources, missing = {named: open_source(dataset, named, split, labeled=True, **reading)}, {}
     for key, each in named_sets(ood).items():
         if key in sources:
             raise ValueError(

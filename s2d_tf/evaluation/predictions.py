@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from s2d_tf import data, files, models
-from s2d_tf.evaluation.sources import open_source
+from s2d_tf.evaluation.sources import facts_of, open_source
 
 # Raised when networks or draws answer differently for the same weights.
 FORMAT = 1
@@ -87,8 +87,8 @@ def predict(
         batch_size: examples per forward pass.
         name: of data that is not registered.
     """
-    shape = getattr(predictor, "image_shape", None)
-    source = open_source(dataset, name, split, data_dir, batch_size, shape)
+    options = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
+    source = open_source(dataset, name, split, labeled=True, **options)
     began, parts, content = time.monotonic(), predictor.parts, None
     raw, paths = [None] * len(parts), [None] * len(parts)
     if cache_dir:

@@ -40,7 +40,9 @@ def overviews(results) -> list[Section]:
     return [Section("Tables", result_tables.overview(results))]
 
 
-def write_report(directories, out, data_dir=None, log=print, sections=overviews) -> pathlib.Path:
+def write_report(
+    directories, out, data_dir=None, log=print, sections=overviews, images=None
+) -> pathlib.Path:
     """Writes `report.html` and its figures.
 
     Args:
@@ -49,6 +51,7 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
         data_dir: TFDS folder.
         log: function that gets lines for a person.
         sections: function from the `results.Result`s to the `Section`s at the top of the page.
+        images: where the images of runs on own data are now; None: where they were.
 
     Returns:
         Path of the page.
@@ -61,7 +64,7 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
     made = list(sections(results))
     for (architecture, dataset), own in grouped.items():
         folder = out / "figures" / f"{architecture}-{dataset}"
-        figures = [figure(*p) for p in report_pictures.draw(own, folder, data_dir, log)]
+        figures = [figure(*p) for p in report_pictures.draw(own, folder, data_dir, log, images)]
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
         made += [
             Section(f"Figures{of}", figures),

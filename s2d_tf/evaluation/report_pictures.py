@@ -21,7 +21,9 @@ MAX_COLUMNS = 4
 NUM_EXAMPLES = 8
 
 
-def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, str, str]]:
+def draw(
+    results, folder, data_dir=None, log=print, images=None
+) -> list[tuple[pathlib.Path, str, str]]:
     """Draws everything that a group of runs allows, from the first seed of each method.
 
     Args:
@@ -29,6 +31,7 @@ def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, 
         folder: where the PNG files go.
         data_dir: TFDS folder.
         log: function that gets lines for a person.
+        images: where the images of runs on own data are now; None: where they were.
 
     Returns:
         For each figure its file, a heading, and what it shows.
@@ -40,7 +43,7 @@ def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, 
     models = {}
     for result in (result for variant, result in first_seeds.items() if variant in ranked):
         log(f"drawing from {result.directory}")
-        models[result.title] = gather_run(result.directory, data_dir)
+        models[result.title] = gather_run(result.directory, data_dir, images)
     return draw_models(models, folder, [first_seeds[variant].title for variant in ranked])
 
 

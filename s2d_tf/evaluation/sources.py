@@ -1,6 +1,7 @@
 """What a model can be evaluated on: a registered dataset, arrays or a `tf.data.Dataset`."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -48,7 +49,14 @@ class Source:
 
 
 def open_source(
-    data, name=None, split="test", data_dir=None, batch_size=256, image_shape=None
+    data,
+    name=None,
+    split="test",
+    data_dir=None,
+    batch_size=256,
+    image_shape=None,
+    class_names=None,
+    labeled=False,
 ) -> Source:
     """Makes a `Source` of anything that can be evaluated.
 
@@ -56,13 +64,15 @@ def open_source(
         data: the name of a registered dataset; `(x, y)`; inputs alone, for out-of-distribution
             data; or a `tf.data.Dataset` of `(x, y)` or of inputs, batched or not. As in Keras
             several inputs are a dict or a list, and a tuple is `(x, y)`. Labels are class numbers
-            or one-hot rows.
+            or one-hot rows. A `pathlib.Path` is a folder of images, see `data.open_folder`.
         name: of the data; a registered dataset has its own.
-        split: of a registered dataset.
+        split: of a registered dataset or a folder.
         data_dir: TFDS folder.
         batch_size: size of the batches of an unbatched `tf.data.Dataset`.
         image_shape: of the model's images, if it takes images; tells whether a dataset without
-            labels is batched.
+            labels is batched, and what the images of a folder become.
+        class_names: of the model, one for each of its classes.
+        labeled: whether a folder has a subfolder for each class; else all images in it are taken.
     """
     if isinstance(data, Source):
         return data
@@ -70,6 +80,12 @@ def open_source(
         arrays = datasets.load_arrays(data, split, data_dir)
         return Source(name or data, split, lambda: iter([arrays]), datasets.info(data).class_names)
     name = checked_name(name)
+    if isinstance(data, os.PathLike) and labeled:
+        folder = datasets.open_folder(data, image_shape=image_shape, class_names=class_names)
+        arrays = folder.load_arrays(split)
+        return Source(name, split, lambda: iter([arrays]), folder.class_names)
+    if isinstance(data, os.PathLike):
+        data = datasets.load_images(data, image_shape)
     if isinstance(data, tf.data.Dataset):
         return Source(name, "", _passes(data, name, batch_size, image_shape))
     inputs, labels = _pair(data, name)
@@ -82,6 +98,11 @@ def open_source(
         )
     arrays = inputs, class_numbers(labels, *sizes, name)
     return Source(name, "", lambda: iter([arrays]))
+
+
+def facts_of(predictor) -> dict:
+    """What `open_source` can use of a model."""
+    return {name: getattr(predictor, name, None) for name in ("image_shape", "class_names")}
 
 
 def checked_name(name) -> str:

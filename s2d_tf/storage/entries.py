@@ -83,7 +83,8 @@ class Record:
 
     def to_json(self) -> str:
         """The text of `entry.json`."""
-        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
+        values = dataclasses.asdict(self) | {"recipe": self.recipe.to_dict()}
+        return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
 
 
 def read(text: str | bytes, where) -> Record:
@@ -181,7 +182,7 @@ def _recipe_rules(recipe):
     known = recipes.resolve(entry_name(recipe.checked().name))
     fixed = (
         "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
-        "member", "objective",
+        "member", "objective", "own_data",
     )  # fmt: skip
     pairs = {field: (getattr(recipe, field), getattr(known, field)) for field in fixed}
     channels = len(known.data.mean)

@@ -146,4 +146,4 @@ def _command(run, recipe):
     taken = is_run(beside) and not _fits(Run.open(beside), run, recipe)
     workdir = shlex.quote(str(inside if taken else beside))
     split = "" if run.split == "train" else f" --split={run.split}"
-    return f"s2d train {recipe.name} --workdir={workdir}{split}"
+    return f"s2d train {recipe.train_arguments} --workdir={workdir}{split}"

@@ -298,7 +298,7 @@ def test_a_report_on_a_table_has_no_images(tmp_path):
     page = path.read_text(encoding="utf-8")
     assert "Differences" not in page
     assert page.count("<img ") == 2
-    with pytest.raises(ValueError, match="models: expected 1 to 8.*received 0"):
+    with pytest.raises(ValueError, match=r"models: expected 1 to 8.*received 0"):
         evaluation.write_model_report({}, (inputs, labels), tmp_path)
 
 
