@@ -80,6 +80,11 @@ def open_source(
         arrays = datasets.load_arrays(data, split, data_dir)
         return Source(name or data, split, lambda: iter([arrays]), datasets.info(data).class_names)
     name = checked_name(name)
+    if isinstance(data, os.PathLike) and (not image_shape or None in image_shape):
+        raise ValueError(
+            f"{name}: expected a model of images of a fixed size for the folder {data}, received "
+            f"one of the image shape {image_shape}. Pass arrays or a tf.data.Dataset."
+        )
     if isinstance(data, os.PathLike) and labeled:
         folder = datasets.open_folder(data, image_shape=image_shape, class_names=class_names)
         arrays = folder.load_arrays(split)

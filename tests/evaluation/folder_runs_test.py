@@ -15,6 +15,7 @@ from s2d_tf import backbones, cli, data, evaluation, paper, storage
 from s2d_tf.evaluation import drawing, report_pictures, run_evaluation
 
 CLASSES = ("dark", "light", "striped")
+WIDE_RESNET = backbones.wide_resnet
 
 
 def tiny(input_shape, dropout, seed, synchronized_batch_norm, **_):
@@ -190,6 +191,7 @@ def test_an_entry_on_a_folder_of_some_of_its_classes(tmp_path, monkeypatch, caps
             split = "test" if i < 10 else "train"
             path = tmp_path / "two five" / split / str(label) / f"{i}.png"
             Image.fromarray(image[..., 0]).save(path)
+    monkeypatch.setattr(backbones, "wide_resnet", WIDE_RESNET)
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(run_evaluation.cost, "inference_time", lambda *_: (0.5, 1.25))
     name, folder = "wrn_10_2_s2.s2d.digits", f"--data={tmp_path / 'two five'}"

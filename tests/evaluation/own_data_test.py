@@ -1,5 +1,8 @@
 """Arrays and `tf.data` in evaluation: the same answers as registered datasets, and clear errors."""
 
+import doctest
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -300,6 +303,28 @@ def test_a_report_on_a_table_has_no_images(tmp_path):
     assert page.count("<img ") == 2
     with pytest.raises(ValueError, match=r"models: expected 1 to 8.*received 0"):
         evaluation.write_model_report({}, (inputs, labels), tmp_path)
+
+
+def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(drawing, "DPI", 30)
+    text = (project_root / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    section = text[text.index("## Your own data") : text.index("## Tuning")]
+    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    scope = {"predictor": model, "other": network(models.Classifier, 1)}
+    scope |= {"x": arrays[0], "y": arrays[1], "x2": photos}
+    exec(compile(block, "evaluation.md", "exec"), scope)
+    assert "mine/auroc/knowledge" in scope["found"]
+    assert (tmp_path / "report" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("function", [evaluation.evaluate, evaluation.compare])
+def test_the_examples_of_the_docstrings_run(model, arrays, photos, function):
+    names = {"model": model, "other": network(models.Classifier, 1), "noise": photos}
+    names |= {"images": arrays[0], "labels": arrays[1], function.__name__: function}
+    (found,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=names)
+    assert found.examples
+    assert not doctest.DocTestRunner(verbose=False).run(found).failed
 
 
 def test_a_source_finds_examples_again(arrays):
