@@ -89,6 +89,7 @@ def train(recipe, directory, seed=0, settings=None, member=None):
     make = Run.create if team.is_chief else Run
     place = settings.data and str(pathlib.Path(settings.data).expanduser().absolute())
     run = make(pathlib.Path(directory), recipe, seed, settings.split, place)
+    settings = dataclasses.replace(settings, data=run.data)  # For the members of an ensemble.
     if members:
         for index in members if member is None else [member]:
             logging.info("member %d of %d", index + 1, recipe.num_members)

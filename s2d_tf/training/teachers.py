@@ -130,7 +130,8 @@ def _look(run, recipe, folder):
 
 
 def _fits(found, run, recipe):
-    return (found.recipe.name, found.split) == (recipe.name, run.split)
+    own_data = found.recipe.own_data == run.recipe.own_data
+    return own_data and (found.recipe.name, found.split) == (recipe.name, run.split)
 
 
 def _nearby(run, recipe):

@@ -1,12 +1,14 @@
 """A folder of images as a dataset: splits, shapes, pixels, and errors that name the file."""
 
+import re
 import shutil
 
 import numpy as np
 import pytest
+from absl import flags
 from PIL import Image
 
-from s2d_tf import data
+from s2d_tf import cli, data
 from s2d_tf.data import folder as folders
 from s2d_tf.recipes import own_data
 
@@ -313,3 +315,20 @@ def test_statistics_of_the_training_images(monkeypatch):
 )
 def test_names_for_keys(tmp_path, name, expected):
     assert folders.folder_name(tmp_path / name) == expected
+
+
+def test_the_command_shows_what_training_would_read(flat, capsys):
+    sheet = flat.parent / "sheet.png"
+    assert cli.main(["data", str(flat), f"--preview={sheet}"]) == 0
+    out = capsys.readouterr().out
+    assert "classes   3 (ant, bee, cat)" in out
+    opened = data.open_folder(flat)
+    for split, files in opened.files.items():
+        mark = data.fingerprint(*opened.load_arrays(split))
+        assert re.search(rf"^{split} +{len(files)}   {mark}$", out, re.M)
+    assert sheet.is_file()
+    shutil.rmtree(flat / "bee")
+    shutil.rmtree(flat / "cat")
+    assert cli.main(["data", str(flat)]) == 1
+    assert "expected at least two classes" in capsys.readouterr().err
+    flags.FLAGS.unparse_flags()
