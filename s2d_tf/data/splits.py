@@ -12,12 +12,7 @@ HELD_OUT_SEED = 20_220_312
 DERIVED_SPLITS = {"validation": True, "train_without_validation": False}
 
 
-def validation_mask(
-    images: np.ndarray,
-    labels: np.ndarray,
-    fraction: float = VALIDATION_FRACTION,
-    seed: int = VALIDATION_SEED,
-) -> np.ndarray:
+def validation_mask(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Which training examples belong to the validation split.
 
     Takes a tenth of each class, rounded: the examples with the smallest hash of (seed, pixels). So
@@ -26,19 +21,34 @@ def validation_mask(
     Args:
         images: uint8 [N, H, W, C], the whole training split.
         labels: int [N].
-        fraction: share of each class.
-        seed: of the hash; another one takes other examples.
 
     Returns:
         bool [N].
     """
-    labels = np.asarray(labels)
-    salt = str(seed).encode()
-    digests = np.array([hashlib.sha256(salt + image.tobytes()).digest() for image in images])
+    return held_out_mask((image.tobytes() for image in images), labels, VALIDATION_FRACTION)
+
+
+def held_out_mask(
+    contents, labels, fraction: float, at_least: int = 0, seed: int = VALIDATION_SEED
+) -> np.ndarray:
+    """The examples of each class with the smallest hash of (seed, content).
+
+    Args:
+        contents: the bytes of each example.
+        labels: int [N].
+        fraction: share of each class, rounded.
+        at_least: so many of each class, but never its last example.
+        seed: another one takes other examples.
+
+    Returns:
+        bool [N].
+    """
+    labels, salt = np.asarray(labels), str(seed).encode()
+    digests = np.array([hashlib.sha256(salt + content).digest() for content in contents])
     mask = np.zeros(labels.shape, dtype=bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        count = round(fraction * members.size)
+        count = min(max(round(fraction * members.size), at_least), members.size - 1)
         mask[members[np.argsort(digests[members], kind="stable")[:count]]] = True
     return mask
 
@@ -54,5 +64,6 @@ def hold_out(images: np.ndarray, labels: np.ndarray, count: int):
             f"held_out: expected 1 to {len(images) - 1} of {len(images)} training examples, "
             f"received {count}."
         )
-    held = validation_mask(images, labels, count / len(images), HELD_OUT_SEED)
+    contents, fraction = (image.tobytes() for image in images), count / len(images)
+    held = held_out_mask(contents, labels, fraction, seed=HELD_OUT_SEED)
     return (images[~held], labels[~held]), (images[held], labels[held])

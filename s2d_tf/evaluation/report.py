@@ -40,7 +40,9 @@ def overviews(results) -> list[Section]:
     return [Section("Tables", result_tables.overview(results))]
 
 
-def write_report(directories, out, data_dir=None, log=print, sections=overviews) -> pathlib.Path:
+def write_report(
+    directories, out, data_dir=None, log=print, sections=overviews, images=None
+) -> pathlib.Path:
     """Writes `report.html` and its figures.
 
     Args:
@@ -49,6 +51,7 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
         data_dir: TFDS folder.
         log: function that gets lines for a person.
         sections: function from the `results.Result`s to the `Section`s at the top of the page.
+        images: where the images of runs on own data are now; None: where they were.
 
     Returns:
         Path of the page.
@@ -61,18 +64,26 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
     made = list(sections(results))
     for (architecture, dataset), own in grouped.items():
         folder = out / "figures" / f"{architecture}-{dataset}"
-        figures = [_figure(*p) for p in report_pictures.draw(own, folder, data_dir, log)]
+        figures = [figure(*p) for p in report_pictures.draw(own, folder, data_dir, log, images)]
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
         made += [
             Section(f"Figures{of}", figures),
             Section(f"More metrics{of}", result_tables.of_group(own)),
         ]
     made.append(Section("Made from", _provenance(results)))
-    files.write_text(out / FILE_NAME, _page(results, made))
+    networks = ", ".join(sorted({r.recipe.architecture for r in results}))
+    return write_page(out, f"{len(results)} trained models of {networks}.", made)
+
+
+def write_page(out, subtitle, sections) -> pathlib.Path:
+    """Writes `report.html` with these `Section`s into the folder `out`; returns its path."""
+    out = pathlib.Path(out)
+    files.write_text(out / FILE_NAME, _page(subtitle, sections))
     return out / FILE_NAME
 
 
-def _figure(path, title, caption):
+def figure(path, title, caption) -> str:
+    """A PNG file with its title and caption as HTML."""
     image, caption = path.read_bytes(), html.escape(caption)
     # Letters are as large in a narrow figure as in a wide one; the width is PNG's first field.
     width = round(int.from_bytes(image[16:20], "big") * PIXELS_PER_INCH / drawing.DPI)
@@ -109,11 +120,10 @@ def _provenance(results):
     ]
 
 
-def _page(results, sections):
+def _page(subtitle, sections):
     css = resources.files("s2d_tf.evaluation").joinpath("report.css").read_text("utf-8")
     links = "".join(f'<a href="#{s.anchor}">{html.escape(s.title)}</a>' for s in sections)
-    networks = ", ".join(sorted({r.recipe.architecture for r in results}))
-    subtitle = html.escape(f"{len(results)} trained models of {networks}. {datetime.date.today()}.")
+    subtitle = html.escape(f"{subtitle} {datetime.date.today()}.")
     body = "\n".join(f'<h2 id="{s.anchor}">{html.escape(s.title)}</h2>\n{s.body}' for s in sections)
     return f"""<!doctype html>
 <html lang="en">

@@ -2,12 +2,13 @@
 
 import datetime
 import importlib.metadata
+import pathlib
 import platform
 import time
 
 from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
-from s2d_tf.evaluation import cost, intervals, names, views
+from s2d_tf.evaluation import cost, intervals, names, run_data, views
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
@@ -18,7 +19,15 @@ PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 
 
 def evaluate_run(
-    directory, data_dir=None, batch_size=256, bootstrap=0, log=print, method=None, members=None
+    directory,
+    data_dir=None,
+    batch_size=256,
+    bootstrap=0,
+    log=print,
+    method=None,
+    members=None,
+    folder=None,
+    ood=(),
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -33,6 +42,8 @@ def evaluate_run(
         log: function that gets lines for a person.
         method, members: evaluate the same weights as another method, or with another number of
             members, see `views`; the files then go into a folder of that name in the run.
+        folder: where the images of a run on own data are now; None: where they were.
+        ood: more out-of-distribution data: registered names, and folders of images.
 
     Returns:
         The flat dict.
@@ -41,12 +52,14 @@ def evaluate_run(
     viewed = views.view(run, method, members)
     if viewed == run:
         for member in run.members:
-            evaluate_run(member.directory, data_dir, batch_size, 0, log)
+            evaluate_run(member.directory, data_dir, batch_size, 0, log, folder=folder, ood=ood)
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
     opened, cache = storage.open_run(viewed), cache_directory(run)
-    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log)
-    storage.Run.create(out, viewed.recipe, run.seed, run.split)
+    known = run_data.known(run, folder)
+    more = run_data.remembered(out, run.recipe) | run_data.named(ood)
+    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log, known, more)
+    storage.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
     files.write_json(out / METRICS, found)
@@ -56,28 +69,46 @@ def evaluate_run(
     return found
 
 
-def evaluate_entry(where, data_dir=None, batch_size=256, log=print) -> dict:
-    """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`."""
+def evaluate_entry(where, data_dir=None, batch_size=256, log=print, folder=None, ood=()) -> dict:
+    """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`.
+
+    Args:
+        where, data_dir, batch_size, log, ood: as for `evaluate_run`.
+        folder: folder of images with the entry's classes to evaluate on in place of its dataset.
+    """
     opened = storage.open_model(where)
-    folder = location.cache_dir() / PREDICTIONS / opened.name
-    return evaluate_opened(opened, data_dir, folder, batch_size, log)[0]
+    cache = location.cache_dir() / PREDICTIONS / opened.name
+    known, more = folder and pathlib.Path(folder), run_data.named(ood)
+    return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more)[0]
 
 
-def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=print):
-    """All metrics of a `storage.Opened`, and the `Gathered` behind them."""
+def evaluate_opened(
+    opened, data_dir=None, cache_dir=None, batch_size=256, log=print, known=None, more=None
+):
+    """All metrics of a `storage.Opened`, and the `Gathered` behind them.
+
+    Args:
+        opened: the model.
+        data_dir, cache_dir, batch_size, log: as for `evaluate_run`.
+        known: folder of its images, as a `pathlib.Path`; None: the recipe's registered dataset.
+        more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
+    """
     predictor, recipe = opened.predictor, opened.recipe
-    held_out = opened.split == "train_without_validation"
-    dataset = recipe.source_dataset
+    own_images = known is None or recipe.own_data is not None
+    held_out = opened.split == "train_without_validation" and own_images
+    dataset, more = run_data.name_of(recipe, known), more or {}
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
-    gathered = gather(predictor, dataset, recipe.out_of_distribution, skip_missing=True, **shared)
+    own = {"name": dataset, **shared}
+    ood = {name: name for name in recipe.out_of_distribution} | more
+    gathered = gather(predictor, known or dataset, ood, skip_missing=True, **own)
     for name in gathered.missing:
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
-    validation = predict(predictor, dataset, "validation", **shared) if held_out else None
+    validation = predict(predictor, known or dataset, "validation", **own) if held_out else None
     began = time.monotonic()
     found = gathered.metrics() | _scaled(dataset, gathered.known, validation)
-    for reading, (known, _) in gathered.readings.items():
+    for reading, (scored, _) in gathered.readings.items():
         read = validation and validation.read_as(predictor.readings[reading])
-        other = _scaled(dataset, known, read)
+        other = _scaled(dataset, scored, read)
         found |= {names.reading_key(reading, key): value for key, value in other.items()}
     metric_seconds = time.monotonic() - began
     reference = build.build_network(recipe.sibling("individual"))
@@ -93,6 +124,7 @@ def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=p
             f"data/{name}/{key}": fact[key] for name, fact in gathered.facts.items() for key in fact
         },
         **{f"data/{name}/missing": reason for name, reason in gathered.missing.items()},
+        **run_data.folder_facts(more),
         "run/name": opened.name,
         "run/seed": opened.seeds[0],
         "run/split": opened.split,
@@ -112,22 +144,29 @@ def _scaled(dataset, known, validation):
     return scaled_metrics(dataset, known, score(validation) if validation else None)
 
 
-def gather_run(directory, data_dir=None):
-    """`Gathered` of a finished run, from its cached predictions where it has them."""
+def gather_run(directory, data_dir=None, folder=None):
+    """`Gathered` of a finished run, from its cached predictions where it has them.
+
+    Args:
+        directory, data_dir: as for `evaluate_run`.
+        folder: where the images of a run on own data are now; None: where they were.
+    """
     run = storage.Run.open(directory)
+    ood = {name: name for name in run.recipe.out_of_distribution}
     return gather(
         run.predictor(),
-        run.recipe.source_dataset,
-        run.recipe.out_of_distribution,
+        run_data.known(run, folder) or run.recipe.source_dataset,
+        ood | run_data.remembered(run.directory, run.recipe),
         data_dir,
         cache_dir=cache_directory(run),
         skip_missing=True,
+        name=run.recipe.source_dataset,
     )
 
 
-def compare_runs(first, second, data_dir=None, num_resamples=intervals.NUM_RESAMPLES):
+def compare_runs(first, second, data_dir=None, num_resamples=intervals.NUM_RESAMPLES, folder=None):
     """Table of the differences of two runs on the same images, with paired 95% intervals."""
-    gathered = [gather_run(directory, data_dir) for directory in (first, second)]
+    gathered = [gather_run(directory, data_dir, folder) for directory in (first, second)]
     found = intervals.of_gathered(*gathered, num_resamples)
     return intervals.difference_table(found, f"{first} minus {second}", num_resamples)
 

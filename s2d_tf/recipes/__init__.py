@@ -3,17 +3,19 @@
 from s2d_tf.recipes.records import (
     DataRecipe,
     ModelRecipe,
+    OwnData,
     Recipe,
     RecipeError,
     Start,
     TrainingRecipe,
 )
-from s2d_tf.recipes.registry import PARTS, names, override, resolve, snapshots
+from s2d_tf.recipes.registry import PARTS, names, override, resolve, resolve_own, snapshots
 
 __all__ = [
     "PARTS",
     "DataRecipe",
     "ModelRecipe",
+    "OwnData",
     "Recipe",
     "RecipeError",
     "Start",
@@ -21,5 +23,6 @@ __all__ = [
     "names",
     "override",
     "resolve",
+    "resolve_own",
     "snapshots",
 ]

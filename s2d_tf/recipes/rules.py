@@ -4,6 +4,7 @@ import numbers
 
 from s2d_tf import _choices
 
+MAX_SIDE = 1024
 SCHEDULES = ("steps", "cosine", "linear", "constant")
 OPTIMIZERS = ("sgd", "muon")
 LEARNS = ("labels", "self", "teachers")
@@ -37,7 +38,18 @@ _NOT_NEGATIVE = (lambda value: _numbers(value, 0), "not below 0")
 _FRACTIONS = (lambda value: all(0 < part < 1 for part in value), "in (0, 1)")
 _FRACTION = (lambda value: 0 <= value < 1, "in [0, 1)")
 
+_OWN_DATA = (
+    lambda value: (
+        len(value.image_shape) == 3
+        and all(1 <= size <= MAX_SIDE for size in value.image_shape)
+        and len(value.mean) == len(value.stddev) == value.image_shape[-1]
+        and len(set(value.class_names)) == len(value.class_names)
+    ),
+    f"three sizes from 1 to {MAX_SIDE}, statistics of each channel, and different class names",
+)
+
 RULES = {
+    "own_data": _OWN_DATA,
     "num_classes": (lambda value: value >= 2, "at least 2"),
     "num_members": _COUNT,
     "heads": _COUNT,

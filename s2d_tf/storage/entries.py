@@ -86,10 +86,10 @@ class Record:
 
     def to_json(self) -> str:
         """The text of `entry.json`."""
-        values = {"format": FORMAT, **dataclasses.asdict(self)}
+        values = dataclasses.asdict(self) | {"recipe": self.recipe.to_dict()}
         if self.inputs is None:
             del values["inputs"]
-        return json.dumps(values, indent=1) + "\n"
+        return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
 
 
 def read(text: str | bytes, where) -> Record:
@@ -187,7 +187,7 @@ def _recipe_rules(recipe):
     known = recipes.resolve(entry_name(recipe.checked().name))
     fixed = (
         "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
-        "member", "objective",
+        "member", "objective", "own_data",
     )  # fmt: skip
     pairs = {field: (getattr(recipe, field), getattr(known, field)) for field in fixed}
     channels = len(known.data.mean)

@@ -72,12 +72,11 @@ def open_model(where, sha256: str | None = None) -> Opened:
 
 def open_run(run: Run) -> Opened:
     """Opens a finished run."""
-    from s2d_tf.data.registry import info
     from s2d_tf.storage import weights
 
     if not run.finished:
         raise RunError(
-            f"{run.directory} is not finished: `s2d train {run.recipe.name} "
+            f"{run.directory} is not finished: `s2d train {run.recipe.train_arguments} "
             f"--workdir={run.directory} --seed={run.seed}` continues it."
         )
     parts = run.members or [run]
@@ -89,7 +88,7 @@ def open_run(run: Run) -> Opened:
         run.recipe,
         seeds=tuple(part.seed for part in parts),
         split=run.split,
-        class_names=info(run.recipe.source_dataset).class_names,
+        class_names=run.recipe.class_names,
         metadata={
             "name": run.recipe.name,
             "recipe": run.recipe.to_dict(),

@@ -138,7 +138,8 @@ def _look(run, recipe, folder):
 
 
 def _fits(found, run, recipe):
-    return (found.recipe.name, found.split) == (recipe.name, run.split)
+    own_data = found.recipe.own_data == run.recipe.own_data
+    return own_data and (found.recipe.name, found.split) == (recipe.name, run.split)
 
 
 def _nearby(run, recipe):
@@ -154,4 +155,4 @@ def _command(run, recipe):
     taken = is_run(beside) and not _fits(Run.open(beside), run, recipe)
     workdir = shlex.quote(str(inside if taken else beside))
     split = "" if run.split == "train" else f" --split={run.split}"
-    return f"s2d train {recipe.name} --workdir={workdir}{split}"
+    return f"s2d train {recipe.train_arguments} --workdir={workdir}{split}"

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from absl import flags
+from scipy import stats
 
 from s2d_tf import backbones, cli, data, files, recipes, training
 from s2d_tf.recipes import build
@@ -112,6 +113,44 @@ def test_rows_are_validated_and_sorted_by_nll(tuned):
         assert 0 <= row["ece"] <= 1
 
 
+def test_rows_say_how_many_images_and_how_sure(tuned):
+    directory, rows = tuned
+    images, labels = data.load_arrays("digits", "validation")
+    losses = []
+    for row in rows:
+        predictor = runs.Run.open(directory / f"{KEY}={row['value']}").predictor()
+        probs = np.float64(predictor.predict_uncertainty(images)["probs"])
+        losses.append(-np.log(probs[np.arange(len(labels)), labels]))
+        assert row["examples"] == len(labels) == 16
+        # Wilson: where the true rate is two standard errors of itself away.
+        for end in row["accuracy_interval"]:
+            error = np.sqrt(end * (1 - end) / 16)
+            np.testing.assert_allclose(abs(end - row["accuracy"]), 1.959964 * error, atol=1e-9)
+        test = stats.ttest_1samp(losses[-1], 0).confidence_interval(0.95)
+        np.testing.assert_allclose(row["nll_interval"], test, rtol=1e-9)
+    for row, own in zip(rows[1:], losses[1:], strict=True):
+        test = stats.ttest_rel(own, losses[0]).confidence_interval(0.95)
+        expected = [(own - losses[0]).mean(), *test]
+        np.testing.assert_allclose(row["nll_minus_best"], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_certain_mistake_has_no_interval():
+    assert tuning._student(np.array([1.0, np.inf])) == [None, None, None]
+    assert tuning._student(np.array([1.0])) == [1.0, None, None]
+    row = {"value": 1, "accuracy": 0.5, "nll": np.inf, "ece": 0.1, "examples": 2}
+    row |= {"accuracy_interval": [0.1, 0.9], "nll_interval": [None, None]}
+    row |= {"nll_minus_best": [None, None, None]}
+    assert "| 1 | 50.0 [10.0, 90.0] | inf [?] | the best | 10.00 |" in tuning.table("a.b", [row])
+
+
+def test_sweeps_of_before_keep_their_table():
+    rows = [{"value": value, "accuracy": 0.5, "nll": 1.75, "ece": 0.04} for value in ("5", "2")]
+    assert tuning.table("a.b", rows) == (
+        "| a.b | accuracy | NLL | %ECE |\n| --- | --- | --- | --- |\n"
+        "| 5 | 50.0 | 1.750 | 4.00 |\n| 2 | 50.0 | 1.750 | 4.00 |"
+    )
+
+
 def test_tuning_json_equals_the_rows(tuned):
     directory, rows = tuned
     assert files.read_json(directory / "tuning.json") == {
@@ -203,11 +242,12 @@ def test_a_gaussian_student_is_validated_by_its_mean_too(tmp_path, monkeypatch):
     header, _, *lines = tuning.table("model.num_draws", [*rows, {**rows[0], "value": "9"}]).split(
         "\n"
     )
-    titles = "accuracy | NLL | %ECE | accuracy by mean | NLL by mean | %ECE by mean"
-    assert header == f"| model.num_draws | {titles} |"
+    by_mean = "accuracy by mean | NLL by mean | %ECE by mean | NLL minus the best's [95%] |"
+    assert header == f"| model.num_draws | accuracy [95%] | NLL [95%] | %ECE | {by_mean}"
     assert f" {rows[0]['mean_nll']:.3f} " in lines[0]
     plain = {key: value for key, value in rows[0].items() if not key.startswith("mean_")}
-    assert tuning.table("", [*rows, plain]).endswith("|  |  |  |")
+    assert "|  |  |  | the best |" not in tuning.table("", [*rows, plain]).splitlines()[2]
+    assert "|  |  |  | " in tuning.table("", [*rows, plain]).splitlines()[4]
 
 
 def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch, capsys):
@@ -216,10 +256,17 @@ def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch,
     options = [f"--workdir={tmp_path}", "--seed=4", "--epochs=1", "--set", "data.batch_size=16"]
     code = cli.main(["tune", NAME, KEY, "0.1", "0.2", *options, "--teachers=a", "--start=b"])
     assert code == 0, capsys.readouterr().err
-    header, rule, *lines = capsys.readouterr().out.splitlines()
-    assert header == f"| {KEY} | accuracy | NLL | %ECE |"
-    assert rule == "| --- | --- | --- | --- |"
-    assert lines == [f"| {rate} | 12.5 | 2.079 | 0.00 |" for rate in ("0.1", "0.2")]
+    header, rule, *lines, blank, note = capsys.readouterr().out.splitlines()
+    assert header == (f"| {KEY} | accuracy [95%] | NLL [95%] | %ECE | NLL minus the best's [95%] |")
+    assert rule == "| --- | --- | --- | --- | --- |"
+    # Two of 16 right: Wilson's interval.
+    numbers = "12.5 [3.5, 36.0] | 2.079 [2.079, 2.079]"
+    assert lines == [
+        f"| 0.1 | {numbers} | 0.00 | the best |",
+        f"| 0.2 | {numbers} | 0.00 | +0.000 [+0.000, +0.000] |",
+    ]
+    assert blank == ""
+    assert note.startswith("16 validation examples, one seed. Intervals are over the examples")
     for (each, directory, seed, options), rate in zip(given, ("0.1", "0.2"), strict=True):
         assert (each.training.learning_rate, each.training.epochs) == (float(rate), 1)
         assert each.data.batch_size == 16
