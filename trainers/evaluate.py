@@ -1,11 +1,13 @@
 """Computes all metrics of a trained run or of a zoo entry.
 
 usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--bootstrap=N] [--as=METHOD] [--members=N]
+                    [--detectors=all|NAME,...]
 
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
     s2d evaluate runs/s2d_0 --as=s2d_mc          # the same network with Monte Carlo dropout
     s2d evaluate runs/ensemble_20 --members=10   # its first ten members
     s2d evaluate wrn_10_2_s2.s2d.cifar100        # or the folder or address of an entry
+    s2d evaluate runs/s2d_0 --detectors=all      # also post-hoc detectors: svhn_cropped/auroc/knn
 
 Prints one flat JSON dict, `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., with seed, data
 fingerprints, versions and timings. For a run it is also written there as metrics.json, and
@@ -33,6 +35,12 @@ _AS = flags.DEFINE_string("as", None, "Evaluate the run's weights as this method
 _MEMBERS = flags.DEFINE_integer(
     "members", None, "How many members to draw, or to take of an ensemble.", lower_bound=1
 )
+_DETECTORS = flags.DEFINE_string(
+    "detectors",
+    "",
+    "Post-hoc detectors to fit on the training images and to evaluate: all, or names such as "
+    "knn,energy. Features are kept beside the predictions.",
+)
 
 
 def main(argv):
@@ -53,11 +61,14 @@ def main(argv):
             log,
             _AS.value,
             _MEMBERS.value,
+            _DETECTORS.value,
         )
     elif _AS.value or _MEMBERS.value or _BOOTSTRAP.value:
         raise ValueError(
             f"--as, --members and --bootstrap are for run directories, received {argv[1]}."
         )
     else:
-        found = evaluation.evaluate_entry(argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log)
+        found = evaluation.evaluate_entry(
+            argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log, _DETECTORS.value
+        )
     print(json.dumps(found, indent=2))

@@ -6,6 +6,7 @@ import time
 import numpy as np
 
 from s2d_tf import data, metrics
+from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.predictions import predict
 from s2d_tf.evaluation.scoring import Scored, score
 
@@ -15,7 +16,14 @@ HALVES_SEED = 0
 
 
 def evaluate(
-    predictor, dataset, ood=(), data_dir=None, split="test", cache_dir=None, batch_size=256
+    predictor,
+    dataset,
+    ood=(),
+    data_dir=None,
+    split="test",
+    cache_dir=None,
+    batch_size=256,
+    detectors=(),
 ):
     """All metrics of a model on its dataset and on out-of-distribution ones.
 
@@ -27,13 +35,18 @@ def evaluate(
         split: split of `dataset`.
         cache_dir: folder of cached predictions; None makes and keeps none.
         batch_size: images per forward pass; it does not change the answer.
+        detectors: names of post-hoc detectors, or `"all"`, to fit on the training split of
+            `dataset`; see `names.DETECTORS`. Those that the model carries come by themselves.
 
     Returns:
         Flat dict of floats, fractions and not per cent: `"cifar100/accuracy"`,
-        `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, ... Where predictions do not
-        decompose there are no keys for data and knowledge uncertainty.
+        `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, `"svhn_cropped/auroc/knn"`, ...
+        Where predictions do not decompose there are no keys for data and knowledge uncertainty.
     """
-    return gather(predictor, dataset, ood, data_dir, split, cache_dir, batch_size).metrics()
+    names = detectors_lib.choose(detectors, predictor)
+    return gather(
+        predictor, dataset, ood, data_dir, split, cache_dir, batch_size, detectors=names
+    ).metrics()
 
 
 @dataclasses.dataclass
@@ -48,6 +61,8 @@ class Gathered:
         facts: `{name: {"images", "fingerprint"}}` of all sets that were read.
         forward_seconds: time of the forward passes; what came from the cache took none.
         score_seconds: time from member predictions to scores.
+        step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
+        detector_seconds: time to fit and to score all detectors.
     """
 
     dataset: str
@@ -57,13 +72,19 @@ class Gathered:
     facts: dict[str, dict]
     forward_seconds: float
     score_seconds: float
+    step_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    detector_seconds: float = 0.0
 
     def metrics(self):
         """The flat dict of `evaluate`."""
         found = classification(self.dataset, self.known)
         for name, scored in self.unknown.items():
             found |= detection(name, self.known, scored)
-        return found
+        for name, scored in {self.dataset: self.known, **self.unknown}.items():
+            if "knowledge" in scored.scores:
+                pair = scored.scores["data"], scored.scores["knowledge"]
+                found[f"{name}/rank_correlation"] = metrics.rank_correlation(*pair)
+        return found | self.step_metrics
 
 
 def gather(
@@ -75,8 +96,12 @@ def gather(
     cache_dir=None,
     batch_size=256,
     skip_missing=False,
+    detectors=(),
+    training="train",
 ):
     """All forward passes of `evaluate`, as `Gathered`.
+
+    `detectors` are names from `detectors.choose`; they are fitted on the split `training`.
 
     With `skip_missing` an out-of-distribution set that is not on this machine is left out and
     recorded; else it is an error, as for `dataset` always.
@@ -93,14 +118,22 @@ def gather(
             missing[name] = str(error)
     began = time.monotonic()
     scored = [score(predictions) for predictions in made]
+    score_seconds = time.monotonic() - began
+    added = detectors_lib.add(predictor, made, detectors, training, **shared)
+    scored = [
+        dataclasses.replace(s, scores=s.scores | more)
+        for s, more in zip(scored, added.scores, strict=True)
+    ]
     return Gathered(
         dataset=dataset,
         known=scored[0],
         unknown={p.dataset: s for p, s in zip(made[1:], scored[1:], strict=True)},
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
-        forward_seconds=sum(predictions.seconds for predictions in made),
-        score_seconds=time.monotonic() - began,
+        forward_seconds=sum(p.seconds for p in made) + added.forward_seconds,
+        score_seconds=score_seconds,
+        step_metrics=added.metrics,
+        detector_seconds=added.detector_seconds,
     )
 
 

@@ -8,6 +8,7 @@ import time
 from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
 from s2d_tf.evaluation import cost, intervals, views
+from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
@@ -18,7 +19,14 @@ PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 
 
 def evaluate_run(
-    directory, data_dir=None, batch_size=256, bootstrap=0, log=print, method=None, members=None
+    directory,
+    data_dir=None,
+    batch_size=256,
+    bootstrap=0,
+    log=print,
+    method=None,
+    members=None,
+    detectors=(),
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -33,6 +41,7 @@ def evaluate_run(
         log: function that gets lines for a person.
         method, members: evaluate the same weights as another method, or with another number of
             members, see `views`; the files then go into a folder of that name in the run.
+        detectors: names of post-hoc detectors, or "all"; see `detectors.choose`.
 
     Returns:
         The flat dict.
@@ -41,11 +50,11 @@ def evaluate_run(
     viewed = views.view(run, method, members)
     if viewed == run:
         for member in run.members:
-            evaluate_run(member.directory, data_dir, batch_size, 0, log)
+            evaluate_run(member.directory, data_dir, batch_size, 0, log, detectors=detectors)
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
     opened, cache = storage.open_run(viewed), cache_directory(run)
-    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log)
+    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log, detectors)
     storage.Run.create(out, viewed.recipe, run.seed, run.split)
     files.write_json(out / METRICS, found)
     if bootstrap:
@@ -54,20 +63,29 @@ def evaluate_run(
     return found
 
 
-def evaluate_entry(where, data_dir=None, batch_size=256, log=print) -> dict:
+def evaluate_entry(where, data_dir=None, batch_size=256, log=print, detectors=()) -> dict:
     """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`."""
     opened = storage.open_model(where)
     folder = location.cache_dir() / PREDICTIONS / opened.name
-    return evaluate_opened(opened, data_dir, folder, batch_size, log)[0]
+    return evaluate_opened(opened, data_dir, folder, batch_size, log, detectors)[0]
 
 
-def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=print):
+def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=print, detectors=()):
     """All metrics of a `storage.Opened`, and the `Gathered` behind them."""
     predictor, recipe = opened.predictor, opened.recipe
     held_out = opened.split == "train_without_validation"
     dataset = recipe.source_dataset
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
-    gathered = gather(predictor, dataset, recipe.out_of_distribution, skip_missing=True, **shared)
+    names = detectors_lib.choose(detectors, predictor, log)
+    gathered = gather(
+        predictor,
+        dataset,
+        recipe.out_of_distribution,
+        skip_missing=True,
+        detectors=names,
+        training=opened.split,
+        **shared,
+    )
     for name in gathered.missing:
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
     validation = score(predict(predictor, dataset, "validation", **shared)) if held_out else None
@@ -81,6 +99,7 @@ def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=p
         "cost/inference_ms": milliseconds,
         "cost/relative_inference_time": ratio,
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
+        **({"run/detectors_fitted_on": opened.split} if names else {}),
         "run/num_members": predictor.num_members,
         "run/weights": weights_hash(predictor),
         **{
@@ -96,6 +115,7 @@ def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=p
         "versions/machine": f"{platform.system()} {platform.machine()}",
         "time/forward_seconds": round(gathered.forward_seconds, 3),
         "time/score_seconds": round(gathered.score_seconds, 3),
+        "time/detector_seconds": round(gathered.detector_seconds, 3),
         "time/metric_seconds": round(metric_seconds, 3),
         "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
