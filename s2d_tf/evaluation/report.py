@@ -12,7 +12,7 @@ import typing
 from importlib import resources
 
 from s2d_tf import __version__, files
-from s2d_tf.evaluation import drawing, result_tables, tables
+from s2d_tf.evaluation import detector_tables, drawing, result_tables, tables
 from s2d_tf.evaluation.results import collect, groups
 
 FILE_NAME = "report.html"
@@ -67,6 +67,8 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
             Section(f"Figures{of}", figures),
             Section(f"More metrics{of}", result_tables.of_group(own)),
         ]
+        detectors = detector_tables.of_group(own)
+        made += [Section(f"Detectors{of}", detectors)] if detectors else []
     made.append(Section("Made from", _provenance(results)))
     files.write_text(out / FILE_NAME, _page(results, made))
     return out / FILE_NAME
