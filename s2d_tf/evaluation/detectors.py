@@ -61,7 +61,7 @@ def choose(
     names = [name for name in DETECTORS if (everything or name in names) and name not in carried]
     if has_features(predictor):
         return tuple(names)
-    missing = [name for name in names if _step(name).reads_features]
+    missing = [name for name in names if posthoc.step_class(name).reads_features]
     if missing and log is not None:
         log(f"skipped {', '.join(missing)}: they need the features of a single network")
     elif missing and not everything:
@@ -99,7 +99,7 @@ def add(
         data_dir, cache_dir, batch_size: as for `predict`.
     """
     added = Added([{} for _ in made])
-    steps = [_step(name) for name in names]
+    steps = [posthoc.step_class(name)() for name in names]
     reading = [step for step in steps if step.reads_features]
     kept = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
     network, began = root(predictor), time.monotonic()
@@ -187,8 +187,3 @@ def _fill(target, network, images, batch_size):
         target[0, start : start + len(block)] = block.features
         start += len(block)
     return target
-
-
-def _step(name):
-    classes = (getattr(posthoc, each) for each in posthoc.DETECTORS)
-    return next(cls for cls in classes if cls.output == name)()
