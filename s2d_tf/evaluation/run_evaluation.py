@@ -13,6 +13,7 @@ from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
 from s2d_tf.recipes import build
+from s2d_tf.storage import steps
 from s2d_tf.storage.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
@@ -53,7 +54,8 @@ def evaluate_run(
             evaluate_run(member.directory, data_dir, batch_size, 0, log, detectors=detectors)
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
-    opened, cache = storage.open_run(viewed), cache_directory(run)
+    # Steps were fitted on the run's own way to draw members.
+    opened, cache = storage.open_run(viewed, with_steps=viewed == run), cache_directory(run)
     found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log, detectors)
     storage.Run.create(out, viewed.recipe, run.seed, run.split)
     files.write_json(out / METRICS, found)
@@ -100,6 +102,10 @@ def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=p
         "cost/relative_inference_time": ratio,
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
         **({"run/detectors_fitted_on": opened.split} if names else {}),
+        **{
+            f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
+            for i, own in enumerate(steps.summaries(predictor))
+        },
         "run/num_members": predictor.num_members,
         "run/weights": weights_hash(predictor),
         **{

@@ -10,6 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf.posthoc.predictor import root
 from s2d_tf.recipes import build
 from s2d_tf.storage import weights
 from s2d_tf.storage.layout import RECIPE, TEACHER_LOGITS
@@ -45,7 +46,7 @@ def attach(network, run, settings, images):
     """
     source = find(run, run.recipe.teachers, settings.teachers)
     if run.recipe.data.augmentation != "none":
-        network.learn_from(source.predictor())
+        network.learn_from(root(source.predictor()))  # Without fitted steps.
         return None
     path = run.directory / TEACHER_LOGITS
     origin = {
@@ -57,7 +58,7 @@ def attach(network, run, settings, images):
     if targets is not None:
         return targets
     logging.info("computing the predictions of %s once", source.directory)
-    _, members = source.predictor().predict_members(images)
+    _, members = root(source.predictor()).predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
     files.write_array(path, targets)
     files.write_json(path.with_suffix(".json"), origin | {"sha256": files.sha256(path)})
