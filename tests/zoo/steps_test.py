@@ -97,7 +97,7 @@ def test_the_provenance_names_the_data(stepped):
     assert temperature["examples"] == len(held_out[0])
     assert knn["fitted_on"] == "digits/train_without_validation"
     assert knn["fitted_with"].startswith("s2d_tf ")
-    assert opened.predictor.metadata is opened.metadata
+    assert opened.predictor.metadata["steps"][1]["step"] == knn["step"]
     json.dumps(opened.metadata)
 
 
