@@ -107,3 +107,8 @@ def test_one_command_from_entries_to_tables(tmp_path, capsys, monkeypatch):
     assert "digits_photos/auroc/gen" in files.read_json(out / names[0] / "metrics.json")
     assert cli.main(["detectors", f"--out={out}"]) == 1
     assert "Expected run directories or names" in capsys.readouterr().err
+
+
+def test_the_stored_tables_are_made_from_the_stored_metrics(project_root):
+    folder = project_root / "results" / "detectors"
+    assert (folder / "detectors.md").read_text(encoding="utf-8") == detector_study.text(folder)
