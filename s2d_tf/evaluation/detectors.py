@@ -6,20 +6,41 @@ alone take the cached predictions.
 """
 
 import dataclasses
+import hashlib
 import pathlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from s2d_tf import data, files, metrics, models, posthoc
 from s2d_tf.evaluation.names import DETECTORS
-from s2d_tf.evaluation.predictions import Predictions, cache_path, read_cached
+from s2d_tf.evaluation.predictions import Predictions, _read, weights_hash
 from s2d_tf.posthoc import outputs as outputs_lib
 from s2d_tf.posthoc.detector import Detector
 from s2d_tf.posthoc.predictor import State, chain, root
 
 ALL = "all"
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Examples under a name, read from the beginning as often as needed.
+
+    Attributes:
+        name, split: of the dataset.
+        batches: function that begins a pass over `(inputs, labels)`.
+    """
+
+    name: str
+    split: str
+    batches: Callable[[], Iterator[tuple]]
+
+
+def registered(name: str, split: str, data_dir: str | None = None) -> Source:
+    """A split of a registered dataset."""
+    arrays = data.load_arrays(name, split, data_dir)
+    return Source(name, split, lambda: iter([arrays]))
 
 
 @dataclasses.dataclass
@@ -83,9 +104,9 @@ def has_features(predictor: models.Predictor) -> bool:
 def add(
     predictor: models.Predictor,
     made: list[Predictions],
+    sources: list[Source],
     names: Iterable[str] = (),
-    training: str = "train",
-    data_dir: str | None = None,
+    training: Callable[[], Source] | None = None,
     cache_dir: str | pathlib.Path | None = None,
     batch_size: int = 256,
 ) -> Added:
@@ -94,14 +115,15 @@ def add(
     Args:
         predictor: the model.
         made: its predictions, those on the dataset whose classes it knows first.
+        sources: what they were made from.
         names: what `choose` returned; they are fitted on the network, with default options.
-        training: split of that dataset to fit them on.
-        data_dir, cache_dir, batch_size: as for `predict`.
+        training: opens the examples to fit them on; called only where a detector needs them.
+        cache_dir: folder of features; None keeps none.
+        batch_size: images per forward pass.
     """
-    added = Added([{} for _ in made])
+    added, own = Added([{} for _ in made]), [each.step for each in chain(predictor)]
     steps = [posthoc.step_class(name)() for name in names]
     reading = [step for step in steps if step.reads_features]
-    kept = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
     network, began = root(predictor), time.monotonic()
     for step in (step for step in steps if not step.reads_features):
         for scores, predictions in zip(added.scores, made, strict=True):
@@ -109,10 +131,10 @@ def add(
             scores[step.name] = np.concatenate([step.scores({}, s).numpy() for s in states])
     added.detector_seconds += time.monotonic() - began
     cached, fit_on = [None] * len(made), None
-    if reading or (chain(predictor) and has_features(predictor)):
-        read = [features(network, p.dataset, p.split, **kept) for p in made]
+    if reading or (own and has_features(predictor)):
+        read = [features(network, source, cache_dir, batch_size) for source in sources]
         if any(step.needs_data for step in reading):
-            read.append(features(network, made[0].dataset, training, **kept))
+            read.append(features(network, training(), cache_dir, batch_size))
             fit_on = read[-1][0]
         cached = [outputs for outputs, _ in read[: len(made)]]
         added.forward_seconds = sum(seconds for _, seconds in read)
@@ -121,15 +143,13 @@ def add(
         fitted = step.fit(network, fit_on if step.needs_data else None)
         for scores, outputs in zip(added.scores, cached, strict=True):
             scores[step.name] = fitted.score(outputs)
-    for i, predictions in enumerate(made if chain(predictor) else ()):
-        inputs = cached[i]
-        if inputs is None:
-            inputs, _ = data.load_arrays(predictions.dataset, predictions.split, data_dir)
-        found = predictor.predict_uncertainty(inputs, batch_size)
-        own = [each.step for each in chain(predictor)]
+    for i, (source, outputs) in enumerate(zip(sources, cached, strict=True) if own else ()):
+        blocks = [outputs] if outputs else (inputs for inputs, _ in source.batches())
+        parts = [predictor.predict_uncertainty(block, batch_size) for block in blocks]
+        found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         added.scores[i] |= {s.name: found[s.name] for s in own if isinstance(s, Detector)}
         if i == 0:
-            added.metrics = step_metrics(predictions, found, own)
+            added.metrics = step_metrics(made[0], found, own)
     added.detector_seconds += time.monotonic() - began
     return added
 
@@ -152,9 +172,7 @@ def step_metrics(predictions: Predictions, found: dict, steps: Iterable) -> dict
 
 def features(
     network: models.Predictor,
-    dataset: str,
-    split: str,
-    data_dir: str | None = None,
+    source: Source,
     cache_dir: str | pathlib.Path | None = None,
     batch_size: int = 256,
 ) -> tuple[posthoc.Outputs, float]:
@@ -163,27 +181,41 @@ def features(
     Returns:
         The outputs, and the seconds of the forward passes.
     """
-    images, labels = data.load_arrays(dataset, split, data_dir)
-    shape, seconds = (len(images), int(network.last_layer.kernel.shape[-2])), 0.0
-    path = cache_path(cache_dir, f"{dataset}.{split}.features", network, images)
-    stored = read_cached(path, shape)
+    labels, digest = _content(source)
+    shape, path, seconds = (len(labels), int(network.last_layer.kernel.shape[-2])), None, 0.0
+    if cache_dir:
+        # Not the key of the predictions, by which their files are found.
+        key = hashlib.sha256(f"features {weights_hash(network)} {digest}".encode()).hexdigest()
+        name = f"{source.name}.{source.split}.features.{key[:20]}.npy"
+        path = pathlib.Path(cache_dir) / name
+    stored = _read(path, shape)
     if stored is None:
         began = time.monotonic()
         if path is None:
-            stored = _fill(np.empty([1, *shape], np.float32), network, images, batch_size)
+            stored = _fill(np.empty([1, *shape], np.float32), network, source, batch_size)
         else:
             with files.written_beside(path) as temporary:
                 target = np.lib.format.open_memmap(temporary, "w+", np.float32, (1, *shape))
-                _fill(target, network, images, batch_size).flush()
-            stored = read_cached(path, shape)
+                _fill(target, network, source, batch_size).flush()
+            stored = _read(path, shape)
         seconds = time.monotonic() - began
     kernel, bias = (part.numpy() for part in outputs_lib.linear_head(network))
     return posthoc.Outputs(stored[0] @ kernel + bias, stored[0], labels), seconds
 
 
-def _fill(target, network, images, batch_size):
+def _content(source):
+    """All labels, and a hash of all inputs in order."""
+    labels, digest = [], hashlib.sha256()
+    for inputs, own in source.batches():
+        digest.update(np.ascontiguousarray(inputs))
+        labels.append(own)
+    return np.concatenate(labels), digest.hexdigest()
+
+
+def _fill(target, network, source, batch_size):
     start = 0
-    for block in outputs_lib.read(network, images, True, batch_size):
-        target[0, start : start + len(block)] = block.features
-        start += len(block)
+    for inputs, _ in source.batches():
+        for block in outputs_lib.read(network, inputs, True, batch_size):
+            target[0, start : start + len(block)] = block.features
+            start += len(block)
     return target

@@ -119,7 +119,15 @@ def gather(
     began = time.monotonic()
     scored = [score(predictions) for predictions in made]
     score_seconds = time.monotonic() - began
-    added = detectors_lib.add(predictor, made, detectors, training, **shared)
+    added = detectors_lib.add(
+        predictor,
+        made,
+        [detectors_lib.registered(p.dataset, p.split, data_dir) for p in made],
+        detectors,
+        lambda: detectors_lib.registered(dataset, training, data_dir),
+        cache_dir,
+        batch_size,
+    )
     scored = [
         dataclasses.replace(s, scores=s.scores | more)
         for s, more in zip(scored, added.scores, strict=True)

@@ -85,8 +85,12 @@ def predict(
     began, computed = time.monotonic(), False
     parts = []
     for part in predictor.parts:
-        path = cache_path(cache_dir, f"{dataset}.{split}", part, images)
-        raw = read_cached(path, (len(images), part.num_classes))
+        path = None
+        if cache_dir:
+            key = weights_hash(part) + hashlib.sha256(np.ascontiguousarray(images)).hexdigest()
+            key = hashlib.sha256(key.encode()).hexdigest()[:20]
+            path = pathlib.Path(cache_dir) / f"{dataset}.{split}.{key}.npy"
+        raw = _read(path, (len(images), part.num_classes))
         if raw is None:
             computed, raw = True, part.predict_raw(images, batch_size)
             if path:
@@ -114,17 +118,8 @@ def weights_hash(predictor: models.Predictor) -> str:
     return digest.hexdigest()
 
 
-def cache_path(cache_dir, name, predictor, images) -> pathlib.Path | None:
-    """Where the outputs of a model for images are kept under a name; None without a folder."""
-    if not cache_dir:
-        return None
-    key = weights_hash(predictor) + hashlib.sha256(np.ascontiguousarray(images)).hexdigest()
-    key = hashlib.sha256(key.encode()).hexdigest()[:20]
-    return pathlib.Path(cache_dir) / f"{name}.{key}.npy"
-
-
-def read_cached(path, shape):
-    """Stored outputs `[outputs, *shape]`, or None where they are missing, damaged or others."""
+def _read(path, shape):
+    """The stored outputs, or None where they are missing, damaged or of another shape."""
     try:
         raw = np.load(path, mmap_mode="r", allow_pickle=False) if path else None
     except (ValueError, OSError, EOFError):

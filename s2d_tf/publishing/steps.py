@@ -84,8 +84,8 @@ def _fit(opened, step, split, data_dir, cache, batch_size, log):
     log(f"fitting {step!r} on {len(images):,} images of {dataset}/{split}")
     inputs = images, labels
     if detectors.has_features(opened.predictor):
-        network = root(opened.predictor)
-        inputs, _ = detectors.features(network, dataset, split, data_dir, cache, batch_size)
+        source = detectors.registered(dataset, split, data_dir)
+        inputs, _ = detectors.features(root(opened.predictor), source, cache, batch_size)
     fitted = step.fit(opened.predictor, inputs, batch_size)
     fingerprint = data.fingerprint(images, labels)
     used = {"data": dataset, "split": split, "examples": len(images), "fingerprint": fingerprint}
