@@ -50,6 +50,8 @@ def fit_step(
     name = steps_lib.file_name(len(chain(opened.predictor)), step)
     if opened.run is not None:
         with opened.run.lock():
+            if len(steps_lib.of_run(opened.run.directory)) != len(chain(opened.predictor)):
+                raise PublishError(f"{where}: another process has added a step. Try again.")
             cache = run_evaluation.cache_directory(opened.run)
             fitted, facts = _fit(opened, step, split, data_dir, cache, batch_size, log)
             return posthoc.save(fitted, opened.run.directory / STEPS / name, facts)
