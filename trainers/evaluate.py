@@ -1,13 +1,15 @@
 """Computes all metrics of a trained run or of a zoo entry.
 
 usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--ood=NAME_OR_FOLDER ...]
-                                [--bootstrap=N] [--as=METHOD] [--members=N]
+                                [--detectors=all|NAME,...] [--bootstrap=N] [--as=METHOD]
+                                [--members=N]
 
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
     s2d evaluate runs/s2d_0 --as=s2d_mc          # the same network with Monte Carlo dropout
     s2d evaluate runs/ensemble_20 --members=10   # its first ten members
     s2d evaluate wrn_10_2_s2.s2d.cifar100        # or the folder or address of an entry
     s2d evaluate runs/flowers --ood=weeds        # trained on a folder; other images to detect
+    s2d evaluate runs/s2d_0 --detectors=all      # also post-hoc detectors: svhn_cropped/auroc/knn
 
 Prints one flat JSON dict, `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., with seed, data
 fingerprints, versions and timings. For a run it is also written there as metrics.json, and
@@ -44,6 +46,12 @@ _AS = flags.DEFINE_string("as", None, "Evaluate the run's weights as this method
 _MEMBERS = flags.DEFINE_integer(
     "members", None, "How many members to draw, or to take of an ensemble.", lower_bound=1
 )
+_DETECTORS = flags.DEFINE_string(
+    "detectors",
+    "",
+    "Post-hoc detectors to fit on the training images and to evaluate: all, or names such as "
+    "knn,energy. Features are kept beside the predictions.",
+)
 
 
 def main(argv):
@@ -55,7 +63,7 @@ def main(argv):
     def log(line):
         print(line, file=sys.stderr, flush=True)
 
-    data = {"folder": _DATA.value, "ood": _OOD.value}
+    data = {"folder": _DATA.value, "ood": _OOD.value, "detectors": _DETECTORS.value}
     run = storage.Run.open(argv[1]) if storage.is_run(argv[1]) else None
     if run and (_DATA.value is None or run.recipe.own_data):
         found = evaluation.evaluate_run(

@@ -22,6 +22,7 @@ _HOMES = {
     "write_report": "report",
 }
 _MODULES = (
+    "detector_study",
     "figures",
     "names",
     "predictions",

@@ -1,11 +1,13 @@
 """A model and datasets to one flat dict of metrics."""
 
 import dataclasses
+import os
 import time
 
 import numpy as np
 
 from s2d_tf import data, metrics
+from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.names import reading_key
 from s2d_tf.evaluation.predictions import predict
 from s2d_tf.evaluation.scoring import Scored, score
@@ -26,6 +28,8 @@ def evaluate(
     cache_dir=None,
     batch_size=256,
     name="data",
+    detectors=(),
+    training="train",
 ):
     """All metrics of a model on its dataset and on out-of-distribution ones.
 
@@ -44,12 +48,16 @@ def evaluate(
             None makes and keeps none.
         batch_size: examples per forward pass; it does not change the answer.
         name: what the keys of a dataset without a registered name begin with.
+        detectors: names of post-hoc detectors, or `"all"`, see `names.DETECTORS`. Those that the
+            model carries come by themselves.
+        training: what they are fitted on: a split of `dataset`, or data like it.
 
     Returns:
         Flat dict of floats, fractions and not per cent: `"cifar100/accuracy"`,
-        `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, ... Where predictions do not
-        decompose there are no keys for data and knowledge uncertainty. A Gaussian student, whose
-        answer is that of its draws, also has every key by its mean: `"cifar100/mean_nll"`.
+        `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, `"svhn_cropped/auroc/knn"`, ...
+        Where predictions do not decompose there are no keys for data and knowledge uncertainty. A
+        Gaussian student, whose answer is that of its draws, also has every key by its mean:
+        `"cifar100/mean_nll"`.
 
     Example:
 
@@ -57,8 +65,18 @@ def evaluate(
     >>> sorted(found)[:2], "noise/auroc/knowledge" in found
     (['mine/accuracy', 'mine/adaptive_ece'], True)
     """
-    options = {"cache_dir": cache_dir, "batch_size": batch_size, "name": name}
-    return gather(predictor, dataset, ood, data_dir, split, **options).metrics()
+    return gather(
+        predictor,
+        dataset,
+        ood,
+        data_dir,
+        split,
+        cache_dir=cache_dir,
+        batch_size=batch_size,
+        name=name,
+        detectors=detectors_lib.choose(detectors, predictor),
+        training=training,
+    ).metrics()
 
 
 @dataclasses.dataclass
@@ -78,6 +96,8 @@ class Gathered:
         inputs: `{name: hash}` of their inputs in order: where it differs, examples are not pairs.
         class_names: one for each class, where they are known.
         readings: `{name: (known, unknown)}`, the same of each of the predictor's `readings`.
+        step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
+        detector_seconds: time to fit and to score all detectors.
     """
 
     dataset: str
@@ -91,6 +111,8 @@ class Gathered:
     inputs: dict[str, str]
     class_names: tuple[str, ...] | None = None
     readings: dict = dataclasses.field(default_factory=dict)
+    step_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    detector_seconds: float = 0.0
 
     def metrics(self):
         """The flat dict of `evaluate`."""
@@ -98,13 +120,17 @@ class Gathered:
         for reading, scored in self.readings.items():
             other = _metrics(self.dataset, *scored)
             found |= {reading_key(reading, key): value for key, value in other.items()}
-        return found
+        return found | self.step_metrics
 
 
 def _metrics(dataset, known, unknown):
     found = classification(dataset, known)
     for name, scored in unknown.items():
         found |= detection(name, known, scored)
+    for name, scored in {dataset: known, **unknown}.items():
+        if "knowledge" in scored.scores:
+            pair = scored.scores["data"], scored.scores["knowledge"]
+            found[f"{name}/rank_correlation"] = metrics.rank_correlation(*pair)
     return found
 
 
@@ -118,8 +144,12 @@ def gather(
     batch_size=256,
     skip_missing=False,
     name="data",
+    detectors=(),
+    training="train",
 ):
     """All forward passes of `evaluate`, as `Gathered`.
+
+    `detectors` are names from `detectors.choose`; they are fitted on the split `training`.
 
     With `skip_missing` an out-of-distribution set that is not on this machine is left out and
     recorded; else it is an error, as for `dataset` always.
@@ -148,21 +178,50 @@ def gather(
     began = time.monotonic()
     known, unknown = _score_all(made)
     readings = {
-        reading: _score_all([predictions.read_as(members) for predictions in made])
-        for reading, members in predictor.readings.items()
+        key: _score_all([predictions.read_as(members) for predictions in made])
+        for key, members in predictor.readings.items()
     }
+    score_seconds = time.monotonic() - began
+    added = detectors_lib.add(
+        predictor,
+        made,
+        list(sources.values()),
+        detectors,
+        lambda: _training_source(dataset, named, training, reading),
+        cache_dir,
+        batch_size,
+    )
+    known, *others = [
+        dataclasses.replace(scored, scores=scored.scores | more)
+        for scored, more in zip([known, *unknown.values()], added.scores, strict=True)
+    ]
+    unknown = dict(zip(unknown, others, strict=True))
     return Gathered(
         dataset=named,
         known=known,
         unknown=unknown,
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
-        forward_seconds=sum(predictions.seconds for predictions in made),
-        score_seconds=time.monotonic() - began,
+        forward_seconds=sum(p.seconds for p in made) + added.forward_seconds,
+        score_seconds=score_seconds,
         sources=sources,
         inputs={p.dataset: p.inputs for p in made},
         class_names=getattr(predictor, "class_names", None) or sources[named].class_names,
         readings=readings,
+        step_metrics=added.metrics,
+        detector_seconds=added.detector_seconds,
+    )
+
+
+def _training_source(dataset, name, training, reading):
+    """What detectors are fitted on."""
+    if not isinstance(training, str):
+        return open_source(training, name, labeled=True, **reading)
+    if isinstance(dataset, (str, os.PathLike)):
+        return open_source(dataset, name, training, labeled=True, **reading)
+    raise ValueError(
+        f"training: expected data to fit detectors on, received {training!r}, a split of arrays. "
+        "Pass training=(x, y)."
     )
 
 

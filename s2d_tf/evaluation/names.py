@@ -10,6 +10,22 @@ LONG_NAMES = {
     "data": "Data uncertainty",
     "knowledge": "Knowledge uncertainty",
 }
+# Post-hoc detectors by the keys of their scores, in the order of all tables.
+DETECTORS = {
+    "msp": "MSP",
+    "max_logit": "MaxLogit",
+    "energy": "Energy",
+    "gen": "GEN",
+    "react": "ReAct",
+    "ash": "ASH",
+    "scale": "SCALE",
+    "knn": "KNN",
+    "fdbd": "fDBD",
+    "vim": "ViM",
+    "mahalanobis": "Mahalanobis",
+    "relative_mahalanobis": "Relative Mahalanobis",
+    "feature_density": "Feature density (DDU)",
+}
 DATASETS = {
     "cifar100": "CIFAR-100",
     "cifar10": "CIFAR-10",
@@ -66,6 +82,11 @@ METRICS = {
     "auroc": Metric("%AUROC", max),
     "aupr": Metric("%AUPR", max),
     "fpr_at_95_recall": Metric("%FPR at 95% recall", min),
+    "rank_correlation": Metric("Rank correlation", None, 1.0, 2),
+    "set_coverage": Metric("%labels in sets", None),
+    "set_size": Metric("Set size", min, 1.0, 2),
+    "answered": Metric("%answered", max),
+    "answered_errors": Metric("%errors, answered", min),
     "parameters": Metric("Params", min, 1e-6, 2, "M"),
     "inference_ms": Metric("Inference", min, 1.0, 1, "ms"),
     "relative_inference_time": Metric("Inference", min, 1.0, 1, " ×"),
@@ -102,6 +123,11 @@ def format_difference(key: str, value: float) -> str:
 def metric_title(key: str) -> str:
     """A metric's title and its uncertainty: `"%AUROC total"`."""
     return " ".join([metric(key).title, *key.split("/")[2:]])
+
+
+def score_title(name: str) -> str:
+    """A score's name for people: an uncertainty's, a detector's, or else its key."""
+    return {**LONG_NAMES, **DETECTORS}.get(name, name)
 
 
 def dataset_title(name: str) -> str:

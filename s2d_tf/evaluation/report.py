@@ -12,7 +12,7 @@ import typing
 from importlib import resources
 
 from s2d_tf import __version__, files
-from s2d_tf.evaluation import drawing, result_tables, tables
+from s2d_tf.evaluation import detector_tables, drawing, result_tables, tables
 from s2d_tf.evaluation.results import collect, groups
 
 FILE_NAME = "report.html"
@@ -70,6 +70,8 @@ def write_report(
             Section(f"Figures{of}", figures),
             Section(f"More metrics{of}", result_tables.of_group(own)),
         ]
+        detectors = detector_tables.of_group(own)
+        made += [Section(f"Detectors{of}", detectors)] if detectors else []
     made.append(Section("Made from", _provenance(results)))
     networks = ", ".join(sorted({r.recipe.architecture for r in results}))
     return write_page(out, f"{len(results)} trained models of {networks}.", made)

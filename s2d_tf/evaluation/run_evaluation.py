@@ -9,10 +9,12 @@ import time
 from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
 from s2d_tf.evaluation import cost, intervals, names, run_data, views
+from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
 from s2d_tf.recipes import build
+from s2d_tf.storage import steps
 from s2d_tf.storage.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
@@ -28,6 +30,7 @@ def evaluate_run(
     members=None,
     folder=None,
     ood=(),
+    detectors=(),
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -44,6 +47,7 @@ def evaluate_run(
             members, see `views`; the files then go into a folder of that name in the run.
         folder: where the images of a run on own data are now; None: where they were.
         ood: more out-of-distribution data: registered names, and folders of images.
+        detectors: names of post-hoc detectors, or "all"; see `detectors.choose`.
 
     Returns:
         The flat dict.
@@ -52,13 +56,25 @@ def evaluate_run(
     viewed = views.view(run, method, members)
     if viewed == run:
         for member in run.members:
-            evaluate_run(member.directory, data_dir, batch_size, 0, log, folder=folder, ood=ood)
+            evaluate_run(
+                member.directory,
+                data_dir,
+                batch_size,
+                0,
+                log,
+                folder=folder,
+                ood=ood,
+                detectors=detectors,
+            )
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
-    opened, cache = storage.open_run(viewed), cache_directory(run)
+    # Steps were fitted on the run's own way to draw members.
+    opened, cache = storage.open_run(viewed, with_steps=viewed == run), cache_directory(run)
     known = run_data.known(run, folder)
     more = run_data.remembered(out, run.recipe) | run_data.named(ood)
-    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log, known, more)
+    found, gathered = evaluate_opened(
+        opened, data_dir, cache, batch_size, log, known, more, detectors
+    )
     storage.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
@@ -69,27 +85,36 @@ def evaluate_run(
     return found
 
 
-def evaluate_entry(where, data_dir=None, batch_size=256, log=print, folder=None, ood=()) -> dict:
+def evaluate_entry(
+    where, data_dir=None, batch_size=256, log=print, folder=None, ood=(), detectors=()
+) -> dict:
     """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`.
 
     Args:
-        where, data_dir, batch_size, log, ood: as for `evaluate_run`.
+        where, data_dir, batch_size, log, ood, detectors: as for `evaluate_run`.
         folder: folder of images with the entry's classes to evaluate on in place of its dataset.
     """
     opened = storage.open_model(where)
     cache = location.cache_dir() / PREDICTIONS / opened.name
     known, more = folder and pathlib.Path(folder), run_data.named(ood)
-    return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more)[0]
+    return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more, detectors)[0]
 
 
 def evaluate_opened(
-    opened, data_dir=None, cache_dir=None, batch_size=256, log=print, known=None, more=None
+    opened,
+    data_dir=None,
+    cache_dir=None,
+    batch_size=256,
+    log=print,
+    known=None,
+    more=None,
+    detectors=(),
 ):
     """All metrics of a `storage.Opened`, and the `Gathered` behind them.
 
     Args:
         opened: the model.
-        data_dir, cache_dir, batch_size, log: as for `evaluate_run`.
+        data_dir, cache_dir, batch_size, log, detectors: as for `evaluate_run`.
         known: folder of its images, as a `pathlib.Path`; None: the recipe's registered dataset.
         more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
     """
@@ -100,7 +125,15 @@ def evaluate_opened(
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
     own = {"name": dataset, **shared}
     ood = {name: name for name in recipe.out_of_distribution} | more
-    gathered = gather(predictor, known or dataset, ood, skip_missing=True, **own)
+    gathered = gather(
+        predictor,
+        known or dataset,
+        ood,
+        skip_missing=True,
+        detectors=detectors_lib.choose(detectors, predictor, log),
+        training=opened.split,
+        **own,
+    )
     for name in gathered.missing:
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
     validation = predict(predictor, known or dataset, "validation", **own) if held_out else None
@@ -118,6 +151,11 @@ def evaluate_opened(
         "cost/inference_ms": milliseconds,
         "cost/relative_inference_time": ratio,
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
+        **({"run/detectors_fitted_on": opened.split} if names else {}),
+        **{
+            f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
+            for i, own in enumerate(steps.summaries(predictor))
+        },
         "run/num_members": predictor.num_members,
         "run/weights": weights_hash(predictor),
         **{
@@ -134,6 +172,7 @@ def evaluate_opened(
         "versions/machine": f"{platform.system()} {platform.machine()}",
         "time/forward_seconds": round(gathered.forward_seconds, 3),
         "time/score_seconds": round(gathered.score_seconds, 3),
+        "time/detector_seconds": round(gathered.detector_seconds, 3),
         "time/metric_seconds": round(metric_seconds, 3),
         "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

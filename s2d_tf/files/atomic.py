@@ -140,11 +140,12 @@ def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) ->
     flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
     try:
         descriptor = os.open(path, flags)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
             os.close(descriptor)
             raise error(f"{path}: expected a regular file, received another kind.")
         with open(descriptor, "rb") as file:
-            data = file.read(limit + 1)
+            data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
     except FileNotFoundError:
         raise error(f"{path}: expected a file, received none. Get it again.") from None
     except OSError as failure:  # of a link: too many levels of symbolic links

@@ -2,6 +2,8 @@
 
 import functools
 import hashlib
+import types
+import typing
 from collections.abc import Iterator
 
 import numpy as np
@@ -45,6 +47,9 @@ class StepPredictor(Predictor):
     `predict_uncertainty` has the step's output as an additional key. All predictions also take
     `Outputs` of the network. `arrays` is what was fitted.
     """
+
+    provenance: typing.Mapping = types.MappingProxyType({})
+    """Where a saved step comes from."""
 
     def __init__(self, model: Predictor, step, fitted: dict[str, np.ndarray], **kwargs):
         super().__init__(**kwargs)

@@ -64,7 +64,7 @@ model.class_names[answer["probs"][0].argmax()], answer["{most_telling}"][0]
 `s2d export {record.name} DIR` makes a SavedModel for TensorFlow Serving; `s2d serve DIR` \
 answers the same requests without it. Pixels are normalized inside the model: pass them as they are.
 
-## Metrics
+{_steps(record)}## Metrics
 
 On the {known} test set, measured with these very weights:
 
@@ -127,6 +127,15 @@ def _what(record):
         f"{kind}; the answer is class probabilities, confidence, and total, data and knowledge "
         f"uncertainty in nats. {record.parameters:,} trained parameters."
     )
+
+
+def _steps(record):
+    """Which post-hoc steps the model has; nothing where it has none."""
+    if not record.steps:
+        return ""
+    rows = [(f"`{s.step}`", s.fitted_on, f"`{s.file}`", f"`{s.sha256}`") for s in record.steps]
+    table = _table([("step", "fitted on", "file", "sha256"), *rows])
+    return f"## Steps\n\nPart of every prediction, in this order:\n\n{table}\n\n"
 
 
 def _trained_on(recipe):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf.posthoc.predictor import root
 from s2d_tf.recipes import build
 from s2d_tf.storage import weights
 from s2d_tf.storage.layout import RECIPE, TEACHER_LOGITS
@@ -51,7 +52,7 @@ def attach(network, run, settings, images):
                 f"{run.recipe.data.resolutions}. Use --set data.resolutions=[] --set "
                 "data.resolution_milestones=[]."
             )
-        network.learn_from(source.predictor())
+        network.learn_from(root(source.predictor()))  # Without fitted steps.
         return None
     path = run.directory / TEACHER_LOGITS
     origin = {
@@ -63,7 +64,7 @@ def attach(network, run, settings, images):
     if targets is not None:
         return targets
     logging.info("computing the predictions of %s once", source.directory)
-    predictor = source.predictor()
+    predictor = root(source.predictor())
     network.check_teacher(predictor)
     _, members = predictor.predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)

@@ -133,11 +133,12 @@ def test_keys_are_flat_and_values_are_fractions(found):
         for key, value in values.items():
             assert key.count("/") in (1, 2)
             assert isinstance(value, float)
-            assert 0 <= value <= 1 or "/nll" in key or "/brier" in key, key
+            smallest = -1 if key.endswith("/rank_correlation") else 0
+            assert smallest <= value <= 1 or "/nll" in key or "/brier" in key, key
     names = {key.split("/")[1] for key in found["s2d"]}
     assert names == {
         "accuracy", "nll", "ece", "adaptive_ece", "brier", "aurc", "augrc", "risk_at_80_coverage",
-        "auroc", "aupr", "fpr_at_95_recall",
+        "auroc", "aupr", "fpr_at_95_recall", "rank_correlation",
     }  # fmt: skip
 
 
