@@ -10,6 +10,7 @@ import s2d_tf
 from s2d_tf import data, files, posthoc, storage
 from s2d_tf.data import location
 from s2d_tf.evaluation import detectors, results, run_evaluation
+from s2d_tf.evaluation.sources import open_source
 from s2d_tf.posthoc.predictor import StepPredictor, chain, root
 from s2d_tf.publishing.checks import PublishError
 from s2d_tf.publishing.folder import complete
@@ -86,7 +87,7 @@ def _fit(opened, step, split, data_dir, cache, batch_size, log):
     log(f"fitting {step!r} on {len(images):,} images of {dataset}/{split}")
     inputs = images, labels
     if detectors.has_features(opened.predictor):
-        source = detectors.registered(dataset, split, data_dir)
+        source = open_source(dataset, split=split, data_dir=data_dir)
         inputs, _ = detectors.features(root(opened.predictor), source, cache, batch_size)
     fitted = step.fit(opened.predictor, inputs, batch_size)
     fingerprint = data.fingerprint(images, labels)
