@@ -6,6 +6,7 @@ usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--bootstrap=N] [--as=METHOD] [
     s2d evaluate runs/s2d_0 --as=s2d_mc          # the same network with Monte Carlo dropout
     s2d evaluate runs/ensemble_20 --members=10   # its first ten members
     s2d evaluate wrn_10_2_s2.s2d.cifar100        # or the folder or address of an entry
+    s2d evaluate answers.parquet ood.parquet     # what `s2d predict` wrote for labelled inputs
 
 Prints one flat JSON dict, `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., with seed, data
 fingerprints, versions and timings. For a run it is also written there as metrics.json, and
@@ -36,8 +37,11 @@ _MEMBERS = flags.DEFINE_integer(
 
 
 def main(argv):
-    from s2d_tf import evaluation, storage
+    from s2d_tf import evaluation, prediction, storage
 
+    if len(argv) > 1 and prediction.is_predictions(argv[1]):
+        print(json.dumps(prediction.evaluate_predictions(argv[1], argv[2:]), indent=2))
+        return
     if len(argv) != 2:
         raise ValueError("Expected one run directory or name, e.g. `s2d evaluate runs/s2d_0`.")
 
