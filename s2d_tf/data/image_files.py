@@ -25,7 +25,7 @@ class ImageFileError(ValueError):
     """A file is no picture that can be decoded at a bounded cost."""
 
 
-def check(content: bytes, max_pixels: int, name: str = "image") -> int:
+def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, int]:
     """Rejects what is not an image, and images that would take too much to decode.
 
     Args:
@@ -34,7 +34,7 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> int:
         name: what to call it in errors.
 
     Returns:
-        How many pixels it has.
+        Its height and width.
 
     Raises:
         ImageFileError: it is another kind of file, claims more pixels, or expands to far more than
@@ -56,7 +56,7 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> int:
                 f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
                 f"of {height} x {width} pixels. Save it as a baseline JPEG."
             )
-    return pixels
+    return height, width
 
 
 def size(content: bytes, name: str = "image") -> tuple[int, int]:

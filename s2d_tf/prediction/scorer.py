@@ -43,6 +43,15 @@ class Scorer:
             self._decode = tf.function(
                 lambda files: encoded_images.decode_batch(files, image_shape), input_signature=spec
             )
+            # To resize an image to its own size, with all checks, takes three times as long.
+            self._decode_same_size = tf.function(
+                lambda files: tf.map_fn(
+                    lambda file: archives.decode_picture(file, image_shape[-1]),
+                    files,
+                    fn_output_signature=tf.TensorSpec(image_shape, tf.uint8),
+                ),
+                input_signature=spec,
+            )
 
     def inputs(self, examples) -> tuple[np.ndarray, list, list[tuple[str, str]]]:
         """What a model takes of some examples.
@@ -76,8 +85,8 @@ class Scorer:
             is_file = content.startswith((archives.PNG_START, archives.JPEG_START))
             if not is_file and len(content) == np.prod(self.image_shape):
                 return np.frombuffer(content, np.uint8).reshape(self.image_shape)
-            image_files.check(content, MAX_PIXELS)
-            return content
+            size = image_files.check(content, MAX_PIXELS)
+            return _SameSize(content) if size == self.image_shape[:2] else content
         pixels = np.asarray(content)
         if pixels.size != np.prod(self.image_shape) or pixels.dtype.kind not in "uif":
             raise ValueError(
@@ -90,24 +99,29 @@ class Scorer:
 
     def _pixels(self, contents):
         """Pixels of all that can be decoded, and what is wrong with the others."""
-        at = [i for i, each in enumerate(contents) if isinstance(each, bytes)]
-        wrong = {}
-        try:
-            decoded = self._decode(tf.constant([contents[i] for i in at], tf.string)).numpy()
-        except tf.errors.InvalidArgumentError:
-            decoded = {}
-            for i in at:
-                try:
-                    decoded[i] = self._decode(tf.constant([contents[i]])).numpy()[0]
-                except tf.errors.InvalidArgumentError as error:
-                    wrong[i] = _reason(error)
-        else:
-            decoded = dict(zip(at, decoded, strict=True))
-        rows = [decoded.get(i, each) for i, each in enumerate(contents) if i not in wrong]
-        pixels = np.empty([len(rows), *self.image_shape], np.float32)
-        for i, row in enumerate(rows):
+        wrong, rows = {}, dict(enumerate(contents))
+        for decode in (self._decode_same_size, self._decode):
+            kind = _SameSize if decode is self._decode_same_size else bytes
+            at = [i for i, each in rows.items() if type(each) is kind]
+            try:
+                if at:
+                    decoded = decode(tf.constant([rows[i] for i in at], tf.string)).numpy()
+                    rows |= zip(at, decoded, strict=True)
+            except tf.errors.InvalidArgumentError:
+                for i in at:
+                    try:
+                        rows[i] = self._decode(tf.constant([rows[i]])).numpy()[0]
+                    except tf.errors.InvalidArgumentError as error:
+                        wrong[i] = _reason(error)
+        good = [row for i, row in rows.items() if i not in wrong]
+        pixels = np.empty([len(good), *self.image_shape], np.float32)
+        for i, row in enumerate(good):
             pixels[i] = row
         return pixels, wrong
+
+
+class _SameSize(bytes):
+    """A file of an image that has the model's size."""
 
 
 def open_scorer(where, steps=()) -> Scorer:

@@ -162,17 +162,16 @@ class TFRecords:
                 start -= count
                 continue
             done, start = start, 0
-            records = iter(tf.data.TFRecordDataset(str(path)).skip(done))
-            while done < count:
-                name = f"{path.name}:{done}"
-                done += 1
-                try:
-                    record = next(records).numpy()
-                except (StopIteration, tf.errors.OpError):
-                    for number in range(done - 1, count):
-                        yield Example(f"{path.name}:{number}", error="the file is damaged here")
+            dataset = tf.data.TFRecordDataset(str(path))
+            for size in (_ROWS, 1):  # One by one where a batch holds a damaged record.
+                with contextlib.suppress(tf.errors.OpError):
+                    for batch in dataset.skip(done).batch(size).as_numpy_iterator():
+                        for record in batch:
+                            yield self._parse(f"{path.name}:{done}", record)
+                            done += 1
                     break
-                yield self._parse(name, record)
+            for number in range(done, count):
+                yield Example(f"{path.name}:{number}", error="the file is damaged here")
 
     def _parse(self, name, record):
         import tensorflow as tf
@@ -182,7 +181,8 @@ class TFRecords:
             features = tf.train.Example.FromString(record).features.feature
         except message.DecodeError:
             return Example(name, error="the record is not a tf.train.Example")
-        values = {key: _values(features[key]) for key in features}
+        wanted = [key for key in itertools.chain(*self._keys) if key in features]
+        values = {key: _values(features[key]) for key in wanted or features}
         return _example(name, values, self._keys)
 
 

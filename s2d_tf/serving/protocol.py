@@ -5,6 +5,7 @@ The size of encoded images is checked before anything is decoded.
 
 import base64
 import json
+import math
 
 import numpy as np
 
@@ -158,7 +159,7 @@ def check_files(contents, name, limits):
     """
     try:
         total = sum(
-            image_files.check(content, limits.image_pixels, f"{name}[{i}]")
+            math.prod(image_files.check(content, limits.image_pixels, f"{name}[{i}]"))
             for i, content in enumerate(contents)
         )
     except image_files.ImageFileError as error:

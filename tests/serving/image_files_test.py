@@ -144,9 +144,9 @@ def test_honest_files_of_every_kind_pass(mode, height):
     for options in ({}, {"compress_level": 0}):
         buffer = io.BytesIO()
         image.save(buffer, "PNG", **options)
-        assert image_files.check(buffer.getvalue(), 1 << 20) == height * 500
+        assert image_files.check(buffer.getvalue(), 1 << 20) == (height, 500)
     if mode in ("RGB", "L"):
         for options in ({}, {"progressive": True, "quality": 100}):
             buffer = io.BytesIO()
             image.save(buffer, "JPEG", **options)
-            assert image_files.check(buffer.getvalue(), 1 << 20) == height * 500
+            assert image_files.check(buffer.getvalue(), 1 << 20) == (height, 500)
