@@ -19,7 +19,7 @@ IMPORTANCE = (
 MAX_MODELS = 8
 MAX_HISTOGRAMS = 4
 MAX_COLUMNS = 4
-NUM_EXAMPLES = 8
+NUM_EXAMPLES = 6
 
 
 def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, str, str]]:

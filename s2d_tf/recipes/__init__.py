@@ -8,7 +8,7 @@ from s2d_tf.recipes.records import (
     Start,
     TrainingRecipe,
 )
-from s2d_tf.recipes.registry import PARTS, names, override, resolve, snapshots
+from s2d_tf.recipes.registry import PARTS, names, override, overrides, resolve, snapshots
 
 __all__ = [
     "PARTS",
@@ -20,6 +20,7 @@ __all__ = [
     "TrainingRecipe",
     "names",
     "override",
+    "overrides",
     "resolve",
     "snapshots",
 ]

@@ -147,6 +147,8 @@ def _train_network(run, settings, strategy, team, stop):
             "callbacks": [each for each in (*done, moments, save) if each],
             "verbose": shown if team.is_chief else 0,
         }
+        if options["verbose"]:
+            options["callbacks"].append(callbacks.Progress(recipe.training.epochs))
         _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
     if team.is_chief:
