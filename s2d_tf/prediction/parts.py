@@ -7,6 +7,7 @@ skipped, in one file: there is no moment at which a row is lost or written twice
 import csv
 import io
 import json
+import os
 import pathlib
 import shutil
 
@@ -84,22 +85,25 @@ class Parts:
         plain = [schema.remove_metadata() for schema in schemas if schema.names]
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([("input", "reason"), *skipped])
-        files.write_text(self.skipped, text.getvalue())
+        self._place(self.skipped, lambda draft: files.write_text(draft, text.getvalue()))
         if not plain:
             return
-        rows, schema = 0, pyarrow.unify_schemas(plain, promote_options="permissive")
-        with files.written_beside(self.out) as temporary, _writer(temporary, schema) as writer:
-            for path in paths:
-                table = parquet.read_table(path)
-                if table.num_rows:
-                    rows += table.num_rows
-                    writer.write_table(_conform(table, schema))
+        schema = pyarrow.unify_schemas(plain, promote_options="permissive")
+        self._place(self.out, lambda draft: _join(paths, draft, schema))
+        rows = sum(parquet.read_metadata(path).num_rows for path in paths)
         summary = {"key": self.key, "rows": rows, "skipped": len(skipped)}
-        files.write_json(self.summary, summary)
+        self._place(self.summary, lambda draft: files.write_json(draft, summary))
 
     def clean(self):
         """Removes the parts, which are in the result."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _place(self, path, write):
+        """Writes a file in the folder of the parts, where a kill leaves it, and moves it."""
+        draft = self.folder / path.name
+        write(draft)
+        os.replace(draft, path)
+        files.flush(path.parent)
 
     def _path(self, index):
         return self.folder / f"part-{index:06d}.parquet"
@@ -109,6 +113,14 @@ class Parts:
             return files.read_json(path)
         except (OSError, ValueError):
             return None
+
+
+def _join(paths, out, schema):
+    with files.written_beside(out) as temporary, _writer(temporary, schema) as writer:
+        for path in paths:
+            table = parquet.read_table(path)
+            if table.num_rows:
+                writer.write_table(_conform(table, schema))
 
 
 def _writer(path, schema):

@@ -82,7 +82,13 @@ def predict_files(
     parts = Parts(out, key)
     if not parts.finished:
         with parts.begin():
-            _score(scorer, source, inputs, parts, top_k, batch_size, part_rows, progress)
+            try:
+                _score(scorer, source, inputs, parts, top_k, batch_size, part_rows, progress)
+            except KeyboardInterrupt:
+                done = min(parts.count * part_rows, source.count)
+                raise KeyboardInterrupt(
+                    f"after {done:,} of {source.count:,} inputs; the same command continues."
+                ) from None
             parts.join()
     summary = parts.finished
     if summary is None:

@@ -70,8 +70,8 @@ def override(recipe, assignments=(), epochs=None, members=None):
             # A name without its section is as good as a typo.
             typed = [k for k in known if k.endswith(f".{key}")]
             near = typed or difflib.get_close_matches(key, known, n=3, cutoff=0.7)
-            expected = f"a key such as {' or '.join(near)}" if near else f"one of {', '.join(known)}"
-            raise RecipeError(f"--set: expected {expected}, received {assignment!r}.")
+            keys = f"a key such as {' or '.join(near)}" if near else f"one of {', '.join(known)}"
+            raise RecipeError(f"--set: expected {keys}, received {assignment!r}.")
         try:
             changes[section][name] = json.loads(text)
         except json.JSONDecodeError:

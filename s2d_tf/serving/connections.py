@@ -49,10 +49,13 @@ class Connection(H11Protocol):
 
     def data_received(self, data):
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
+        answered = self.cycle is not None and self.cycle.response_complete
+        if self.conn.their_state is h11.IDLE or answered:
+            # The begin of another request, or a body that nobody waits for any more.
+            if self._deadline is None:
+                self._within(self._limits.header_seconds, self._late)
+        else:
             self._in_time()
-        elif self._deadline is None:  # the begin of another request
-            self._within(self._limits.header_seconds, self._late)
 
     def pause_writing(self):
         super().pause_writing()
@@ -90,6 +93,7 @@ def make_server(app, limits) -> uvicorn.Server:
         uvicorn.Config(
             app,
             http=functools.partial(Connection, limits=limits),
+            ws="none",  # It would be another kind of connection, without limits.
             backlog=BACKLOG,
             log_config=None,
             access_log=False,

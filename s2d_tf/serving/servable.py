@@ -1,5 +1,6 @@
 """A loaded version of a model, and the folder in which newer ones appear."""
 
+import contextlib
 import logging
 import pathlib
 import re
@@ -172,8 +173,12 @@ class Servables:
 
 def _files(folder):
     """Names, sizes and times of all files of a version."""
-    found = ((path, path.stat()) for path in sorted(folder.rglob("*")))
-    return tuple((str(path), facts.st_size, facts.st_mtime_ns) for path, facts in found)
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # of a copy that is under way
+            facts = path.stat()
+            found.append((str(path), facts.st_size, facts.st_mtime_ns))
+    return found
 
 
 def _readable(message):

@@ -34,8 +34,8 @@ def test_the_measure_of_contrast():
 
 
 def test_texts_have_contrast_by_day_and_by_night(css):
-    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in
-                   (css.partition("@media")[0], css.partition("prefers-color-scheme: dark")[2]))  # fmt: skip
+    parts = css.partition("@media")[0], css.partition("prefers-color-scheme: dark")[2]
+    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in parts)
     assert light.keys() == dark.keys()
     assert luminance(dark["paper"]) < 0.05 < luminance(light["paper"])
     texts, grounds = ("ink", "faint", "accent", "warm", "good"), ("paper", "hover")

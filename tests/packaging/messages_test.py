@@ -74,8 +74,8 @@ def test_a_full_disk_names_the_path_and_what_to_do(tmp_path, monkeypatch):
         with pytest.raises(files.DiskFullError) as caught:  # as `s2d evaluate` and `report` write
             files.write_json(path, {})
     assert str(caught.value) == (
-        f"{path}: expected room to write, received 'No space left on device'. Free some space, then "
-        "run the same command again."
+        f"{path}: expected room to write, received 'No space left on device'. Free some space, "
+        "then run the same command again."
     )
     assert cli.is_for_the_user(caught.value)
     assert files.is_disk_full(caught.value)
@@ -96,9 +96,11 @@ def test_so_does_a_figure(tmp_path, monkeypatch):
     from s2d_tf.evaluation import drawing
 
     monkeypatch.setattr(drawing.Figure, "savefig", full_disk)
-    with pytest.raises(files.DiskFullError, match=r"x\.png: expected room"):
-        with drawing.frame(tmp_path / "x.png", (1, 1), (1, 1)):
-            pass
+    with (
+        pytest.raises(files.DiskFullError, match=r"x\.png: expected room"),
+        drawing.frame(tmp_path / "x.png", (1, 1), (1, 1)),
+    ):
+        pass
 
 
 def test_a_preview_makes_no_folders(tmp_path):

@@ -68,6 +68,19 @@ def test_so_does_the_head_of_a_second_request(running, shared_servables):
                                              b"Content-Length: 0\r\n\r\n")  # fmt: skip
 
 
+def test_a_body_that_drips_after_its_answer_times_out(running, shared_servables):
+    with (
+        running(shared_servables, serving.Limits(header_seconds=0.5)) as url,
+        connect(url) as connection,
+    ):
+        connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 404")
+        began = time.monotonic()
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            drip(connection)
+        assert time.monotonic() - began < 4
+
+
 def test_an_idle_connection_is_not_a_slow_one(running, shared_servables):
     with running(shared_servables, serving.Limits(header_seconds=0.2)) as url:
         host, port = url.removeprefix("http://").split(":")
