@@ -10,6 +10,7 @@ usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--ood=NAME_OR_
     s2d evaluate wrn_10_2_s2.s2d.cifar100        # or the folder or address of an entry
     s2d evaluate runs/flowers --ood=weeds        # trained on a folder; other images to detect
     s2d evaluate runs/s2d_0 --detectors=all      # also post-hoc detectors: svhn_cropped/auroc/knn
+    s2d evaluate answers.parquet ood.parquet     # what `s2d predict` wrote for labeled inputs
 
 Prints one flat JSON dict, `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., with seed, data
 fingerprints, versions and timings. For a run it is also written there as metrics.json, and
@@ -55,8 +56,11 @@ _DETECTORS = flags.DEFINE_string(
 
 
 def main(argv):
-    from s2d_tf import evaluation, storage
+    from s2d_tf import evaluation, prediction, storage
 
+    if len(argv) > 1 and prediction.is_predictions(argv[1]):
+        print(json.dumps(prediction.evaluate_predictions(argv[1], argv[2:]), indent=2))
+        return
     if len(argv) != 2:
         raise ValueError("Expected one run directory or name, e.g. `s2d evaluate runs/s2d_0`.")
 

@@ -5,6 +5,7 @@ is fetched.
 """
 
 import base64
+import dataclasses
 import datetime
 import html
 import pathlib
@@ -13,10 +14,16 @@ from importlib import resources
 
 from s2d_tf import __version__, files
 from s2d_tf.evaluation import detector_tables, drawing, result_tables, tables
+from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES
 from s2d_tf.evaluation.results import collect, groups
 
 FILE_NAME = "report.html"
 PIXELS_PER_INCH = 108
+MARKS = (
+    '<p class="note">In tables, <b>bold</b> is the best of its column, and <b class="overall">bold '
+    "and underlined</b> the best whichever column it is in.</p>"
+)
+_LONG_NAMES = {short: LONG_NAMES[name] for name, short in SHORT_NAMES.items()}
 
 
 class Section(typing.NamedTuple):
@@ -31,8 +38,15 @@ class Section(typing.NamedTuple):
 
     @property
     def body(self):
-        parts = [p if isinstance(p, str) else tables.render(p, "html") for p in self.parts]
+        parts = [p if isinstance(p, str) else _render(p) for p in self.parts]
         return "".join(parts).replace("<td>not run", '<td class="blank">not run')
+
+
+def _render(table):
+    """A table of a page that explains itself: no abbreviation, and always a caption."""
+    columns = tuple((group, _LONG_NAMES.get(name, name)) for group, name in table.columns)
+    caption = table.caption or "Runs"
+    return tables.render(dataclasses.replace(table, columns=columns, caption=caption), "html")
 
 
 def overviews(results) -> list[Section]:
@@ -90,9 +104,9 @@ def figure(path, title, caption) -> str:
     # Letters are as large in a narrow figure as in a wide one; the width is PNG's first field.
     width = round(int.from_bytes(image[16:20], "big") * PIXELS_PER_INCH / drawing.DPI)
     return (
-        f'<h3>{html.escape(title)}</h3><figure class="picture"><div class="scroll">'
+        f'<h3>{html.escape(title)}</h3><figure class="picture"><div class="scroll" tabindex="0">'
         f'<img src="data:image/png;base64,{base64.b64encode(image).decode("ascii")}"'
-        f' alt="{caption}" style="max-width:{width}px"></div>'
+        f' alt="{caption}" style="max-width:{width}px;min-width:{width * 4 // 5}px"></div>'
         f"<figcaption>{caption}</figcaption></figure>\n"
     )
 
@@ -132,6 +146,7 @@ def _page(subtitle, sections):
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 <title>Uncertainty report</title>
 <style>
@@ -142,6 +157,7 @@ def _page(subtitle, sections):
 <p>{subtitle}</p></div></header>
 <nav aria-label="Sections"><div>{links}</div></nav>
 <main>
+{MARKS}
 {body}
 <footer>Made by s2d_tf {html.escape(__version__)}.</footer>
 </main>

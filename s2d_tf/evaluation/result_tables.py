@@ -81,6 +81,8 @@ def uncertainty_keys(groups):
 def metric_table(results, keys, caption="", footnotes=()):
     """One row per model, one column per metric; the best of each column is marked.
 
+    Where columns show one metric by several uncertainties, so is the best of them all.
+
     Args:
         results: as for `overview_table`.
         keys: `{metric key: (group, column title)}`.
@@ -88,15 +90,27 @@ def metric_table(results, keys, caption="", footnotes=()):
     """
     seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
     rows = {label: [label] for label in results}
+    found = {}
     for key in keys:
         values = {label: [m[key] for m in own if key in m] for label, own in seeds.items()}
-        found = {label: statistics.mean_and_two_std(own) for label, own in values.items() if own}
-        best = best_of(key, {label: mean for label, (mean, _) in found.items()})
+        found[key] = {
+            label: statistics.mean_and_two_std(own) for label, own in values.items() if own
+        }
+    for key in keys:
+        best = best_of(key, {label: mean for label, (mean, _) in found[key].items()})
+        # `dataset/metric/uncertainty`: the same metric by other uncertainties
+        rivals = [other for other in keys if key.count("/") == 2 and _stem(other) == _stem(key)]
+        means = {(k, label): mean for k in rivals for label, (mean, _) in found[k].items()}
+        overall = best_of(key, means) if len(rivals) > 1 else ()
         for label, row in rows.items():
-            text = format_value(key, *found[label]) if label in found else ""
-            row.append(tables.Cell(text, best=label in best))
+            text = format_value(key, *found[key][label]) if label in found[key] else ""
+            row.append(tables.Cell(text, label in best, (key, label) in overall))
     columns = [("", "Model"), *keys.values()]
     return tables.make(caption, columns, [rows.values()], footnotes=footnotes)
+
+
+def _stem(key):
+    return key.rpartition("/")[0]
 
 
 def best_of(key, means):

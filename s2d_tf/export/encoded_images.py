@@ -44,8 +44,12 @@ def _decode(encoded, image_shape):
 
 
 def _decode_jpeg(encoded, channels):
-    height, width, _ = tf.unstack(tf.image.extract_jpeg_shape(encoded))
-    with tf.control_dependencies([_require_size(height, width)]):
+    height, width, components = tf.unstack(tf.image.extract_jpeg_shape(encoded))
+    known = [_require_size(height, width)]
+    if channels == 1:  # libjpeg has no way from four colors to gray
+        message = "image_bytes: expected a gray or RGB JPEG file, received a CMYK one: convert it"
+        known.append(require(components < 4, message))
+    with tf.control_dependencies(known):
         # The accurate transform gives the same pixels on every machine.
         return tf.image.decode_jpeg(encoded, channels=channels, dct_method="INTEGER_ACCURATE")
 

@@ -9,7 +9,15 @@ from s2d_tf.recipes.records import (
     Start,
     TrainingRecipe,
 )
-from s2d_tf.recipes.registry import PARTS, names, override, resolve, resolve_own, snapshots
+from s2d_tf.recipes.registry import (
+    PARTS,
+    names,
+    override,
+    overrides,
+    resolve,
+    resolve_own,
+    snapshots,
+)
 
 __all__ = [
     "PARTS",
@@ -22,6 +30,7 @@ __all__ = [
     "TrainingRecipe",
     "names",
     "override",
+    "overrides",
     "resolve",
     "resolve_own",
     "snapshots",

@@ -5,6 +5,7 @@ import difflib
 import functools
 import itertools
 import json
+import shlex
 import tomllib
 
 from s2d_tf import _paths, data
@@ -100,12 +101,46 @@ def override(recipe, assignments=(), epochs=None, members=None):
             continue
         if section not in SECTIONS or name not in changes[section]:
             known = [f"{s}.{n}" for s in SECTIONS for n in changes[s]]
-            raise RecipeError(f"Expected one of {', '.join(known)}, received {assignment!r}.")
+            # A name without its section is as good as a typo.
+            typed = [k for k in known if k.endswith(f".{key}")]
+            near = typed or difflib.get_close_matches(key, known, n=3, cutoff=0.7)
+            keys = f"a key such as {' or '.join(near)}" if near else f"one of {', '.join(known)}"
+            raise RecipeError(f"--set: expected {keys}, received {assignment!r}.")
         try:
             changes[section][name] = json.loads(text)
         except json.JSONDecodeError:
             changes[section][name] = text
     return Recipe.from_dict(changes)
+
+
+def overrides(recipe) -> list[str]:
+    """The flags of `s2d train` that make this recipe of the one that has its name."""
+    try:
+        base = resolve(recipe.name).to_dict()
+    except RecipeError:
+        return []
+    own, made = recipe.to_dict(), []
+    if own["training"]["epochs"] != base["training"]["epochs"]:
+        made.append(f"--epochs={own['training']['epochs']}")
+    if own["num_members"] != base["num_members"]:
+        made.append(f"--members={own['num_members']}")
+    changed = {
+        f"{section}.{name}": value
+        for section in SECTIONS
+        for name, value in own[section].items()
+        if base[section].get(name) != value and (section, name) != ("training", "epochs")
+    }
+    start = recipe.start and f"{recipe.start.method}@{recipe.start.at:g}"
+    students = {
+        "objective": recipe.objective,
+        "teachers": recipe.teachers,
+        "start": start or "none",
+    }
+    changed |= {key: text for key, text in students.items() if own[key] != base[key]}
+    for key, value in changed.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        made.append(f"--set {shlex.quote(f'{key}={text}')}")
+    return made
 
 
 def _start(text):

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 
+from s2d_tf import recipes
 from s2d_tf.recipes import Recipe
 from s2d_tf.storage import sources
 from s2d_tf.storage.entries import MAX_TEXT_BYTES, Record, ZooError, read
@@ -76,9 +77,14 @@ def open_run(run: Run, with_steps: bool = True) -> Opened:
     from s2d_tf.storage import steps, weights
 
     if not run.finished:
+        command = [
+            f"s2d train {run.recipe.train_arguments} --workdir={run.directory} --seed={run.seed}",
+            *([f"--split={run.split}"] if run.split != "train" else []),
+            *recipes.overrides(run.recipe),
+        ]
         raise RunError(
-            f"{run.directory} is not finished: `s2d train {run.recipe.train_arguments} "
-            f"--workdir={run.directory} --seed={run.seed}` continues it."
+            f"{run.directory} is not finished: `{' '.join(command)}` continues it, with the "
+            "--data_dir, --teachers and --start that it had, if any."
         )
     parts = run.members or [run]
     predictor = build_model(run.recipe, [(part.recipe, part.seed) for part in parts])

@@ -160,6 +160,8 @@ def _train_network(run, settings, strategy, team, stop):
             "verbose": shown if team.is_chief else 0,
             "validation_data": held_out,
         }
+        if options["verbose"]:
+            options["callbacks"].append(callbacks.Progress(recipe.training.epochs))
         _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
     if team.is_chief:

@@ -339,7 +339,7 @@ def test_another_objective_for_a_student():
     assert recipes.override(recipes.resolve(name), [f"objective={wanted}"]).objective == wanted
     with pytest.raises(recipes.RecipeError, match="objective: expected one of"):
         recipes.override(recipes.resolve(name), ["objective=mystery"])
-    with pytest.raises(recipes.RecipeError, match="Expected one of data"):
+    with pytest.raises(recipes.RecipeError, match="--set: expected one of data"):
         recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [f"objective={wanted}"])
 
 

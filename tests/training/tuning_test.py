@@ -175,8 +175,8 @@ def test_the_second_call_does_not_train_again(tuned):
 @pytest.mark.parametrize(
     ("key", "values", "message"),
     [
-        ("training.learning_rat", ["0.1"], r"one of .*training\.learning_rate.*learning_rat=0\.1"),
-        ("learning_rate", ["0.1"], "Expected one of"),
+        ("training.learning_rat", ["0.1"], r"such as training\.learning_rate.*learning_rat=0\.1"),
+        ("learning_rate", ["0.1"], "expected a key such as training.learning_rate"),
         (KEY, ["0.1", "fast"], "learning_rate: expected float, received 'fast'"),
     ],
 )
