@@ -362,7 +362,7 @@ def test_a_bad_start_is_refused(text):
     with pytest.raises(recipes.RecipeError, match="start: expected") as error:
         recipes.override(recipes.resolve("wrn_10_2_s2.h2d.digits"), [f"start={text}"])
     check(error)
-    with pytest.raises(recipes.RecipeError, match="Expected one of data"):
+    with pytest.raises(recipes.RecipeError, match="--set: expected"):
         recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), ["start=individual"])
 
 

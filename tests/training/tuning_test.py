@@ -140,7 +140,7 @@ def test_a_certain_mistake_has_no_interval():
     row = {"value": 1, "accuracy": 0.5, "nll": np.inf, "ece": 0.1, "examples": 2}
     row |= {"accuracy_interval": [0.1, 0.9], "nll_interval": [None, None]}
     row |= {"nll_minus_best": [None, None, None]}
-    assert "| 1 | 50.0 [10.0, 90.0] | inf [?] | the best | 10.00 |" in tuning.table("a.b", [row])
+    assert "| 1 | 50.0 [10.0, 90.0] | inf [?] | 10.00 | the best |" in tuning.table("a.b", [row])
 
 
 def test_sweeps_of_before_keep_their_table():
