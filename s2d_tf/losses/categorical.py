@@ -57,7 +57,8 @@ class WithSoftCrossEntropy(DistillationLoss):
 
     Example:
 
-    >>> loss = WithSoftCrossEntropy(losses.DirichletKLDivergence(), weight=1e-3)
+    >>> from s2d_tf import losses
+    >>> loss = losses.WithSoftCrossEntropy(losses.DirichletFisherDistance(), weight=0.1)
     >>> loss.student
     'dirichlet'
     """

@@ -30,11 +30,11 @@ class Student(Classifier):
         backbone, num_classes, **kwargs: as for `Classifier`.
         objective: a `losses.DistillationLoss`.
         num_draws: members that a Gaussian student draws at prediction.
-        draws: how: "independent", as the paper; "balanced" (ours), pairs of both signs in which
-            every class has the same deviations in another order, so that noise that all images
-            share favors no class; "mean", one member, the Gaussian's mean itself.
         initial_scale: the Gaussian's deviation before training; the second head starts there with
             zero weights.
+        draws: how a Gaussian draws: "independent", as the paper; "balanced" (ours), pairs of both
+            signs in which every class has the same deviations in another order, so that noise that
+            all images share favors no class; "mean", one member, the Gaussian's mean itself.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class Student(Classifier):
         self.kind = self.predicts
         if self.predicts == "gaussian":
             self.kind = objective.teacher_kind or "dirichlet"
-        if self.predicts == "gaussian":
             self.scale_head = Head(
                 num_classes,
                 kernel_initializer="zeros",

@@ -1,5 +1,6 @@
 """Every distillation loss and its gradient against SciPy, mpmath and NumPy."""
 
+import doctest
 import itertools
 
 import keras
@@ -432,3 +433,8 @@ def test_bad_options_are_refused(make, message):
     with pytest.raises(ValueError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+def test_the_example_of_the_categorical_term_runs():
+    (example, *_) = doctest.DocTestFinder(recurse=False).find(losses.WithSoftCrossEntropy)
+    assert doctest.DocTestRunner(verbose=False).run(example) == (0, 3)
