@@ -9,6 +9,7 @@ _HOMES = {
     "Predictions": "predictions",
     "Result": "results",
     "Section": "report",
+    "Tuning": "head_tuning",
     "collect": "results",
     "compare_runs": "run_evaluation",
     "evaluate": "evaluator",
@@ -17,6 +18,7 @@ _HOMES = {
     "overview_table": "result_tables",
     "predict": "predictions",
     "scores": "scoring",
+    "tune_head": "head_tuning",
     "write_report": "report",
 }
 _MODULES = (
