@@ -138,13 +138,12 @@ def rows(labels, sample_weight, num_classes: int, num_heads: int):
 
     One label for all heads is repeated.
     """
-    if are_vectors(labels, num_classes, num_heads):
-        repeated = len(labels.shape) == 2
-        labels = tf.reshape(labels, [-1, num_classes])
-    else:
-        repeated = len(labels.shape) == 1 or labels.shape[-1] == 1
-        labels = tf.reshape(labels, [-1])
-    if num_heads > 1 and repeated:
+    vectors = are_vectors(labels, num_classes, num_heads)
+    one_for_all = num_heads > 1 and (
+        len(labels.shape) == (2 if vectors else 1) or labels.shape[-1] == 1
+    )
+    labels = tf.reshape(labels, [-1, num_classes] if vectors else [-1])
+    if one_for_all:
         labels = tf.repeat(labels, num_heads, axis=0)
     if sample_weight is not None:
         sample_weight = tf.repeat(tf.reshape(sample_weight, [-1]), num_heads)
