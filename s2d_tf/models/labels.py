@@ -58,11 +58,12 @@ def _same_shape(labels, logits):
 def check_loss(loss) -> None:
     """Rejects a loss that takes probabilities: a model's outputs are logits."""
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    from_logits = None
     if isinstance(found, keras.losses.Loss):
         from_logits = found.get_config().get("from_logits")
-    else:
-        parameter = inspect.signature(found).parameters.get("from_logits") if found else None
-        from_logits = parameter.default if parameter else None
+    elif inspect.isfunction(found):
+        parameter = inspect.signature(found).parameters.get("from_logits")
+        from_logits = parameter and parameter.default
     if from_logits is False:
         raise ValueError(
             f"loss: expected one that takes logits, received {loss!r}, which takes probabilities. "
