@@ -9,6 +9,7 @@ _HOMES = {
     "Predictions": "predictions",
     "Result": "results",
     "Section": "report",
+    "Tuning": "head_tuning",
     "collect": "results",
     "compare": "model_report",
     "compare_runs": "run_evaluation",
@@ -18,6 +19,7 @@ _HOMES = {
     "overview_table": "result_tables",
     "predict": "predictions",
     "scores": "scoring",
+    "tune_head": "head_tuning",
     "write_model_report": "model_report",
     "write_report": "report",
 }

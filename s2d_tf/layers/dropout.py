@@ -17,7 +17,8 @@ def monte_carlo_member(member):
     """Within this context every `Dropout` applies the mask of ensemble member `member`.
 
     The mask is one draw for all images (shape `[1, ...]`), a pure function of the layer's seed and
-    the member, so an answer never depends on the batch it came in.
+    the member, so an answer never depends on the batch it came in. Along axes of free size, such as
+    the words of a text, it is the same everywhere.
     """
     previous = getattr(_prediction, "member", None)
     _prediction.member = member
@@ -54,7 +55,8 @@ class Dropout(keras.layers.Layer):
         if member is None:
             seed = fold_in_replica(next_seed(self.seed_generator))
             return self._drop(inputs, tf.shape(inputs), seed)
-        return self._drop(inputs, [1, *inputs.shape[1:]], tf.stack([self.seed, member]))
+        mask_shape = [1, *(size or 1 for size in inputs.shape[1:])]
+        return self._drop(inputs, mask_shape, tf.stack([self.seed, member]))
 
     def _drop(self, inputs, mask_shape, seed):
         kept = tf.random.stateless_uniform(mask_shape, seed) >= self.rate

@@ -67,7 +67,7 @@ class Preprocess(keras.layers.Layer):
     """
 
     def __init__(self, preprocessor, **kwargs):
-        super().__init__(trainable=False, autocast=False, **kwargs)
+        super().__init__(**{**kwargs, "trainable": False, "autocast": False})
         self.preprocessor = preprocessor
         self.supports_jit = False  # XLA has no texts
 

@@ -46,6 +46,11 @@ class InputTensor:
         return tf.as_dtype(self.dtype).is_floating
 
     @property
+    def network_dtype(self) -> tf.DType:
+        """The type in which a batch enters the network."""
+        return tf.float32 if self.is_float else tf.as_dtype(self.dtype)
+
+    @property
     def expected(self) -> str:
         """The beginning of an error about values."""
         what = "pixels" if self.is_image else "numbers"
@@ -154,7 +159,10 @@ class Contract:
     def specs(self):
         """The structure of `tf.TensorSpec` of a batch."""
         return self.pack(
-            [tf.TensorSpec([None, *each.shape], each.dtype, each.name) for each in self.tensors]
+            [
+                tf.TensorSpec([None, *each.shape], each.network_dtype, each.name)
+                for each in self.tensors
+            ]
         )
 
     def pack(self, tensors):

@@ -54,13 +54,13 @@ def checked(x, y, check: Callable, observed: Observed | None = None, **options):
     """
     if isinstance(x, tf.data.Dataset):
         return _checked_dataset(x, check, observed)
-    if x is None or isinstance(x, tf.distribute.DistributedDataset) or _is_adapter(x):
-        return x
-    if not _is_arrays(x):
+    if _needs_adapter(x):
         adapter = _adapter(x, y, **options)
         make = adapter.get_tf_dataset
         adapter.get_tf_dataset = lambda: _checked_dataset(make(), check, observed)
         return adapter
+    if not _is_arrays(x):
+        return x
     x = keras.tree.map_structure(_strings_as_tensors, x)
     y = np.asarray(y) if isinstance(y, (list, tuple)) else y
     sizes = [len(part) for part in keras.tree.flatten(x)]
@@ -85,7 +85,7 @@ def adapter_options(x, arguments: dict) -> dict | None:
     Returns:
         Them, or `None` where `x` needs no adapter.
     """
-    if x is None or isinstance(x, tf.data.Dataset) or _is_adapter(x) or _is_arrays(x):
+    if not _needs_adapter(x):
         return None
     options = {name: arguments.pop(name) for name in ("class_weight",) if name in arguments}
     shuffle = arguments.pop("shuffle", isinstance(x, keras.utils.PyDataset))
@@ -138,7 +138,16 @@ def _observed_dataset(dataset, observed):
         tf.cond(index < FIRST_BATCHES, add, lambda: tf.constant(False))
         return element
 
-    return dataset.enumerate().map(look)
+    cardinality = dataset.cardinality()
+    dataset = dataset.enumerate().map(look)
+    if cardinality == tf.data.INFINITE_CARDINALITY:  # of which the numbers make a finite one
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(cardinality))
+    return dataset
+
+
+def _needs_adapter(x):
+    ready = (tf.data.Dataset, tf.distribute.DistributedDataset, type(None))
+    return not (isinstance(x, ready) or _is_adapter(x) or _is_arrays(x))
 
 
 def _is_adapter(x):

@@ -75,7 +75,7 @@ def cast(inputs, contract: Contract):
     """Checked inputs as the network takes them: numbers in float32, else in their own type."""
     flat = []
     for tensor, declared in zip(contract.flatten(inputs), contract.tensors, strict=True):
-        dtype = tf.float32 if declared.is_float else tf.as_dtype(declared.dtype)
+        dtype = declared.network_dtype
         tensor = tensor if dtype == tf.string else tf.cast(tensor, dtype)
         if declared.shape == (1,) and len(tensor.shape) == 1:
             tensor = tensor[:, None]  # as Keras does

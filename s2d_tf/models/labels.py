@@ -58,11 +58,12 @@ def _same_shape(labels, logits):
 def check_loss(loss) -> None:
     """Rejects a loss that takes probabilities: a model's outputs are logits."""
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    from_logits = None
     if isinstance(found, keras.losses.Loss):
         from_logits = found.get_config().get("from_logits")
-    else:
-        parameter = inspect.signature(found).parameters.get("from_logits") if found else None
-        from_logits = parameter.default if parameter else None
+    elif inspect.isfunction(found):
+        parameter = inspect.signature(found).parameters.get("from_logits")
+        from_logits = parameter and parameter.default
     if from_logits is False:
         raise ValueError(
             f"loss: expected one that takes logits, received {loss!r}, which takes probabilities. "
@@ -138,13 +139,12 @@ def rows(labels, sample_weight, num_classes: int, num_heads: int):
 
     One label for all heads is repeated.
     """
-    if are_vectors(labels, num_classes, num_heads):
-        repeated = len(labels.shape) == 2
-        labels = tf.reshape(labels, [-1, num_classes])
-    else:
-        repeated = len(labels.shape) == 1 or labels.shape[-1] == 1
-        labels = tf.reshape(labels, [-1])
-    if num_heads > 1 and repeated:
+    vectors = are_vectors(labels, num_classes, num_heads)
+    one_for_all = num_heads > 1 and (
+        len(labels.shape) == (2 if vectors else 1) or labels.shape[-1] == 1
+    )
+    labels = tf.reshape(labels, [-1, num_classes] if vectors else [-1])
+    if one_for_all:
         labels = tf.repeat(labels, num_heads, axis=0)
     if sample_weight is not None:
         sample_weight = tf.repeat(tf.reshape(sample_weight, [-1]), num_heads)

@@ -112,7 +112,7 @@ def test_a_table_of_constants_is_filled_on_loading_but_none_of_a_file(tmp_path):
     used = operations.operations(meta_graph)
     assert "LookupTableImportV2" in used["restoring"]
     assert "LookupTableImportV2" not in used["serving"]
-    (tmp_path / "words.txt").write_text("one")
+    (tmp_path / "words.txt").write_text("one 1\n")
     file = tf.lookup.TextFileInitializer(
         str(tmp_path / "words.txt"), tf.string, 0, tf.int64, 1, delimiter=" "
     )

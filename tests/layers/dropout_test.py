@@ -119,3 +119,17 @@ def test_replicas_draw_apart(two_replicas):
 
     first, second = two_replicas.experimental_local_results(step())
     assert abs(np.corrcoef(np.ravel(first), np.ravel(second))[0, 1]) < 0.05
+
+
+def test_a_mask_of_free_size_is_the_same_along_it():
+    layer = layers.Dropout(0.5, seed=3)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 64])])
+    def drop(x):
+        with layers.monte_carlo_member(1):
+            return layer(x)
+
+    short, long = drop(tf.ones([2, 3, 64])), drop(tf.ones([1, 5, 64]))
+    assert 0 < np.count_nonzero(short[0, 0]) < 64
+    np.testing.assert_array_equal(short, np.broadcast_to(short[:1, :1], [2, 3, 64]))
+    np.testing.assert_array_equal(long, np.broadcast_to(short[:1, :1], [1, 5, 64]))
