@@ -99,8 +99,9 @@ def evaluate_opened(
     own = {"name": dataset, **shared}
     ood = {name: name for name in recipe.out_of_distribution} | more
     gathered = gather(predictor, known or dataset, ood, skip_missing=True, **own)
-    for name in gathered.missing:
-        log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
+    for name, reason in gathered.missing.items():
+        registered = f"not available (`s2d data {name}` says how to get it)"
+        log(f"skipped {name}: {registered if ood[name] == name else reason}")
     validation = None
     if held_out:
         validation = score(predict(predictor, known or dataset, "validation", **own))

@@ -236,6 +236,14 @@ def test_errors_are_one_line(world, tmp_path, capsys, arguments, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_ood_data_that_is_asked_for_is_not_passed_over(world, trained, capsys):
+    assert cli.main(["evaluate", str(trained), "--ood=svhn"]) == 1
+    assert "expected a dataset's name or a folder of images" in capsys.readouterr().err
+    twice = [f"--ood={world / 'noise'}", f"--ood={world / 'Stripes' / '..' / 'noise'}"]
+    assert cli.main(["evaluate", str(trained), *twice]) == 1
+    assert "received 'noise' twice" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("trained")
 def test_an_ensemble_of_own_data(world, capsys):
     command = ["train", "wrn_10_2_s2.ensemble", f"--data={world / 'Stripes'}", "--epochs=1"]
