@@ -1,7 +1,9 @@
 """S2D on a table of numbers: three kinds of wine, one of them left out as out of distribution.
 
 scikit-learn's wine data has 178 rows of 13 chemical measurements. The models learn two kinds; the
-third is what they should be uncertain about.
+third is what they should be uncertain about. It shows that tables work, not that S2D helps on so
+few rows: with nothing tuned both are right on 97% of 65 test rows, and total uncertainty detects
+the left-out wines with an AUROC of 69% for the plain model and of 68% for S2D.
 """
 
 import keras

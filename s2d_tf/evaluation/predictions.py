@@ -35,8 +35,8 @@ class Predictions:
         labels: int64 `[n]`, -1 where unknown.
         dataset, split: names; the split is "" where there is none.
         fingerprint: the data's, whatever its order.
-        inputs: hash of the inputs in their order.
         seconds: time of the forward passes; 0 where all came from the cache.
+        inputs: hash of the inputs in their order.
     """
 
     kind: str
@@ -45,8 +45,8 @@ class Predictions:
     dataset: str
     split: str
     fingerprint: str
-    inputs: str
     seconds: float = 0.0
+    inputs: str = ""
 
     def __len__(self):
         return len(self.labels)
@@ -121,8 +121,8 @@ def predict(
         dataset=source.name,
         split=source.split,
         fingerprint=content.fingerprint,
-        inputs=content.inputs,
         seconds=time.monotonic() - began if missing else 0.0,
+        inputs=content.inputs,
     )
 
 

@@ -114,8 +114,16 @@ def ood_names(results) -> list[str]:
 
 
 def groups(results) -> dict[tuple[str, str], list[Result]]:
-    """Results that may be compared: `{(architecture, training dataset): [Result]}`."""
-    grouped = {}
+    """Results that may be compared: `{(architecture, training dataset): [Result]}`.
+
+    Folders of other images that have the same name are told apart by their fingerprints.
+    """
+    kinds, grouped = {}, {}
     for result in results:
-        grouped.setdefault((result.recipe.architecture, result.recipe.dataset), []).append(result)
+        kinds.setdefault(result.recipe.dataset, set()).add(result.recipe.own_data)
+    for result in results:
+        recipe, name = result.recipe, result.recipe.dataset
+        if len(kinds[name]) > 1 and recipe.own_data:
+            name = f"{name} ({recipe.own_data.fingerprint[:8]})"
+        grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped

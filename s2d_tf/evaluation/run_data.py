@@ -31,6 +31,11 @@ def named(ood) -> dict[str, str | pathlib.Path]:
     found = {}
     for each in ood:
         is_name = each.partition(".")[0] in data.names()
+        if not is_name and not pathlib.Path(each).expanduser().is_dir():
+            raise data.MissingDataError(
+                f"ood: expected a dataset's name or a folder of images, received {each!r}. "
+                "`s2d data` lists the names."
+            )
         name = each if is_name else registry.own_name(data.folder_name(each))
         if name in found:
             raise ValueError(

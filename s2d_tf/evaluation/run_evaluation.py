@@ -134,8 +134,9 @@ def evaluate_opened(
         training=opened.split,
         **own,
     )
-    for name in gathered.missing:
-        log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
+    for name, reason in gathered.missing.items():
+        registered = f"not available (`s2d data {name}` says how to get it)"
+        log(f"skipped {name}: {registered if ood[name] == name else reason}")
     validation = predict(predictor, known or dataset, "validation", **own) if held_out else None
     began = time.monotonic()
     found = gathered.metrics() | _scaled(dataset, gathered.known, validation)

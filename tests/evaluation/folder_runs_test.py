@@ -1,5 +1,6 @@
 """From a folder of images to a served model, as a person does it at the command line."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -12,7 +13,7 @@ from absl import flags
 from PIL import Image
 
 from s2d_tf import backbones, cli, data, evaluation, paper, storage
-from s2d_tf.evaluation import drawing, report_pictures, run_evaluation
+from s2d_tf.evaluation import drawing, report_pictures, results, run_evaluation
 
 CLASSES = ("dark", "light", "striped")
 WIDE_RESNET = backbones.wide_resnet
@@ -156,6 +157,17 @@ def test_the_report_and_a_comparison(world, trained, capsys):
     assert "noise" in out
 
 
+@pytest.mark.usefixtures("evaluated")
+def test_folders_of_the_same_name_are_told_apart(trained):
+    (result,) = evaluation.collect([trained])
+    other = dataclasses.replace(result.recipe.own_data, fingerprint="f" * 64)
+    second = dataclasses.replace(result, recipe=result.recipe.replace(own_data=other))
+    own = result.recipe.own_data.fingerprint[:8]
+    names = [f"stripes ({own})", "stripes (ffffffff)"]
+    assert list(results.groups([result, second])) == [("wrn_10_2_s2", name) for name in names]
+    assert list(results.groups([result, result])) == [("wrn_10_2_s2", "stripes")]
+
+
 def test_what_is_kept_of_a_run_names_no_folder(world, trained, evaluated, tmp_path):
     paper.archive([trained], tmp_path)
     kept = json.loads((tmp_path / "runs" / "s2d" / "metrics.json").read_text())
@@ -234,6 +246,14 @@ def test_errors_are_one_line(world, tmp_path, capsys, arguments, message):
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert message.replace("ROOT", str(world)) in error
     assert not (tmp_path / "run").exists()
+
+
+def test_ood_data_that_is_asked_for_is_not_passed_over(world, trained, capsys):
+    assert cli.main(["evaluate", str(trained), "--ood=svhn"]) == 1
+    assert "expected a dataset's name or a folder of images" in capsys.readouterr().err
+    twice = [f"--ood={world / 'noise'}", f"--ood={world / 'Stripes' / '..' / 'noise'}"]
+    assert cli.main(["evaluate", str(trained), *twice]) == 1
+    assert "received 'noise' twice" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("trained")
