@@ -132,7 +132,7 @@ def test_it_goes_on_after_a_stop(kind, fails_at, scorer, encoded, write, tmp_pat
     monkeypatch.setattr(parts_lib.Parts, fails_at, stop)
     out = tmp_path / "stopped.parquet"
     # What is written when it stops: one part of ten inputs.
-    message = "after 10 of 23 inputs; the same" if fails_at == "write" else ""
+    message = "after 10 of 23 inputs; the same" if fails_at == "write" else None
     with pytest.raises(KeyboardInterrupt, match=message):
         score(scorer, inputs, out)
     assert {path.name for path in tmp_path.iterdir()} & {"stopped.parquet"} == set()
