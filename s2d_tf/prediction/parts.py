@@ -27,9 +27,10 @@ class Parts:
     Args:
         out: the file to make, `.parquet` or `.csv`.
         key: JSON values that decide the result; a folder of other values is rejected.
+        about: what else the summary says.
     """
 
-    def __init__(self, out, key: dict):
+    def __init__(self, out, key: dict, about: dict):
         self.out = pathlib.Path(out).expanduser()
         if self.out.suffix not in FORMATS:
             raise ValueError(
@@ -39,6 +40,7 @@ class Parts:
         self.summary = self.out.with_name(f"{self.out.name}.json")
         self.skipped = self.out.with_name(f"{self.out.name}.skipped.csv")
         self.key = key
+        self.about = about
 
     @property
     def finished(self) -> dict | None:
@@ -91,7 +93,7 @@ class Parts:
         schema = pyarrow.unify_schemas(plain, promote_options="permissive")
         self._place(self.out, lambda draft: _join(paths, draft, schema))
         rows = sum(parquet.read_metadata(path).num_rows for path in paths)
-        summary = {"key": self.key, "rows": rows, "skipped": len(skipped)}
+        summary = {**self.about, "rows": rows, "skipped": len(skipped), "key": self.key}
         self._place(self.summary, lambda draft: files.write_json(draft, summary))
 
     def clean(self):

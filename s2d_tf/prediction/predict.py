@@ -79,7 +79,8 @@ def predict_files(
         "top_k": top_k,
         "part_rows": part_rows,
     }
-    parts = Parts(out, key)
+    about = {"name": scorer.name, "inputs": str(inputs)}
+    parts = Parts(out, key, about)
     if not parts.finished:
         with parts.begin():
             try:
@@ -91,12 +92,12 @@ def predict_files(
                 ) from None
             parts.join()
     summary = parts.finished
+    parts.clean()
     if summary is None:
         raise ValueError(
             f"{inputs}: expected at least one input that can be read, received {source.count} that "
             f"cannot, listed in {parts.skipped}. See there what is wrong with them."
         )
-    parts.clean()
     return Summary(summary["rows"], summary["skipped"], parts.out, parts.skipped)
 
 

@@ -63,7 +63,8 @@ class Scorer:
         held = [each for each in examples if not each.error]
         if self.image_shape is None:
             texts = [each.content for each in held]
-            return np.array([t.encode() if isinstance(t, str) else t for t in texts]), held, damaged
+            texts = [text.encode() if isinstance(text, str) else text for text in texts]
+            return np.array(texts, object), held, damaged
         good, encoded = [], []
         for example in held:
             try:

@@ -134,3 +134,11 @@ def test_bad_files_fail_the_request(decode, content, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         decode([PNG, content])
     assert decode([PNG]).shape == (1, 6, 8, 3)
+
+
+def test_four_colors_become_rgb_and_are_named_where_gray_is_wanted(decode):
+    content = encode(pictures(6, 8), mode="CMYK", form="JPEG")
+    assert decode([content]).shape == (1, 6, 8, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="RGB JPEG file, received a CMYK"):
+        decode([content], channels=1)
+    assert decode([JPEG], channels=1).shape == (1, 6, 8, 1)

@@ -55,6 +55,8 @@ def test_every_kind_of_input_gives_the_models_answers(
     labelled = kind not in ("folder", "lines")
     assert table["true_label"] == (truth.tolist() if labelled else [None] * len(truth))
     assert not summary.out.with_name("out.parquet.parts").exists()
+    facts = json.loads(summary.out.with_name("out.parquet.json").read_text())
+    assert (facts["name"], facts["rows"], facts["skipped"]) == ("model", len(pictures), 0)
 
 
 def test_raw_pixels_and_lists_of_them(scorer, tiny_model, pictures, write, tmp_path):
@@ -111,7 +113,7 @@ def test_a_cut_file_of_records_gives_what_is_before_the_cut(scorer, encoded, wri
 def test_nothing_but_damaged_inputs_is_an_error(scorer, write, tmp_path):
     with pytest.raises(ValueError, match=r"received 3 that cannot, listed in .*skipped\.csv"):
         score(scorer, write("folder", [b"x"] * 3), tmp_path / "out.parquet")
-    assert not (tmp_path / "out.parquet").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"images", "out.parquet.skipped.csv"}
 
 
 @pytest.mark.parametrize("kind", ["folder", "tfrecord", "parquet"])
@@ -130,7 +132,7 @@ def test_it_goes_on_after_a_stop(kind, fails_at, scorer, encoded, write, tmp_pat
     monkeypatch.setattr(parts_lib.Parts, fails_at, stop)
     out = tmp_path / "stopped.parquet"
     # What is written when it stops: one part of ten inputs.
-    message = "after 10 of 23 inputs; the same" if fails_at == "write" else ""
+    message = "after 10 of 23 inputs; the same" if fails_at == "write" else None
     with pytest.raises(KeyboardInterrupt, match=message):
         score(scorer, inputs, out)
     assert {path.name for path in tmp_path.iterdir()} & {"stopped.parquet"} == set()
