@@ -112,9 +112,5 @@ def _load(part, stem):
 
 def _extended(base, values):
     """`base` with what `values` says instead, table by table."""
-    tables = {
-        key: _extended(base[key], value)
-        for key, value in values.items()
-        if isinstance(value, dict) and key in base
-    }
+    tables = {key: _extended(base[key], value) for key, value in values.items() if isinstance(value, dict) and key in base}
     return base | values | tables
