@@ -1,6 +1,7 @@
 """Makes an entry's folder; what was there under its name is replaced at the end."""
 
 import dataclasses
+import json
 import pathlib
 
 from s2d_tf import data, files, recipes, storage, zoo
@@ -11,8 +12,8 @@ from s2d_tf.publishing.checks import PublishError, check_run
 from s2d_tf.publishing.folder import complete
 from s2d_tf.publishing.precision import weights_beside, write_weights
 from s2d_tf.publishing.steps import write_steps
-from s2d_tf.storage import entries
-from s2d_tf.storage.layout import METRICS
+from s2d_tf.storage import entries, golden
+from s2d_tf.storage.layout import GOLDEN, METRICS
 
 
 def publish(
@@ -63,22 +64,24 @@ def publish(
     with files.folder_written_beside(target) as folder:
         listed, metrics = write_weights(opened, metrics, folder, target, data_dir, precision, log)
         shown = _portrait(run, opened, folder, data_dir)
-        fields = {
-            "name": name,
-            "recipe": recipe,
-            "preprocessing": entries.preprocessing(recipe),
-            "class_names": opened.class_names,
-            "kind": opened.predictor.kind,
-            "num_members": root(opened.predictor).num_members,
-            "parameters": opened.predictor.num_parameters,
-            "weights": listed,
-            "metrics": results.public(metrics),
-            "spread": spread,
-            "provenance": facts.provenance(run, recipe, changes, data_dir) | shown,
-            "steps": write_steps(opened.predictor, folder),
-            "inputs": opened.predictor.contract.to_dict(),
-        }
-        complete(folder, opened.predictor, fields)
+        files.write_text(folder / GOLDEN, json.dumps(golden.answers(opened.predictor)) + "\n")
+        record = entries.Record(
+            name=name,
+            recipe=recipe,
+            preprocessing=entries.preprocessing(recipe),
+            class_names=opened.class_names,
+            kind=opened.predictor.kind,
+            num_members=root(opened.predictor).num_members,
+            parameters=opened.predictor.num_parameters,
+            weights=listed,
+            golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
+            metrics=results.public(metrics),
+            spread=spread,
+            provenance=facts.provenance(run, recipe, changes, data_dir) | shown,
+            steps=write_steps(opened.predictor, folder),
+            inputs=opened.predictor.contract.to_dict(),
+        )
+        complete(folder, record)
         _check_references(target, folder)
     log(f"published {target}")
     return target

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import json
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -14,9 +15,9 @@ from s2d_tf.evaluation.sources import open_source
 from s2d_tf.posthoc.predictor import StepPredictor, chain, root
 from s2d_tf.publishing.checks import PublishError
 from s2d_tf.publishing.folder import complete
-from s2d_tf.storage import entries, sources
+from s2d_tf.storage import entries, golden, sources
 from s2d_tf.storage import steps as steps_lib
-from s2d_tf.storage.layout import PREDICTIONS, STEPS
+from s2d_tf.storage.layout import GOLDEN, PREDICTIONS, STEPS
 
 
 def fit_step(
@@ -116,9 +117,14 @@ def _add(opened, target, name, fitted, facts, data_dir, cache, log):
         stepped = dataclasses.replace(opened, predictor=fitted)
         log("evaluating the entry with its steps")
         found, _ = run_evaluation.evaluate_opened(stepped, data_dir, cache, log=log)
-        listed = *opened.record.steps, _listed(fitted, folder / name)
-        fields = vars(opened.record) | {"metrics": results.public(found), "steps": listed}
-        complete(folder, fitted, fields)
+        files.write_text(folder / GOLDEN, json.dumps(golden.answers(fitted)) + "\n")
+        record = dataclasses.replace(
+            opened.record,
+            golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
+            metrics=results.public(found),
+            steps=(*opened.record.steps, _listed(fitted, folder / name)),
+        )
+        complete(folder, record)
 
 
 def _write(predictor, folder, index):
