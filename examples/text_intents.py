@@ -190,24 +190,62 @@ def _hash(parts):
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def table(results):
-    """The metrics of all methods over seeds: mean and two standard deviations."""
-    keys = list(dict.fromkeys(key for runs in results.values() for key in runs[0]))
-    rows = ["| metric | " + " | ".join(results) + " |", "| --- |" + " ---: |" * len(results)]
-    for key in keys:
-        cells = []
-        for runs in results.values():
-            values = [run[key] for run in runs if key in run]
-            cells.append(
-                evaluation.names.format_value(
-                    key, *evaluation.statistics.mean_and_two_std(values)
-                ) if values else ""
-            )  # fmt: skip
-        title = evaluation.names.metric_title(key)
-        if "scaled_" in key:
-            title += ", temperature scaled"
-        rows.append(f"| {title} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+def page(record):
+    """The results as Markdown: over seeds, in pairs of seeds, and all that was tried."""
+    return "\n".join(
+        [
+            "# Intents of sentences: CLINC150 on a frozen MiniLM encoder\n",
+            "Output of `python examples/text_intents.py`: one hidden layer on cached vectors.",
+            f"Settings by the lowest validation NLL: {json.dumps(record['chosen'])}.\n",
+            over_seeds(record["test"]),
+            sweep(record["sweep"]),
+        ]
+    )
+
+
+def over_seeds(results):
+    """Mean and two standard deviations of both methods, and the paired difference."""
+    names, rows = evaluation.names, []
+    for key in results["s2d"][0]:
+        values = [[run[key] for run in runs if key in run] for runs in results.values()]
+        cells = [
+            names.format_value(key, *evaluation.statistics.mean_and_two_std(each)) if each else ""
+            for each in values
+        ]
+        difference = ""
+        if all(values):
+            compared = evaluation.statistics.compare_over_seeds(*values[::-1])
+            parts = compared.mean_difference, compared.low, compared.high
+            difference = "{} [{}, {}]".format(*(names.format_difference(key, p) for p in parts))
+        title = names.metric_title(key) + (", temperature scaled" if "scaled_" in key else "")
+        rows.append([title, *cells, difference])
+    return _markdown(
+        f"Test split, {len(results['s2d'])} seeds: mean ± two standard deviations",
+        ["metric", *results, "s2d minus plain [95%]"],
+        rows,
+        ["AUROC and AUPR are of detecting the out-of-scope sentences, which are positive."],
+    )
+
+
+def sweep(tried):
+    """Every setting that was compared on the validation split."""
+    keys = [f"{KNOWN}/{name}" for name in ("nll", "accuracy", "ece")]
+    keys += [f"{UNKNOWN}/auroc/{name}" for name in ("total", "knowledge")]
+    rows = [
+        [method, json.dumps(each["settings"]).replace('"', ""), *(
+            evaluation.names.format_value(key, each["validation"][key])
+            if key in each["validation"] else "" for key in keys
+        )]
+        for method, settings in tried.items() for each in settings
+    ]  # fmt: skip
+    titles = [evaluation.names.metric_title(key) for key in keys]
+    caption = f"Validation split, seeds {', '.join(map(str, SWEEP_SEEDS))}"
+    return _markdown(caption, ["method", "settings", *titles], rows)
+
+
+def _markdown(caption, columns, rows, footnotes=()):
+    table = evaluation.tables.make(caption, columns, [rows], footnotes=footnotes)
+    return evaluation.tables.render(table, "markdown")
 
 
 def main():
@@ -233,14 +271,17 @@ def main():
         results[method] = [study.measure(method, settings, seed, "test") for seed in SEEDS]
     out = pathlib.Path(flags.out)
     record = {
-        "encoder": {"name": "all-MiniLM-L6-v2", "sha256": hashes, "sequence_length": 32},
+        "encoder": {"folder": pathlib.Path(flags.encoder).name, "sha256": hashes},
         "data": {"name": KNOWN, "sha256": data.clinc150.SHA256},
-        "network": {"width": WIDTH, "batch_size": BATCH, "learning_rate": RATE},
+        "network": {
+            "sequence_length": SEQUENCE_LENGTH, "width": WIDTH, "batch_size": BATCH,
+            "learning_rate": RATE,
+        },
         "chosen": chosen, "sweep": tried, "test": results,
     }  # fmt: skip
     files.write_json(out / "text_intents.json", record)
-    files.write_text(out / "text_intents.md", table(results) + "\n")
-    print(table(results))
+    files.write_text(out / "text_intents.md", page(record))
+    print(over_seeds(results))
 
     model = study.whole_model("s2d", chosen["s2d"], seed=0)
     for text in ("set an alarm for six", "how far away is the moon"):

@@ -86,6 +86,7 @@ def test_the_study_runs_from_sentences_to_results(example, folder, monkeypatch, 
     assert "clinc150_oos/auroc/knowledge" not in record["test"]["plain"][0]
     page = (folder / "text_intents.md").read_text()
     assert "| %AUROC knowledge |  | " in page
+    assert page.count("\n| plain |") == 2, "every setting that was tried"
     first_test = [split for _, split in opened].index("test")
     assert ("clinc150", "validation") in opened[:first_test]
     assert "how far away is the moon" in capsys.readouterr().out
