@@ -61,4 +61,5 @@ def test_example_runs(project_root, name):
 
 def test_every_example_is_tested(project_root):
     found = {path.stem for path in (project_root / "examples").glob("*.py")}
-    assert found == set(EXAMPLES)
+    # The study on text has a test of its own, on a small file and a tiny encoder.
+    assert found - {"text_intents"} == set(EXAMPLES)

@@ -39,6 +39,11 @@ def main(argv):
         _show_folder(data, data.open_folder(argv[1]))
         return
     record = data.info(argv[1])
+    if _PREVIEW.value and not record.image_shape:
+        raise ValueError(
+            f"--preview: expected a dataset of images, received {record.name!r}, which has texts. "
+            "Drop the flag."
+        )
     if _DOWNLOAD.value:
         data.fetch(record.name, _DATA_DIR.value)
     if record.conditions:
@@ -78,7 +83,7 @@ def _list(data):
     for name in data.names():
         record = data.info(name)
         sizes = [f"{record.splits[s]:,}" if s in record.splits else "-" for s in ("train", "test")]
-        shape = "x".join(map(str, record.image_shape))
+        shape = "x".join(map(str, record.image_shape)) or "text"
         print(row.format(name, shape, record.num_classes or "-", *sizes, record.role))
 
 
@@ -96,11 +101,12 @@ def _show(data, record):
     classes = f"{record.num_classes}" + (f" ({', '.join(names)})" if names else "")
     print(f"{record.name}: {record.role}")
     print(f"citation  {record.citation}")
-    print(f"image     uint8 {'x'.join(map(str, record.image_shape))}")
+    shape = "x".join(map(str, record.image_shape))
+    print(f"image     uint8 {shape}" if shape else "input     text")
     print(f"classes   {classes if record.num_classes else 'none; every label is -1'}")
     if record.source != "embedded":
         print(f"data_dir  {data.resolve_data_dir(_DATA_DIR.value)}")
-    print(f"\n{'split':<26}{'images':>8}   fingerprint")
+    print(f"\n{'split':<26}{'images' if shape else 'texts':>8}   fingerprint")
     for split in splits:
         images, labels = data.load_arrays(record.name, split, _DATA_DIR.value)
         official = record.splits.get(split, len(images))

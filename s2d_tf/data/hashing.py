@@ -51,19 +51,20 @@ class Content:
 
 
 def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
-    """SHA-256 over the decoded images and their labels, as 64 hexadecimal digits.
+    """SHA-256 over the decoded images, or texts, and their labels, as 64 hexadecimal digits.
 
     Each example is hashed by itself and the sorted hashes are hashed together, so the order of the
     examples does not count, but every pixel, every label, every repetition and the shape do.
 
     Args:
-        images: uint8 [N, H, W, C].
+        images: uint8 [N, H, W, C], or texts [N].
         labels: integers [N].
     """
     images, labels = np.asarray(images), np.asarray(labels)
-    if images.dtype != np.uint8 or labels.shape != images.shape[:1]:
+    is_data = images.dtype == np.uint8 or images.dtype.kind == "U"
+    if not is_data or labels.shape != images.shape[:1]:
         raise ValueError(
-            f"Expected uint8 images and as many labels; received {images.dtype} "
+            f"Expected uint8 images and as many labels, or texts; received {images.dtype} "
             f"{list(images.shape)} and {list(labels.shape)}."
         )
     content = Content()

@@ -12,6 +12,9 @@ from s2d_tf.data.location import MissingDataError, resolve_data_dir
 from s2d_tf.data.registry import DatasetInfo, info
 from s2d_tf.data.splits import DERIVED_SPLITS, validation_mask
 
+# Sources that TFDS does not prepare.
+_SINGLE_FILES = ("corrupted", "clinc150")
+
 
 def load_arrays(
     name: str, split: str, data_dir: str | os.PathLike | None = None
@@ -22,12 +25,12 @@ def load_arrays(
 
     Args:
         name: one of `names()`; for CIFAR-100-C with a condition: "cifar100_c_generated.fog_3".
-        split: "train", "test", "validation" (a fixed, class-balanced tenth of train) or
-            "train_without_validation".
+        split: "train", "test", "validation" (as published, else a fixed, class-balanced tenth of
+            train) or "train_without_validation".
         data_dir: TFDS folder; default: the environment variable TFDS_DATA_DIR, else that of TFDS.
 
     Returns:
-        images uint8 [N, H, W, C] and labels int64 [N], -1 where there is no label.
+        images uint8 [N, H, W, C], or texts [N], and labels int64 [N], -1 where there is no label.
     """
     known = _with_derived(info(name).splits)
     if split not in known:
@@ -38,7 +41,7 @@ def load_arrays(
 
 
 def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
-    """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C], label int64).
+    """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C] or text, label int64).
 
     Arguments as in `load_arrays`. To train: `train_pipeline`.
     """
@@ -53,7 +56,7 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
 def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
     """Downloads a dataset from its official source into `data_dir`, unless it is there."""
     record = info(name)
-    if record.source == "corrupted":
+    if record.source in _SINGLE_FILES:
         _module(record).fetch(name, resolve_data_dir(data_dir))
     elif record.source != "embedded":
         _builder(record, resolve_data_dir(data_dir), download=True)
@@ -63,29 +66,32 @@ def available_splits(name: str, data_dir: str | os.PathLike | None = None) -> tu
     """The splits of `name` that can be read from `data_dir`, with those derived from "train"."""
     record = info(name)
     found = record.splits
-    if record.source == "corrupted":
+    if record.source in _SINGLE_FILES:
         _module(record).check(name, resolve_data_dir(data_dir))
     elif record.source != "embedded":
         found = _builder(record, resolve_data_dir(data_dir)).info.splits
-    return _with_derived(split for split in ("train", "test") if split in found)
+    return _with_derived(split for split in record.splits if split in found)
 
 
 def _with_derived(splits):
     splits = tuple(splits)
-    return splits + (tuple(DERIVED_SPLITS) if "train" in splits else ())
+    derives = "train" in splits and "validation" not in splits
+    return splits + (tuple(DERIVED_SPLITS) if derives else ())
 
 
 @functools.cache
 def _read(name: str, split: str, data_dir: pathlib.Path):
-    if split in DERIVED_SPLITS:
+    record = info(name)
+    if split in DERIVED_SPLITS and split not in record.splits:
         images, labels = _read(name, "train", data_dir)
         chosen = validation_mask(images, labels) == DERIVED_SPLITS[split]
         return _frozen(images[chosen], labels[chosen])
-    record = info(name)
     if record.source == "embedded":
         return _frozen(*digits.arrays(name, split))
     if record.source == "corrupted":
         return _frozen(*_module(record).read(name, data_dir))
+    if record.source == "clinc150":
+        return _frozen(*_module(record).read(name, split, data_dir))
     builder = _builder(record, data_dir)
     if split not in builder.info.splits:
         raise MissingDataError(

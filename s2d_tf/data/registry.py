@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 
-from s2d_tf.data import corruption_names
+from s2d_tf.data import clinc150, corruption_names
 
 CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
@@ -35,6 +35,7 @@ _OPENOOD = "Zhang et al., OpenOOD v1.5: enhanced benchmark for OOD detection, 20
 _MNIST = "LeCun, Cortes and Burges, The MNIST database of handwritten digits, 1998"
 _DTD = "Cimpoi et al., Describing textures in the wild, CVPR 2014"
 _PLACES = "Zhou et al., Places: a 10 million image database for scene recognition, TPAMI 2017"
+_CLINC = "Larson et al., An evaluation dataset for intent classification, EMNLP 2019 (CC BY 3.0)"
 _PHOTOS = "Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample images"
 
 
@@ -44,19 +45,19 @@ class DatasetInfo:
 
     Attributes:
         name: the name that `load` takes.
-        image_shape: (height, width, channels) of the uint8 images.
+        image_shape: (height, width, channels) of the uint8 images; () for texts.
         num_classes: number of classes of the labels; 0 where every label is -1.
         class_names: one name per class, or None where they are not known in advance.
         splits: images in each split of the official dataset. A folder may hold fewer splits.
         role: what the dataset is for in the experiments.
-        source: where the images come from: "tfds", "tiny_imagenet", "odin", "openood", "corrupted"
-            or "embedded".
+        source: where the images come from: "tfds", "tiny_imagenet", "odin", "openood", "corrupted",
+            "clinc150" or "embedded".
         citation: author, title and year.
         conditions: what may follow the name and a dot, as in "cifar100_c_generated.fog_3".
     """
 
     name: str
-    image_shape: tuple[int, int, int]
+    image_shape: tuple[int, int, int] | tuple[()]
     num_classes: int
     class_names: tuple[str, ...] | None
     splits: Mapping[str, int]
@@ -103,6 +104,12 @@ _ALL = (
           ("textures", 5_640, "far", _DTD),
           ("places365", 33_773, "far", _PLACES),
       )),
+    DatasetInfo("clinc150", (), 150, clinc150.CLASSES,
+                {"train": 15_000, "validation": 3_000, "test": 4_500},
+                _BOTH, "clinc150", _CLINC),
+    DatasetInfo(clinc150.OUT_OF_SCOPE, (), 0, None,
+                {"train": 100, "validation": 100, "test": 1_000},
+                f"near {_OOD}", "clinc150", _CLINC),
 )  # fmt: skip
 _REGISTRY = {record.name: record for record in _ALL}
 

@@ -48,6 +48,8 @@ def test_one_split_with_a_preview(capsys, tmp_path):
         (["cifar100", "--data_dir=DIR"], "'cifar100' is not in DIR"),
         (["odin_lsun_crop", "--data_dir=DIR"], "needs LSUN.tar.gz, which is not in DIR"),
         (["digits", "--preview=DIR/sheet.gif"], "ending in .png"),
+        (["clinc150", "--data_dir=DIR"], "needs data_full.json (2.5 MB), which is not in DIR"),
+        (["clinc150", "--preview=DIR/sheet.png"], "expected a dataset of images, received"),
     ],
 )
 def test_errors_are_one_line(capsys, tmp_path, arguments, message):

@@ -1,0 +1,143 @@
+"""The study on CLINC150, on a small file and a tiny encoder, end to end."""
+
+import hashlib
+import importlib.util
+import json
+import sys
+
+import keras
+import numpy as np
+import pytest
+from sklearn import metrics as oracle
+
+from s2d_tf import data, export
+from s2d_tf.data import clinc150
+
+WORDS = {"alarm": "wake morning alarm", "translate": "say french word", "order": "buy send order"}
+
+
+def sentences(random, intent, count):
+    words = WORDS.get(intent, "moon poem sky wake").split()
+    return [[" ".join(random.choice(words, 4)) + f" {i}", intent] for i in range(count)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    content = {
+        **{f"oos_{part}": sentences(random, "oos", 6) for part in ("train", "val", "test")},
+        **{
+            part: [pair for intent in WORDS for pair in sentences(random, intent, count)]
+            for part, count in (("train", 10), ("val", 4), ("test", 5))
+        },
+    }
+    path = tmp_path / "clinc150" / "data_full.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(content), encoding="utf-8")
+    monkeypatch.setattr(clinc150, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    for name in ("model.safetensors", "vocab.txt"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+@pytest.fixture
+def example(project_root, monkeypatch):
+    """The script as a module, with a small sweep."""
+    path = project_root / "examples" / "text_intents.py"
+    spec = importlib.util.spec_from_file_location("text_intents", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "WIDTH", 8)
+    monkeypatch.setattr(module, "SEEDS", range(2))
+    common = {"epochs": 2}
+    s2d = {"student_weight": 1e-3, "noise_stddev": [0.0, 0.5], "student_loss": "balanced_kl"}
+    monkeypatch.setattr(module, "START", {"plain": common, "s2d": {**common, **s2d}})
+    sweeps = {"plain": {"epochs": [1, 2]}, "s2d": {"temperature": ["auto"]}}
+    monkeypatch.setattr(module, "SWEEPS", sweeps)
+    return module
+
+
+def tiny_classifier(*_):
+    keras.utils.set_random_seed(0)
+    words = " ".join([*WORDS.values(), "moon poem sky"]).split()
+    texts = keras.Input([], dtype="string", name="texts")
+    tokens = keras.layers.TextVectorization(vocabulary=words, output_sequence_length=5)(texts)
+    vectors = keras.layers.Embedding(len(words) + 2, 6)(tokens)
+    vectors = keras.layers.GlobalAveragePooling1D()(vectors)
+    return keras.Model(texts, keras.layers.Dense(150)(vectors))
+
+
+def test_the_study_runs_from_sentences_to_results(example, folder, monkeypatch, capsys):
+    monkeypatch.setattr(example, "sentence_classifier", tiny_classifier)
+    opened, load = [], example.Study.load
+    monkeypatch.setattr(
+        example.Study, "load", lambda self, *where: opened.append(where) or load(self, *where)
+    )
+    flags = [f"--{name}={folder}" for name in ("encoder", "data_dir", "workdir", "out")]
+    monkeypatch.setattr(sys, "argv", ["text_intents.py", *flags])
+    example.main()
+    record = json.loads((folder / "text_intents.json").read_text())
+    assert [len(record["test"][method]) for method in ("plain", "s2d")] == [2, 2]
+    assert record["chosen"]["s2d"]["temperature"] == "auto"
+    tried = {t["settings"]["epochs"]: t["validation"] for t in record["sweep"]["plain"]}
+    best = min(tried, key=lambda epochs: tried[epochs]["clinc150/nll"])
+    assert record["chosen"]["plain"]["epochs"] == best
+    assert "clinc150_oos/auroc/knowledge" in record["test"]["s2d"][0]
+    assert "clinc150_oos/auroc/knowledge" not in record["test"]["plain"][0]
+    page = (folder / "text_intents.md").read_text()
+    assert "| %AUROC knowledge |  | " in page
+    assert page.count("\n| plain |") == 2, "every setting that was tried"
+    first_test = [split for _, split in opened].index("test")
+    assert ("clinc150", "validation") in opened[:first_test]
+    assert "how far away is the moon" in capsys.readouterr().out
+
+    # What is kept is not computed again, and the metrics are those of independent code.
+    study = example.Study(folder, None, json.dumps([record["encoder"]["sha256"], 32]), folder)
+    monkeypatch.setattr(keras.Model, "fit", None)
+    again = study.measure("s2d", record["chosen"]["s2d"], 0, "test")
+    assert again == record["test"]["s2d"][0]
+    model = study.fit("s2d", record["chosen"]["s2d"], 0)
+    (known, labels), (unknown, _) = (
+        study.load(name, "test") for name in ("clinc150", "clinc150_oos")
+    )
+    answers = [model.predict_uncertainty(x) for x in (known, unknown)]
+    assert again["clinc150/accuracy"] == np.mean(answers[0]["probs"].argmax(-1) == labels)
+    nll = oracle.log_loss(labels, answers[0]["probs"], labels=range(150))
+    assert again["clinc150/nll"] == pytest.approx(nll, rel=1e-4)
+    is_unknown = np.repeat([0, 1], [len(known), len(unknown)])
+    knowledge = np.concatenate([answer["knowledge"] for answer in answers])
+    expected = oracle.roc_auc_score(is_unknown, knowledge)
+    assert again["clinc150_oos/auroc/knowledge"] == pytest.approx(expected)
+
+    # From texts: the same answers, and an export that takes texts.
+    study.encoder = tiny_classifier
+    whole = study.whole_model("s2d", record["chosen"]["s2d"], 0)
+    texts, _ = data.load_arrays("clinc150", "test", folder)
+    answer = whole.predict_uncertainty(texts)
+    np.testing.assert_allclose(answer["probs"], answers[0]["probs"], atol=1e-6)
+    np.testing.assert_allclose(answer["knowledge"], answers[0]["knowledge"], atol=1e-6)
+    assert (export.save(whole, folder / "exported") / "saved_model.pb").is_file()
+
+
+@pytest.mark.slow
+def test_a_bert_of_keras_hub_is_averaged_over_its_tokens(example, tmp_path):
+    """With a small network of random weights in place of MiniLM, in KerasHub's own layout."""
+    keras_hub = pytest.importorskip("keras_hub", reason="needs the extra `text`")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+    encoder = keras_hub.models.BertBackbone(
+        vocabulary_size=len(vocabulary), num_layers=1, num_heads=2, hidden_dim=8,
+        intermediate_dim=16, max_sequence_length=32,
+    )  # fmt: skip
+    encoder.save_to_preset(str(tmp_path))
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        keras_hub.tokenizers.BertTokenizer(vocabulary), sequence_length=6
+    )
+    preprocessor.save_to_preset(str(tmp_path))
+    study = example.Study(tmp_path, lambda: example.sentence_classifier(str(tmp_path), 6), "tiny")
+    texts = np.array(["a b c", "D", "e f g h a b c"])
+    found = study.cast.predict_features(texts)
+    tokens = preprocessor(texts)
+    outputs = keras.ops.convert_to_numpy(encoder(tokens)["sequence_output"])
+    mask = keras.ops.convert_to_numpy(tokens["padding_mask"])
+    expected = [row[used].mean(axis=0) for row, used in zip(outputs, mask, strict=True)]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
