@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
+from s2d_tf.engines.freezing import freeze
 from s2d_tf.export import encoded_images
 from s2d_tf.export.answers import answer_function
-from s2d_tf.export.specialize import specialize
 
 
 class Signatures(tf.Module):
@@ -15,13 +15,14 @@ class Signatures(tf.Module):
     Args:
         model: a `models.Predictor`.
         answer: function from float32 images to the dict of answers; default: all uncertainties.
+        portable: whether other runtimes than TensorFlow read it.
     """
 
-    def __init__(self, model, answer=None):
+    def __init__(self, model, answer=None, portable=False):
         super().__init__()
         self.image_shape = tuple(model.image_shape)
         images = tf.TensorSpec([None, *self.image_shape], tf.float32, name="images")
-        call, self.weights = specialize(answer or answer_function(model), images)
+        call, self.weights = freeze(answer or answer_function(model), images, portable)
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(call, input_signature=[images], autograph=False)
 

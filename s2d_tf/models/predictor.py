@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
+from s2d_tf.engines import Engine
 from s2d_tf.models.inputs import check_images
 
 
@@ -33,6 +34,9 @@ class Predictor(keras.Model):
 
     metadata: dict | None = None
     """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
+
+    engine_used: str = "tensorflow"
+    """Which engine computed the last prediction."""
 
     @property
     def num_parameters(self) -> int:
@@ -107,34 +111,41 @@ class Predictor(keras.Model):
         them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
         return self.member_logits(images), {}
 
-    def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
+    def predict_members(
+        self, x, batch_size: int = 256, engine: str = "auto"
+    ) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
         Args:
             x: images `[n, height, width, channels]`, raw pixels in [0, 255], as an array; or a
                 `tf.data.Dataset` of images or of `(images, ...)`, batched or not.
             batch_size: how many images to hold at once; it does not change the predictions.
+            engine: "tensorflow", "xla" or "onnx" (needs `s2d_tf[onnx]`); "auto" takes what was
+                measured to be the fastest here, once there is enough work to pay for compiling.
+                Answers agree within 1e-5. `engine_used` says which it was.
 
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
-        return self.kind, self._predict_stack(self.member_logits, x, batch_size)
+        return self.kind, self._predict_stack("member_logits", x, batch_size, engine)
 
-    def predict_raw(self, x, batch_size: int = 256) -> np.ndarray:
+    def predict_raw(self, x, batch_size: int = 256, engine: str = "auto") -> np.ndarray:
         """`raw_outputs` of all images as one float32 array; arguments as for `predict_members`."""
-        return self._predict_stack(self.raw_outputs, x, batch_size)
+        return self._predict_stack("raw_outputs", x, batch_size, engine)
 
-    def predict_uncertainty(self, x, batch_size: int = 256) -> dict[str, np.ndarray]:
+    def predict_uncertainty(
+        self, x, batch_size: int = 256, engine: str = "auto"
+    ) -> dict[str, np.ndarray]:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
 
         Args:
-            x, batch_size: as for `predict_members`.
+            x, batch_size, engine: as for `predict_members`.
 
         Returns:
             Dict of arrays: `probs` `[n, classes]` and, for each image, `confidence` (the largest
             probability), `total`, `data` and `knowledge` uncertainty in nats.
         """
-        batches = list(self._map_batches(self._uncertainty, x, batch_size))
+        batches = list(self._map_batches("_uncertainty", x, batch_size, engine))
         return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
 
     def check_fitted(self):
@@ -149,27 +160,41 @@ class Predictor(keras.Model):
     def _uncertainty(self, images):
         return uncertainty.from_members(self.kind, self.member_logits(images))
 
-    def _predict_stack(self, function, x, batch_size):
-        return np.concatenate(list(self._map_batches(function, x, batch_size)), axis=1)
+    def _predict_stack(self, function, x, batch_size, engine):
+        batches = self._map_batches(function, x, batch_size, engine)
+        return np.concatenate([batch["value"] for batch in batches], axis=1)
 
-    def _map_batches(self, function: Callable, x, batch_size: int) -> Iterator:
-        """Streams `function` over the images, so that memory does not grow with their number."""
+    def _map_batches(self, function: str, x, batch_size: int, engine: str = "auto") -> Iterator:
+        """Streams a method over the images, so that memory does not grow with their number.
+
+        Yields dicts of arrays; a method that returns one tensor has it under "value".
+        """
         self.check_fitted()
-        compiled = self._compiled(function.__name__)
+        compute = self.engine(function)
         seen = 0
         for images in image_batches(x, self.image_shape, batch_size):
             seen += len(images)
-            yield keras.tree.map_structure(lambda tensor: tensor.numpy(), compiled(images))
+            yield compute(images, engine)
+            self.engine_used = compute.used
         if not seen:
             raise ValueError("x: expected at least one image, received none.")
 
-    def _compiled(self, name):
+    def engine(self, name: str = "_uncertainty", function: Callable | None = None) -> Engine:
+        """What computes a method of this predictor, or `function` under a name of its own."""
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-        functions = self.__dict__.setdefault("_compiled_functions", {})
-        if name not in functions:
-            signature = [tf.TensorSpec([None, *self.image_shape], tf.float32)]
-            functions[name] = tf.function(getattr(self, name), input_signature=signature)
-        return functions[name]
+        engines = self.__dict__.setdefault("_engines", {})
+        if name not in engines:
+            compute = function or getattr(self, name)
+
+            def named(images):
+                found = compute(images)
+                return found if isinstance(found, dict) else {"value": found}
+
+            spec = tf.TensorSpec([None, *self.image_shape], tf.float32, name="images")
+            # Counters of random draws change without changing a prediction.
+            variables = [weight for weight in self.weights if "float" in str(weight.dtype)]
+            engines[name] = Engine(named, spec, variables)
+        return engines[name]
 
 
 def image_batches(x, image_shape, batch_size):

@@ -147,21 +147,10 @@ def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
 
 
 def _run(network, data, features, batch_size):
-    compiled = _compiled(network, features)
+    name = "outputs_and_features" if features else "outputs"
+    compute = network.engine(name, lambda inputs: forward(network, inputs, features))
     for inputs, labels in _batches(data, network.image_shape, batch_size):
-        values = {name: value.numpy() for name, value in compiled(inputs).items()}
-        yield Outputs(**values, labels=None if labels is None else np.asarray(labels))
-
-
-def _compiled(network, features):
-    # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-    functions = network.__dict__.setdefault("_posthoc_functions", {})
-    if features not in functions:
-        signature = [tf.TensorSpec([None, *network.image_shape], tf.float32)]
-        functions[features] = tf.function(
-            lambda inputs: forward(network, inputs, features), input_signature=signature
-        )
-    return functions[features]
+        yield Outputs(**compute(inputs), labels=None if labels is None else np.asarray(labels))
 
 
 def _batches(data, image_shape, batch_size):

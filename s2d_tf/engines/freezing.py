@@ -1,28 +1,39 @@
 """All that does not depend on the request, computed once: weights, draws, masks, folded constants.
 
 A traced prediction is split into what follows from the images and what does not: the second part is
-run here and its results become variables. So an exported SWAG does not draw its weights again for
-each request, nor Monte Carlo dropout its masks; every machine uses the same draws; and no random
-operation is left in the graph that other runtimes may not have. (TensorFlow's own constant folding
-leaves random operations and large constants in the graph.)
+run here and its results become constants, which `simplifying` then folds into each other. So an
+exported SWAG does not draw its weights again for each request, nor Monte Carlo dropout its masks;
+every machine uses the same draws; and no random operation is left in the graph that other runtimes
+may not have. (TensorFlow's own constant folding leaves random operations and large constants in the
+graph.)
 """
 
 import hashlib
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
+from s2d_tf.engines.simplifying import Graph, simplify
 
-def specialize(function: Callable, spec: tf.TensorSpec) -> tuple[Callable, list[tf.Variable]]:
-    """A function of one tensor whose graph holds only what depends on that tensor.
+MAX_CONSTANT_BYTES = 1 << 29
+"""Larger networks keep their arrays in variables: a graph with its constants is one message, which
+cannot have more than 2 GB."""
+
+
+def freeze(
+    function: Callable, spec: tf.TensorSpec, portable: bool = False
+) -> tuple[Callable, list[tf.Variable]]:
+    """A function of one tensor whose graph holds only what depends on that tensor, simplified.
 
     Args:
         function: traceable; takes one tensor and returns a dict of tensors.
         spec: `tf.TensorSpec` of the tensor.
+        portable: see `simplify`.
 
     Returns:
-        A function that within a `tf.function` answers as `function` does, and all its state, which
-        is variables of its own: who saves it has to keep them.
+        A function that within a `tf.function` answers as `function` does, and its variables, copies
+        of its own, if it needs some: who saves it has to keep them.
     """
     concrete = tf.function(function, autograph=False).get_concrete_function(spec)
     given, outputs = concrete.inputs[0], concrete.structured_outputs
@@ -38,27 +49,37 @@ def specialize(function: Callable, spec: tf.TensorSpec) -> tuple[Callable, list[
     inputs = [tensor for op in dependent for tensor in op.inputs]
     boundary = sorted({tensor.name for tensor in inputs if tensor.op not in dependent})
     others = set(concrete.graph.get_operations()) - dependent
-    kept = _keep(_evaluate(concrete.graph, others, boundary), concrete.variables)
-    variables = {id(v): v for v in kept.values() if isinstance(v, tf.Variable)}
-    part = _part(concrete.graph, dependent - {given.op})
-    handles = {tensor.name for tensor in inputs if tensor.dtype == tf.resource}
+    values = _evaluate(concrete.graph, others, boundary)
+    # Read within a loop or branch that depends on the input, so only the variable is known.
+    handles = {
+        name: tf.Variable(next(v for v in concrete.variables if v.handle is value), trainable=False)
+        for name, value in values.items()
+        if value.dtype == tf.resource
+    }
+    graph = Graph(
+        _part(concrete.graph, dependent - {given.op}),
+        {name: value.numpy() for name, value in values.items() if name not in handles},
+        {t.name: t.shape for op in dependent for t in op.outputs},
+        {key: tensor.name for key, tensor in outputs.items()},
+    )
+    simplify(graph, portable)
+    kept = _keep(graph.values)
 
     def call(tensor):
-        known = {
-            name: _capture(value.handle) if name in handles else tf.convert_to_tensor(value)
-            for name, value in kept.items()
-        }
+        known = {name: _capture(v.handle) for name, v in handles.items() if name in graph.users}
+        known |= {name: tf.convert_to_tensor(value) for name, value in kept.items()}
         found = tf.graph_util.import_graph_def(
-            part,
+            graph.definition(),
             input_map={given.name: tensor, **known},
-            return_elements=[output.name for output in outputs.values()],
+            return_elements=list(graph.outputs.values()),
             name="",
         )
-        return dict(zip(outputs, found, strict=True))
+        return dict(zip(graph.outputs, found, strict=True))
 
     # TensorFlow forgets the bodies of loops and branches with the function that defined them.
     call.defined_by = concrete
-    return call, list(variables.values())
+    variables = {id(v): v for v in kept.values() if isinstance(v, tf.Variable)}
+    return call, [*variables.values(), *handles.values()]
 
 
 def _evaluate(graph, operations, names):
@@ -79,25 +100,22 @@ def _evaluate(graph, operations, names):
     return {name: values[name] for name in names}
 
 
-def _keep(values, variables):
-    """Arrays of floats as variables, equal ones once; the rest as NumPy constants."""
+def _keep(values):
+    """Arrays as they are or, where they are too many for one message, as variables; equal ones
+    once."""
+    if sum(value.nbytes for value in values.values()) <= MAX_CONSTANT_BYTES:
+        return values
     kept, held = {}, {}
     for name, value in values.items():
-        if value.dtype == tf.resource:
-            # Read within a loop or branch that depends on the input, so only the variable is known.
-            (variable,) = (v for v in variables if v.handle is value)
-            kept[name] = tf.Variable(variable, trainable=False)
-        elif not value.dtype.is_floating or value.shape.rank == 0:
+        if value.dtype.kind != "f" or value.ndim == 0:
             # Shapes, axes and indices have to be constants: shapes are inferred from them.
-            kept[name] = value.numpy()
-        else:
-            # Members that share weights read them one by one.
-            digest = hashlib.sha256(value.numpy().tobytes()).digest()
-            content = (value.dtype, tuple(value.shape), digest)
-            if content not in held:
-                label = name.partition(":")[0].replace("/ReadVariableOp", "")
-                held[content] = tf.Variable(value, trainable=False, name=label)
-            kept[name] = held[content]
+            kept[name] = value
+            continue
+        content = value.dtype.str, value.shape, hashlib.sha256(np.ascontiguousarray(value)).digest()
+        if content not in held:
+            label = name.partition(":")[0].replace("/ReadVariableOp", "")
+            held[content] = tf.Variable(value, trainable=False, name=label)
+        kept[name] = held[content]
     return kept
 
 

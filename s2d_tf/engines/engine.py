@@ -1,0 +1,204 @@
+"""Which runtime computes a prediction: chosen by what was measured on this machine.
+
+A function starts in TensorFlow as it was traced, at no extra cost. When it has been at work there
+for about as long as compiling would take, it is frozen and simplified, every runtime that is
+installed is built and timed on the batch at hand, and from then on that batch size uses the
+fastest. So compiling never costs more than it can save by about a factor of two, and a single image
+never waits for it. The verdict is kept for this machine: the next process builds the winner only.
+"""
+
+import hashlib
+import os
+import pathlib
+import platform
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf import files
+from s2d_tf.data import location
+from s2d_tf.engines import runtimes
+from s2d_tf.engines.freezing import freeze
+from s2d_tf.engines.watching import Watch
+
+NAMES = ("auto", "tensorflow", "xla", "onnx")
+
+SECONDS_PER_OPERATION = 0.05
+"""What compiling an operation takes in all runtimes together, more or less."""
+
+TIMED_CALLS = 3
+
+
+class Engine:
+    """Computes a traceable function of one tensor by the runtime that is asked for.
+
+    Args:
+        function: takes a float32 tensor and returns a dict of tensors.
+        spec: `tf.TensorSpec` of the tensor, the batch first and of free size.
+        variables: what the answers depend on; when one has changed, whatever was compiled is
+            dropped.
+        background: whether runtimes are built and timed beside the requests, as a server needs it.
+
+    Attributes:
+        used: name of the runtime that computed the last batch.
+    """
+
+    def __init__(
+        self, function: Callable, spec: tf.TensorSpec, variables=(), background: bool = False
+    ):
+        self._function, self._spec, self._variables = function, spec, list(variables)
+        self._background = background
+        self._live = tf.function(function, input_signature=[spec], autograph=False)
+        self._lock = threading.Lock()
+        self.used = "tensorflow"
+        self._forget()
+
+    def __call__(self, images, name: str = "auto") -> dict[str, np.ndarray]:
+        """Answers for a batch as arrays.
+
+        Args:
+            images: array or tensor.
+            name: one of `NAMES`.
+        """
+        check(name)
+        if self._watch is not None and self._watch.changed():
+            self._forget()
+        if name != "auto":
+            self.used = name
+            return self._runtime(name)(images)
+        size = runtimes.padded_size(len(images))
+        chosen = self._chosen.get(size)
+        if chosen is not None:
+            self.used = chosen
+            return self._built[chosen](images)
+        self.used = "tensorflow"
+        began = time.perf_counter()
+        answers = {key: value.numpy() for key, value in self._live(images).items()}
+        self._spent += time.perf_counter() - began
+        if self._spent > self._patience():
+            self._decide(size, np.array(images))
+        return answers
+
+    def measure(self, images) -> dict[str, float]:
+        """Times all runtimes on a batch and remembers the fastest for its size.
+
+        Returns:
+            `{runtime: seconds of a call}`.
+        """
+        images = np.asarray(images)
+        seconds = {}
+        for name in runtimes.available():
+            run = self._runtime(name)
+            run(images)  # compiles
+            seconds[name] = min(_seconds(run, images) for _ in range(TIMED_CALLS))
+        size = runtimes.padded_size(len(images))
+        self._chosen[size] = min(seconds, key=seconds.get)
+        _remember(self._key(), size, self._chosen[size])
+        return seconds
+
+    def _decide(self, size, images):
+        """Builds what is known to be the fastest here, or finds it out."""
+        if not self._lock.acquire(blocking=False):
+            return  # at it already
+
+        def decide():
+            try:
+                known = _remembered(self._key(), size)
+                if known in runtimes.available():
+                    self._runtime(known)(images)
+                    self._chosen[size] = known
+                else:
+                    self.measure(images)
+            finally:
+                self._lock.release()
+
+        if self._background:
+            threading.Thread(target=decide, name="engine", daemon=True).start()
+        else:
+            decide()
+
+    def _patience(self):
+        if tf.config.list_logical_devices("GPU"):
+            return float("inf")  # TensorFlow is at home there; the others are measured for CPUs.
+        if self._seconds is None:
+            operations = self._live.get_concrete_function().graph.get_operations()
+            work = [op for op in operations if op.type not in ("Const", "ReadVariableOp")]
+            self._seconds = SECONDS_PER_OPERATION * len(work)
+        return self._seconds
+
+    def _runtime(self, name):
+        if name not in runtimes.available():
+            raise ValueError(
+                f"engine: expected one of {runtimes.available()}, which are installed, received "
+                f"{name!r}. Run pip install 's2d_tf[onnx]'."
+            )
+        if name not in self._built:
+            if self._watch is None:
+                self._watch = Watch(self._variables)
+            portable = name == "onnx"
+            if portable not in self._frozen:
+                self._frozen[portable], _ = freeze(self._function, self._spec, portable)
+            self._built[name] = runtimes.RUNTIMES[name](self._frozen[portable], self._spec)
+        return self._built[name]
+
+    def _forget(self):
+        self._frozen, self._built, self._chosen = {}, {}, {}
+        self._watch, self._spent, self._seconds = None, 0.0, None
+
+    def _key(self):
+        """What decides which runtime is fastest: operations and shapes, not weights."""
+        graph = self._live.get_concrete_function().graph
+        lines = [f"{op.type} {[t.shape for t in op.outputs]}" for op in graph.get_operations()]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:20]
+
+
+def check(name: str) -> str:
+    """The name of an engine, or a `ValueError` that lists those there are."""
+    if name not in NAMES:
+        raise ValueError(f"engine: expected one of {NAMES}, received {name!r}.")
+    return name
+
+
+def _seconds(run, images):
+    began = time.perf_counter()
+    run(images)
+    return time.perf_counter() - began
+
+
+def _machine():
+    """What the verdicts hold for."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(line.partition(":")[2] for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model.strip()}, {cores} cores, TensorFlow {tf.__version__}"
+
+
+def _verdicts():
+    """The file of verdicts, and its content."""
+    path = location.cache_dir() / "engines" / "fastest.json"
+    try:
+        found = files.read_json(path)
+    except (OSError, ValueError):
+        found = {}
+    return path, found if isinstance(found, dict) else {}
+
+
+def _remembered(key, size):
+    here = _verdicts()[1].get(_machine())
+    return here.get(f"{key}/{size}") if isinstance(here, dict) else None
+
+
+def _remember(key, size, name):
+    path, found = _verdicts()
+    found.setdefault(_machine(), {})[f"{key}/{size}"] = name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, found)
+    except OSError:
+        pass  # A folder that cannot be written to makes it slower, not wrong.
