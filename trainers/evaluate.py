@@ -33,6 +33,12 @@ _AS = flags.DEFINE_string("as", None, "Evaluate the run's weights as this method
 _MEMBERS = flags.DEFINE_integer(
     "members", None, "How many members to draw, or to take of an ensemble.", lower_bound=1
 )
+_ENGINE = flags.DEFINE_enum(
+    "engine",
+    "auto",
+    ["auto", "tensorflow", "xla", "onnx"],
+    "What computes the predictions; auto takes what was measured to be the fastest here.",
+)
 
 
 def main(argv):
@@ -53,11 +59,14 @@ def main(argv):
             log,
             _AS.value,
             _MEMBERS.value,
+            _ENGINE.value,
         )
     elif _AS.value or _MEMBERS.value or _BOOTSTRAP.value:
         raise ValueError(
             f"--as, --members and --bootstrap are for run directories, received {argv[1]}."
         )
     else:
-        found = evaluation.evaluate_entry(argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log)
+        found = evaluation.evaluate_entry(
+            argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log, _ENGINE.value
+        )
     print(json.dumps(found, indent=2))

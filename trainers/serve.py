@@ -30,6 +30,12 @@ flags.DEFINE_float(
     lower_bound=0.001,
     upper_bound=MAX_IMAGE_PIXELS / 1e6,
 )
+flags.DEFINE_enum(
+    "engine",
+    "auto",
+    ["auto", "tensorflow", "xla", "onnx"],
+    "What computes the answers; auto takes what was measured to be the fastest on this machine.",
+)
 
 
 def main(argv):
@@ -52,4 +58,5 @@ def main(argv):
         FLAGS.name,
         limits,
         announce=functools.partial(print, flush=True),
+        engine=FLAGS.engine,
     )

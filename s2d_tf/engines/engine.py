@@ -8,6 +8,7 @@ never waits for it. The verdict is kept for this machine: the next process build
 """
 
 import hashlib
+import logging
 import os
 import pathlib
 import platform
@@ -23,6 +24,8 @@ from s2d_tf.data import location
 from s2d_tf.engines import runtimes
 from s2d_tf.engines.freezing import freeze
 from s2d_tf.engines.watching import Watch
+
+_LOG = logging.getLogger("s2d_tf.engines")
 
 NAMES = ("auto", "tensorflow", "xla", "onnx")
 
@@ -64,7 +67,8 @@ class Engine:
             name: one of `NAMES`.
         """
         check(name)
-        if self._watch is not None and self._watch.changed():
+        watch = self._watch
+        if watch is not None and watch.changed():
             self._forget()
         if name != "auto":
             self.used = name
@@ -91,8 +95,14 @@ class Engine:
         images = np.asarray(images)
         seconds = {}
         for name in runtimes.available():
-            run = self._runtime(name)
-            run(images)  # compiles
+            try:
+                run = self._runtime(name)
+                run(images)  # compiles
+            except Exception as error:  # Not every runtime has every operation.
+                if name == "tensorflow":
+                    raise
+                _LOG.info("%s cannot compute this: %s", name, error)
+                continue
             seconds[name] = min(_seconds(run, images) for _ in range(TIMED_CALLS))
         size = runtimes.padded_size(len(images))
         self._chosen[size] = min(seconds, key=seconds.get)

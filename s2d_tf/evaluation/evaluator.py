@@ -48,6 +48,7 @@ class Gathered:
         facts: `{name: {"images", "fingerprint"}}` of all sets that were read.
         forward_seconds: time of the forward passes; what came from the cache took none.
         score_seconds: time from member predictions to scores.
+        engine: what computed the forward passes, "" where all came from the cache.
     """
 
     dataset: str
@@ -57,6 +58,7 @@ class Gathered:
     facts: dict[str, dict]
     forward_seconds: float
     score_seconds: float
+    engine: str = ""
 
     def metrics(self):
         """The flat dict of `evaluate`."""
@@ -75,6 +77,7 @@ def gather(
     cache_dir=None,
     batch_size=256,
     skip_missing=False,
+    engine="auto",
 ):
     """All forward passes of `evaluate`, as `Gathered`.
 
@@ -82,6 +85,7 @@ def gather(
     recorded; else it is an error, as for `dataset` always.
     """
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
+    shared["engine"] = engine
     made = [predict(predictor, dataset, split, **shared)]
     missing = {}
     for name in ood:
@@ -101,6 +105,7 @@ def gather(
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
         forward_seconds=sum(predictions.seconds for predictions in made),
         score_seconds=time.monotonic() - began,
+        engine=", ".join(sorted({p.engine for p in made} - {""})),
     )
 
 

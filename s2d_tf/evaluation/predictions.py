@@ -35,6 +35,7 @@ class Predictions:
         dataset, split: names.
         fingerprint: the data's, whatever its order.
         seconds: time of the forward passes; 0 where all came from the cache.
+        engine: what computed them, "" where all came from the cache.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Predictions:
     split: str
     fingerprint: str
     seconds: float = 0.0
+    engine: str = ""
 
     def __len__(self):
         return len(self.labels)
@@ -70,6 +72,7 @@ def predict(
     data_dir: str | None = None,
     cache_dir: str | pathlib.Path | None = None,
     batch_size: int = 256,
+    engine: str = "auto",
 ) -> Predictions:
     """Predicts a registered dataset, from the cache where its predictions are in it.
 
@@ -80,9 +83,10 @@ def predict(
         data_dir: TFDS folder.
         cache_dir: folder to look in and to write to; None keeps nothing.
         batch_size: images per forward pass.
+        engine: as for `Predictor.predict_members`.
     """
     images, labels = data.load_arrays(dataset, split, data_dir)
-    began, computed = time.monotonic(), False
+    began, used = time.monotonic(), set()
     parts = []
     for part in predictor.parts:
         path = None
@@ -92,7 +96,8 @@ def predict(
             path = pathlib.Path(cache_dir) / f"{dataset}.{split}.{key}.npy"
         raw = _read(path, (len(images), part.num_classes))
         if raw is None:
-            computed, raw = True, part.predict_raw(images, batch_size)
+            raw = part.predict_raw(images, batch_size, engine)
+            used.add(part.engine_used)
             if path:
                 files.write_array(path, raw)
         parts.append((raw, part.members_from_raw))
@@ -103,7 +108,8 @@ def predict(
         dataset=dataset,
         split=split,
         fingerprint=data.fingerprint(images, labels),
-        seconds=time.monotonic() - began if computed else 0.0,
+        seconds=time.monotonic() - began if used else 0.0,
+        engine=", ".join(sorted(used)),
     )
 
 

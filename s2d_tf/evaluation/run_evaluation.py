@@ -18,7 +18,14 @@ PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 
 
 def evaluate_run(
-    directory, data_dir=None, batch_size=256, bootstrap=0, log=print, method=None, members=None
+    directory,
+    data_dir=None,
+    batch_size=256,
+    bootstrap=0,
+    log=print,
+    method=None,
+    members=None,
+    engine="auto",
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -33,6 +40,7 @@ def evaluate_run(
         log: function that gets lines for a person.
         method, members: evaluate the same weights as another method, or with another number of
             members, see `views`; the files then go into a folder of that name in the run.
+        engine: what computes the predictions, as for `Predictor.predict_members`.
 
     Returns:
         The flat dict.
@@ -41,11 +49,11 @@ def evaluate_run(
     viewed = views.view(run, method, members)
     if viewed == run:
         for member in run.members:
-            evaluate_run(member.directory, data_dir, batch_size, 0, log)
+            evaluate_run(member.directory, data_dir, batch_size, 0, log, engine=engine)
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
     opened, cache = storage.open_run(viewed), cache_directory(run)
-    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log)
+    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log, engine)
     storage.Run.create(out, viewed.recipe, run.seed, run.split)
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
@@ -56,19 +64,22 @@ def evaluate_run(
     return found
 
 
-def evaluate_entry(where, data_dir=None, batch_size=256, log=print) -> dict:
+def evaluate_entry(where, data_dir=None, batch_size=256, log=print, engine="auto") -> dict:
     """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`."""
     opened = storage.open_model(where)
     folder = location.cache_dir() / PREDICTIONS / opened.name
-    return evaluate_opened(opened, data_dir, folder, batch_size, log)[0]
+    return evaluate_opened(opened, data_dir, folder, batch_size, log, engine)[0]
 
 
-def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=print):
+def evaluate_opened(
+    opened, data_dir=None, cache_dir=None, batch_size=256, log=print, engine="auto"
+):
     """All metrics of a `storage.Opened`, and the `Gathered` behind them."""
     predictor, recipe = opened.predictor, opened.recipe
     held_out = opened.split == "train_without_validation"
     dataset = recipe.source_dataset
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
+    shared["engine"] = engine
     gathered = gather(predictor, dataset, recipe.out_of_distribution, skip_missing=True, **shared)
     for name in gathered.missing:
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
@@ -84,6 +95,7 @@ def evaluate_opened(opened, data_dir=None, cache_dir=None, batch_size=256, log=p
         "cost/relative_inference_time": ratio,
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
         "run/num_members": predictor.num_members,
+        "run/engine": gathered.engine or "predictions from the cache",
         "run/weights": weights_hash(predictor),
         **{
             f"data/{name}/{key}": fact[key] for name, fact in gathered.facts.items() for key in fact

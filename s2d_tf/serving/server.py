@@ -7,7 +7,9 @@ import socket
 from s2d_tf.serving.servable import Servables
 
 
-def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announce=print):
+def serve(
+    directory, host="127.0.0.1", port=8501, name=None, limits=None, announce=print, engine="auto"
+):
     """Serves the newest version in `directory` over TF Serving's REST protocol, until interrupted.
 
     Args:
@@ -16,6 +18,8 @@ def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announ
         name: the model's name in the addresses; default: the folder's.
         limits: `Limits` on requests; the default ones if `None`.
         announce: function that gets one line of text once the server answers requests.
+        engine: "tensorflow", "xla" or "onnx"; "auto" answers by TensorFlow, measures the others
+            beside the requests once there is enough work, and takes the fastest.
 
     Raises:
         ImportError: FastAPI or uvicorn is not installed (the extra `s2d_tf[serve]`).
@@ -42,7 +46,7 @@ def serve(directory, host="127.0.0.1", port=8501, name=None, limits=None, announ
     if not name or set(name) & set("/:?#%"):
         raise ValueError(f"name: expected text without / : ? # or %, received {name!r}.")
     with contextlib.closing(_listen(host, port)) as listener:
-        servables = Servables(directory)
+        servables = Servables(directory, engine=engine)
         config = uvicorn.Config(
             create_app(name, servables, limits),
             log_level="warning",

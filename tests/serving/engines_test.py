@@ -1,0 +1,43 @@
+"""A server answers the same whatever computes, and rejects the same."""
+
+import numpy as np
+import pytest
+
+from s2d_tf import engines
+from s2d_tf.engines import runtimes
+from s2d_tf.serving.limits import RequestError
+from s2d_tf.serving.servable import Servable, Servables
+
+EVERY = ["auto", "tensorflow", "xla", "onnx"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("engine", EVERY)
+def test_every_engine_answers_alike(shared_folder, pictures, expected, engine):
+    if engine not in ("auto", *runtimes.available()):
+        pytest.skip("needs the extra s2d_tf[onnx]")
+    servable = Servable(shared_folder / "1", engine)
+    for signature, images in (
+        ("serving_default", pictures),
+        ("serve_float", pictures.astype(np.float32)),
+    ):
+        found = servable.run(signature, {"images": images})
+        assert set(found) == set(expected)
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+        assert servable._engines[signature].used == engine.replace("auto", "tensorflow")
+    wrong = np.full_like(pictures, np.nan, np.float32)
+    with pytest.raises(RequestError, match=r"images: expected pixels in \[0, 255\]"):
+        servable.run("serve_float", {"images": wrong})
+    with pytest.raises(RequestError, match="no number"):
+        servable.run("serve_float", {"images": np.full_like(wrong, 3e38)})
+
+
+def test_unknown_engines_are_rejected(shared_folder):
+    with pytest.raises(ValueError, match=r"engine: expected one of .*received 'fast'"):
+        Servables(shared_folder, engine="fast")
+    assert engines.check("xla") == "xla"
