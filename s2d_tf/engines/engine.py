@@ -1,10 +1,11 @@
 """Which runtime computes a prediction: chosen by what was measured on this machine.
 
-A function starts in TensorFlow as it was traced, at no extra cost. When it has been at work there
-for about as long as compiling would take, it is frozen and simplified, every runtime that is
-installed is built and timed on the batch at hand, and from then on that batch size uses the
-fastest. So compiling never costs more than it can save by about a factor of two, and a single image
-never waits for it. The verdict is kept for this machine: the next process builds the winner only.
+A function starts in TensorFlow as it was traced, at no extra cost. When it has spent about as long
+on batches of a size as compiling would take, it is frozen and simplified, every runtime that is
+installed is built and timed on the batch at hand, and from then on that size uses the fastest. So a
+process takes at most about twice as long as it would with the best choice from the start, and a
+single image never waits for a compiler. The verdict is kept for this machine: the next process
+builds the winner only.
 """
 
 import hashlib
@@ -55,7 +56,7 @@ class Engine:
         self._function, self._spec, self._variables = function, spec, list(variables)
         self._background = background
         self._live = tf.function(function, input_signature=[spec], autograph=False)
-        self._lock = threading.Lock()
+        self._deciding = False
         self.used = "tensorflow"
         self._forget()
 
@@ -81,8 +82,8 @@ class Engine:
         self.used = "tensorflow"
         began = time.perf_counter()
         answers = {key: value.numpy() for key, value in self._live(images).items()}
-        self._spent += time.perf_counter() - began
-        if self._spent > self._patience():
+        self._spent[size] = self._spent.get(size, 0.0) + time.perf_counter() - began
+        if self._spent[size] > self._patience():
             self._decide(size, np.array(images))
         return answers
 
@@ -98,12 +99,12 @@ class Engine:
             try:
                 run = self._runtime(name)
                 run(images)  # compiles
+                seconds[name] = min(_seconds(run, images) for _ in range(TIMED_CALLS))
             except Exception as error:  # Not every runtime has every operation.
-                if name == "tensorflow":
-                    raise
                 _LOG.info("%s cannot compute this: %s", name, error)
-                continue
-            seconds[name] = min(_seconds(run, images) for _ in range(TIMED_CALLS))
+                last = error
+        if not seconds:
+            raise last
         size = runtimes.padded_size(len(images))
         self._chosen[size] = min(seconds, key=seconds.get)
         _remember(self._key(), size, self._chosen[size])
@@ -111,8 +112,9 @@ class Engine:
 
     def _decide(self, size, images):
         """Builds what is known to be the fastest here, or finds it out."""
-        if not self._lock.acquire(blocking=False):
-            return  # at it already
+        if self._deciding:
+            return
+        self._deciding = True
 
         def decide():
             try:
@@ -122,8 +124,11 @@ class Engine:
                     self._chosen[size] = known
                 else:
                     self.measure(images)
+            except Exception as error:  # Whatever it is, what answered until now goes on.
+                _LOG.warning("predictions stay with TensorFlow: %s", error)
+                self._seconds = float("inf")
             finally:
-                self._lock.release()
+                self._deciding = False
 
         if self._background:
             threading.Thread(target=decide, name="engine", daemon=True).start()
@@ -131,21 +136,21 @@ class Engine:
             decide()
 
     def _patience(self):
-        if tf.config.list_logical_devices("GPU"):
-            return float("inf")  # TensorFlow is at home there; the others are measured for CPUs.
         if self._seconds is None:
             operations = self._live.get_concrete_function().graph.get_operations()
             work = [op for op in operations if op.type not in ("Const", "ReadVariableOp")]
-            self._seconds = SECONDS_PER_OPERATION * len(work)
+            # On a GPU TensorFlow is at home; the others are for CPUs.
+            gpu = bool(tf.config.list_logical_devices("GPU"))
+            self._seconds = float("inf") if gpu else SECONDS_PER_OPERATION * len(work)
         return self._seconds
 
     def _runtime(self, name):
-        if name not in runtimes.available():
-            raise ValueError(
-                f"engine: expected one of {runtimes.available()}, which are installed, received "
-                f"{name!r}. Run pip install 's2d_tf[onnx]'."
-            )
         if name not in self._built:
+            if name not in runtimes.available():
+                raise ValueError(
+                    f"engine: expected one of {runtimes.available()}, which are installed, "
+                    f"received {name!r}. Run pip install 's2d_tf[onnx]'."
+                )
             if self._watch is None:
                 self._watch = Watch(self._variables)
             portable = name == "onnx"
@@ -156,7 +161,7 @@ class Engine:
 
     def _forget(self):
         self._frozen, self._built, self._chosen = {}, {}, {}
-        self._watch, self._spent, self._seconds = None, 0.0, None
+        self._spent, self._watch, self._seconds = {}, None, None
 
     def _key(self):
         """What decides which runtime is fastest: operations and shapes, not weights."""

@@ -84,7 +84,7 @@ class Graph:
     def remove(self, node):
         """Takes out a node that nobody uses any more."""
         for name in node.input:
-            self.users[name] = [user for user in self.users[name] if user is not node]
+            self.users[name] = [user for user in self.users[name] if user.name != node.name]
         del self.nodes[node.name]
 
     def set_input(self, node, i, label, value):
@@ -94,6 +94,7 @@ class Graph:
             name = f"{name[:-2]}_:0"
         self.values[name] = value
         node.input[i] = name
+        self.users.setdefault(name, []).append(node)
 
     def add_bias(self, tensor, bias):
         """Adds a number to each channel of a tensor, right after it is made."""
@@ -172,8 +173,6 @@ def _unfold_pixels(graph, norm, always):
         shared = graph.uses(norm.input[0]) > 1
         if shared or not _takes(graph, view.input[0], scale[:channels]):
             return
-    graph.users[norm.input[0]].remove(norm)
-    graph.users[view.input[0]].append(norm)
     norm.input[0] = view.input[0]
     for i, part in enumerate(parts, start=1):
         graph.set_input(norm, i, f"{norm.name}/channels_{i}", part[:channels])
@@ -208,6 +207,8 @@ def _affine(graph, node):
     shape = graph.shapes.get(f"{node.name}:0")
     if shape is None or not shape.rank or shape.rank < 2 or shape[-1] is None:
         return None
+    if _channels_first(node):
+        return None
     if node.op == "FusedBatchNormV3":
         known = [graph.values.get(name) for name in node.input[1:]]
         if node.attr["is_training"].b or any(part is None for part in known):
@@ -241,7 +242,7 @@ def _vector(graph, name, channels):
 def _takes(graph, tensor, scale):
     """Whether constants can scale and shift all that makes a tensor, and nobody else uses it."""
     node = graph.producer(tensor)
-    if node is None or graph.uses(tensor) != 1:
+    if node is None or graph.uses(tensor) != 1 or _channels_first(node):
         return False
     if node.op in _PRODUCTS:
         kernel = graph.values.get(node.input[1])
@@ -258,6 +259,10 @@ def _takes(graph, tensor, scale):
             for name, shape in zip(node.input, shapes, strict=True)
         )
     return False
+
+
+def _channels_first(node):
+    return "data_format" in node.attr and node.attr["data_format"].s == b"NCHW"
 
 
 def _scale(graph, tensor, scale):

@@ -112,7 +112,7 @@ def test_compiling_waits_until_it_pays(model, monkeypatch, own_cache):
     computes = model.engine()
     assert not computes._built
     # As if this had been going on for hours.
-    computes._spent = 1e6
+    computes._spent[1] = 1e6
     monkeypatch.setattr(runtimes, "available", lambda: ["tensorflow", "xla"])
     before = model.predict_uncertainty(IMAGES[:1])
     assert set(computes._built) == {"tensorflow", "xla"}
@@ -121,10 +121,12 @@ def test_compiling_waits_until_it_pays(model, monkeypatch, own_cache):
     assert model.engine_used == computes._chosen[1]
     for key in before:
         np.testing.assert_allclose(after[key], before[key], rtol=1e-5, atol=1e-5)
-    # Other sizes decide for themselves, and another process knows the verdict.
+    model.predict_uncertainty(IMAGES[:2])
+    assert computes._chosen.keys() == {1}  # Other sizes decide for themselves.
+    # Another process knows the verdict.
     assert (own_cache / "fastest.json").is_file()
     again = network(1)
-    again.engine()._spent = 1e6
+    again.engine()._spent[1] = 1e6
     again.predict_uncertainty(IMAGES[:1])
     assert set(again.engine()._built) == {computes._chosen[1]}
 
@@ -135,6 +137,16 @@ def test_a_damaged_record_of_verdicts_is_ignored(model, own_cache):
     seconds = model.engine().measure(IMAGES.astype(np.float32))
     assert set(seconds) == set(runtimes.available())
     assert all(value > 0 for value in seconds.values())
+
+
+def test_what_cannot_be_frozen_stays_as_it_was():
+    spec = tf.TensorSpec([None, 2], tf.float32, name="x")
+    computes = engines.Engine(lambda x: {"y": 2.0 * x, "constant": tf.ones([3])}, spec)
+    computes._spent[1] = 1e6
+    for _ in range(2):
+        np.testing.assert_array_equal(computes(np.ones([1, 2], np.float32))["y"], [[2.0, 2.0]])
+    assert computes.used == "tensorflow"
+    assert not computes._chosen
 
 
 def test_in_the_background(model):
