@@ -1,13 +1,13 @@
 """Fewer operations for the same answer: what a trained network no longer needs is folded away.
 
 A network is traced as it trains: batch norms apart from convolutions, gradients' identities, the
-same prefix once for each Monte Carlo mask. Rewritten here, in this order:
+same prefix once for each Monte Carlo mask. Here
 
 - identities, and reshapes to the same shape, go;
-- batch norm by constant statistics becomes a scale and a shift of each channel;
-- a scale goes into the kernel of the convolution or matrix product before it, a shift into its
-  bias; both pass through sums, mean pooling and, a positive scale, through maximum pooling;
-- equal operations on equal inputs are computed once, and what no answer needs is dropped.
+- equal operations on equal inputs are computed once, and what no answer needs is dropped;
+- batch norm by constant statistics is a scale and a shift of each channel: the scale goes into the
+  kernel of the convolution or matrix product before it, the shift into its bias; both pass through
+  sums, mean pooling and, a positive scale, through maximum pooling.
 
 A scale and shift that no convolution precedes (before an activation, in networks that normalize
 first) stay one batch-norm kernel, which runtimes fuse with the activation. Kernels are scaled in
@@ -135,9 +135,8 @@ def _pass_identities(graph):
         data = [name for name in node.input if name[0] != "^"]
         same = node.op == "Reshape" and _same(graph, data[0], f"{node.name}:0")
         if same or (node.op in _PASSED and len(data) == len(node.input)):
-            passed |= {
-                f"{node.name}:{i}": name for i, name in enumerate(data[: 1 if same else None])
-            }
+            data = data[:1] if same else data
+            passed |= {f"{node.name}:{i}": name for i, name in enumerate(data)}
             passed[f"^{node.name}"] = "^" + data[0].partition(":")[0]
             del graph.nodes[node.name]
     graph.outputs = {key: passed.get(name, name) for key, name in graph.outputs.items()}
@@ -168,20 +167,24 @@ def _unfold_pixels(graph, norm, always):
         return
     if any((part != np.resize(part[:channels], len(part))).any() for part in parts):
         return
+    # Whoever comes behind it, or behind its activation, must be a view back.
+    tensors = {f"{norm.name}:0"}
+    users = list(graph.users.get(f"{norm.name}:0", ()))
+    if [user.op for user in users] == ["Relu"]:
+        tensors.add(f"{users[0].name}:0")
+        users = graph.users.get(f"{users[0].name}:0", ())
+    if tensors & set(graph.outputs.values()) or any(user.op != "Reshape" for user in users):
+        return
     if not always:
-        _, scale, _ = _affine(graph, norm)
+        affine = _affine(graph, norm)
         shared = graph.uses(norm.input[0]) > 1
-        if shared or not _takes(graph, view.input[0], scale[:channels]):
+        if affine is None or shared or not _takes(graph, view.input[0], affine[1][:channels]):
             return
     norm.input[0] = view.input[0]
     for i, part in enumerate(parts, start=1):
         graph.set_input(norm, i, f"{norm.name}/channels_{i}", part[:channels])
-    # The activation behind it sees the pixels as they were, and the view back is no change then.
-    shape, tensors = graph.shapes[view.input[0]], {f"{norm.name}:0"}
-    for node in graph.users.get(f"{norm.name}:0", ()):
-        if node.op == "Relu":
-            tensors.add(f"{node.name}:0")
-    graph.shapes |= dict.fromkeys(tensors, shape)
+    # The activation sees the pixels as they were, and the view back is no change then.
+    graph.shapes |= dict.fromkeys(tensors, graph.shapes[view.input[0]])
 
 
 def _fold_into_product(graph, node):
@@ -190,8 +193,9 @@ def _fold_into_product(graph, node):
     if affine is None:
         return
     source, scale, shift = affine
-    if node.op == "BiasAdd" and graph.producer(source).op in _PRODUCTS:
-        return  # as it should be
+    producer = graph.producer(source)
+    if producer is None or (node.op == "BiasAdd" and producer.op in _PRODUCTS):
+        return
     if not _takes(graph, source, scale):
         return
     if scale is not None:

@@ -36,10 +36,10 @@ def simplified(function, portable=False, spec=SPEC):
 BACKBONES = {
     # All batch norms follow a convolution, some behind a pooling.
     "fast": (lambda: backbones.fast_resnet((8, 8, 3), width=0.125), 0),
-    # One for each of the three units' inputs stays, where the sum goes on to the next unit too.
-    "wide": (lambda: backbones.wide_resnet((8, 8, 3), depth=16, width=1), 3),
-    # Two maps of each unit and transition are normalized before their convolution, and the last.
-    "dense": (lambda: backbones.densenet_bc((8, 8, 3), depth=16, growth_rate=6), 15),
+    # The first of each unit stays, since the sum before it goes on to the next unit too; the last.
+    "wide": (lambda: backbones.wide_resnet((8, 8, 3), depth=16, width=1), 7),
+    # One or two maps of each unit and transition are normalized before their convolution; the last.
+    "dense": (lambda: backbones.densenet_bc((8, 8, 3), depth=16, growth_rate=6), 14),
 }
 
 
@@ -57,8 +57,7 @@ def test_backbones(name, portable):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale)
     assert used["FusedBatchNormV3"] == remaining
     assert not {"Identity", "IdentityN", "StopGradient"} & {op for op in used if used[op] > 1}
-    views = 0 if portable else used["Reshape"]
-    assert used["Reshape"] == views
+    assert not (portable and used["Reshape"])
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -107,8 +106,8 @@ def test_monte_carlo_masks_share_what_comes_before_them():
     drawn = models.MonteCarloDropout(model, num_samples=3)
     call, used = simplified(lambda x: {"y": drawn.member_logits(x)})
     np.testing.assert_allclose(call(IMAGES)["y"], drawn.member_logits(IMAGES), rtol=1e-4, atol=1e-5)
-    # Stem, and shortcut and first convolution of the first unit, once; the other seven per mask.
-    assert used["Conv2D"] == 3 + 3 * 7
+    # The stem and the first convolution once, the other seven for each mask.
+    assert used["Conv2D"] == 2 + 3 * 7
 
 
 def test_training_statistics_and_unknown_kernels_are_left_alone():
