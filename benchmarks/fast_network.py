@@ -116,7 +116,8 @@ def minutes(runs):
     for run in map(pathlib.Path, runs):
         summary = files.read_json(run / "summary.json")
         metrics = files.read_json(run / "metrics.json")
-        (accuracy,) = (metrics[f"{name}/accuracy"] for name in _datasets(metrics))
+        # Only the dataset that a run was trained for has one.
+        accuracy = next(metrics[key] for key in metrics if key.endswith("/accuracy"))
         found.append((summary["training_seconds"] / 60, accuracy, summary["name"]))
     for mark in MARKS if found else ():
         name, formula = f"minutes to {mark:.0%} on test images", "training time of the whole run"
@@ -128,8 +129,3 @@ def minutes(runs):
         needed, accuracy, entry = min(reached)
         facts = {"accuracy": accuracy, "run": entry}
         yield counted(name, formula, needed, "min", kind="measured", facts=facts)
-
-
-def _datasets(metrics):
-    """The dataset that a run was trained for: the only one that has an accuracy."""
-    return [key.removesuffix("/accuracy") for key in metrics if key.endswith("/accuracy")]

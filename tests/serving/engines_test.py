@@ -33,8 +33,6 @@ def test_every_engine_answers_alike(shared_folder, pictures, expected, engine):
     wrong = np.full_like(pictures, np.nan, np.float32)
     with pytest.raises(RequestError, match=r"images: expected pixels in \[0, 255\]"):
         servable.run("serve_float", {"images": wrong})
-    with pytest.raises(RequestError, match="no number"):
-        servable.run("serve_float", {"images": np.full_like(wrong, 3e38)})
 
 
 def test_unknown_engines_are_rejected(shared_folder):
