@@ -129,7 +129,7 @@ def ours(network, num_members, folder, batches):
         images = np.load(pathlib.Path(folder, "images.npy")).astype(np.float32)
         found = {}
         for batch in batches:
-            seconds = model.engine().measure(images[:batch])
+            seconds = model.engine().measure([images[:batch]])
             found[str(batch)] = min(seconds, key=seconds.get)
         pathlib.Path(folder, CHOSEN).write_text(json.dumps(found), encoding="utf-8")
 

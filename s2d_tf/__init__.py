@@ -27,6 +27,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "optimizers",
         "paper",
         "posthoc",
+        "prediction",
         "recipes",
         "storage",
         "training",

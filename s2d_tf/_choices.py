@@ -7,3 +7,7 @@ PADDINGS = ("mean", "reflect")
 # numerics.fit_dirichlet and models.S2DClassifier
 FIT_METHODS = ("newton", "mean_precision")
 STUDENT_LOSSES = ("balanced_kl", "kl", "reverse_kl", "log_likelihood")
+
+# losses and models.Student
+TEACHER_KINDS = ("dirichlet", "categorical")
+DRAWS_OF_A_GAUSSIAN = ("independent", "balanced", "mean")

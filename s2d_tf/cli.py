@@ -12,6 +12,7 @@ import difflib
 import importlib.util
 import linecache
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -58,8 +59,8 @@ def main(argv=None):
         code = _run(name, args[1:], wants_help)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"\ninterrupted {error}".rstrip(), file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader (`head`, a pager) has seen enough. Python would complain once more when it
@@ -136,7 +137,7 @@ def _run(name, args, wants_help):
         try:
             positional = flags.FLAGS([f"s2d {name}", *args])
         except flags.Error as error:
-            raise UsageError(f"{_one_line(error)}; `s2d {name} --help` lists the flags") from error
+            raise UsageError(f"{_usage(error)}; `s2d {name} --help` lists the flags") from error
         # TensorFlow leaves oneDNN off on CPUs without AVX512, where it makes our networks faster,
         # too. It reads this when it is imported, which no trainer has done so far.
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
@@ -147,6 +148,18 @@ def _run(name, args, wants_help):
         # second command is loaded into the same process (notebooks, tests).
         for flag in list(flags.FLAGS.flags_by_module_dict().get(spec.name, ())):
             delattr(flags.FLAGS, flag.name)
+
+
+def _usage(error):
+    """absl's message, but for a missing flag: that one says what it is for."""
+    from absl import flags
+
+    missing = re.match(r"flag --(\w+)=None: .* must have a value other than None", str(error))
+    if not missing:
+        return _one_line(error)
+    name = missing.group(1)
+    purpose = flags.FLAGS[name].help.rstrip(".")
+    return f"--{name}: expected a value, received none. Add --{name}=... ({purpose})"
 
 
 def _one_line(error):

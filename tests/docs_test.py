@@ -1,4 +1,4 @@
-"""The architecture page: its code runs in order, and its table is the import order."""
+"""The pages with code: it runs in order. The architecture page's table is the import order."""
 
 import ast
 import re
@@ -22,6 +22,21 @@ def test_the_way_of_an_image_runs(project_root, tmp_path, monkeypatch):
             assert names["found"]["digits_photos/auroc/knowledge"] <= 1
     assert names["model"].class_names is not None
     assert names["answer"]["probs"].shape == (4, 8)
+
+
+def test_your_model_runs(project_root, tmp_path, monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.chdir(tmp_path)
+    text = (project_root / "docs" / "your-model.md").read_text(encoding="utf-8")
+    names = {}
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    exec(compile(code, "your-model.md", "exec"), names)
+    assert names["answer"]["knowledge"].shape == (60,)
+    served = tf.saved_model.load(str(names["folder"])).signatures["serving_default"]
+    found = served(**{name: tf.constant(value) for name, value in names["x"].items()})
+    expected = names["model"].predict_uncertainty(names["x"])
+    np.testing.assert_allclose(found["probabilities"], expected["probs"], atol=1e-5)
 
 
 def test_the_table_of_imports_is_that_of_build(project_root):

@@ -1,6 +1,6 @@
 """Compares two runs example by example: is the difference more than chance?
 
-usage: s2d compare RUN RUN [--data_dir=DIR] [--bootstrap=N] [--format=text]
+usage: s2d compare RUN RUN [--data_dir=DIR] [--data=FOLDER] [--bootstrap=N] [--format=text]
 
     s2d compare runs/s2d_0 runs/individual_0
 
@@ -14,6 +14,9 @@ from absl import flags
 _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
 )
+_DATA = flags.DEFINE_string(
+    "data", None, "Where the images of runs on a folder are now, if they have moved."
+)
 _BOOTSTRAP = flags.DEFINE_integer("bootstrap", 10_000, "Number of resamples.", lower_bound=1)
 _FORMAT = flags.DEFINE_enum(
     "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
@@ -25,5 +28,7 @@ def main(argv):
 
     if len(argv) != 3:
         raise ValueError("Expected two run directories, e.g. `s2d compare runs/s2d_0 runs/plain`.")
-    table = evaluation.compare_runs(argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value)
+    table = evaluation.compare_runs(
+        argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value
+    )
     print(evaluation.tables.render(table, _FORMAT.value), end="")

@@ -1,10 +1,13 @@
 """Shows a dataset's splits, sizes, classes and fingerprints, or lists all datasets.
 
-usage: s2d data [NAME] [--split=SPLIT] [--data_dir=DIR] [--preview=FILE.png] [--download]
+usage: s2d data [NAME_OR_FOLDER] [--split=SPLIT] [--data_dir=DIR] [--preview=FILE.png] [--download]
 
-Without NAME, lists the datasets. The fingerprint is a hash of all decoded images and labels of a
+Without NAME, lists the datasets. A FOLDER of images with one subfolder per class is shown as
+`s2d train --data=FOLDER` reads it. The fingerprint is a hash of all decoded images and labels of a
 split, in any order: two machines with the same fingerprint have the same data.
 """
+
+import pathlib
 
 from absl import flags
 
@@ -32,6 +35,9 @@ def main(argv):
     if len(argv) < 2:
         _list(data)
         return
+    if argv[1] not in data.names() and pathlib.Path(argv[1]).expanduser().is_dir():
+        _show_folder(data, data.open_folder(argv[1]))
+        return
     record = data.info(argv[1])
     if _DOWNLOAD.value:
         data.fetch(record.name, _DATA_DIR.value)
@@ -46,6 +52,23 @@ def main(argv):
         data.write_preview(
             _PREVIEW.value, images, labels, title=title, class_names=record.class_names
         )
+        print(f"Wrote {_PREVIEW.value}")
+
+
+def _show_folder(data, folder):
+    splits = [_SPLIT.value] if _SPLIT.value else folder.files
+    arrays = {split: folder.load_arrays(split) for split in splits if folder.files.get(split)}
+    print(f"{folder.name}: {folder.path}")
+    print(f"image     uint8 {'x'.join(map(str, folder.image_shape))}")
+    print(f"classes   {len(folder.class_names)} ({', '.join(folder.class_names)})")
+    print(f"\n{'split':<26}{'images':>8}   fingerprint")
+    for split, (images, labels) in arrays.items():
+        print(f"{split:<26}{len(images):>8,}   {data.fingerprint(images, labels)}")
+    if _PREVIEW.value:
+        split = _SPLIT.value or "train"
+        title = f"{folder.name}, {split}: {len(arrays[split][0]):,} images"
+        names = folder.class_names
+        data.write_preview(_PREVIEW.value, *arrays[split], title=title, class_names=names)
         print(f"Wrote {_PREVIEW.value}")
 
 

@@ -8,7 +8,8 @@ usage: s2d publish RUN --name=NAME [--zoo=DIR] [--data_dir=DIR] [--also=RUN ...]
 RUN is finished, evaluated and trained on all of train, with seed 0 (an ensemble: seeds 0, 1, ...).
 Weights are stored in float16 if no metric of the tables moves by more than 0.0005, and are only
 referred to if another entry holds them, so publish single models before their ensembles. A Monte
-Carlo entry is made from the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100.
+Carlo entry is made from the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Fitted steps of
+the run (`s2d fit-step`) are published with it, in float32.
 """
 
 from absl import flags

@@ -5,7 +5,8 @@
 
 For machines without TF Serving; needs the extra s2d_tf[serve]. Answers on /v1/models/NAME:predict,
 reloads when a new version appears in the folder, and rejects requests that are too large or hold no
-image. See docs/serving.md for clients.
+image. /healthz and /readyz are for orchestrators, /metrics for Prometheus; the log is JSON lines on
+the standard error. See docs/serving.md for clients.
 """
 
 import functools
@@ -13,6 +14,7 @@ import functools
 from absl import flags
 
 from s2d_tf.serving.limits import MAX_IMAGE_PIXELS
+from s2d_tf.serving.logs import LEVELS
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all interfaces.")
@@ -30,11 +32,17 @@ flags.DEFINE_float(
     lower_bound=0.001,
     upper_bound=MAX_IMAGE_PIXELS / 1e6,
 )
+flags.DEFINE_integer(
+    "max_connections", 512, "Open connections; more are closed at once.", lower_bound=1
+)
 flags.DEFINE_enum(
+    "log_level", "warning", LEVELS, "Least severe log line; info has one for each request."
+)
+_ENGINE = flags.DEFINE_enum(
     "engine",
     "auto",
     ["auto", "tensorflow", "xla", "onnx"],
-    "What computes the answers; auto takes what was measured to be the fastest on this machine.",
+    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
 )
 
 
@@ -44,12 +52,14 @@ def main(argv):
             f"DIR: expected one folder that `s2d export` wrote, received {argv[1:]!r}. Run "
             "`s2d serve DIR`."
         )
-    from s2d_tf import serving
+    from s2d_tf import engines, serving
 
+    engines.use(_ENGINE.value)
     limits = serving.Limits(
         request_bytes=FLAGS.max_request_mb << 20,
         batch_size=FLAGS.max_batch,
         image_pixels=round(FLAGS.max_megapixels * 1e6),
+        connections=FLAGS.max_connections,
     )
     serving.serve(
         argv[1],
@@ -58,5 +68,5 @@ def main(argv):
         FLAGS.name,
         limits,
         announce=functools.partial(print, flush=True),
-        engine=FLAGS.engine,
+        log_level=FLAGS.log_level,
     )

@@ -1,6 +1,10 @@
 """Trains a model of the zoo by its name, or continues its training.
 
     s2d train wrn_10_2_s2.s2d.cifar100 --workdir=runs/s2d --data_dir=~/tensorflow_datasets
+    s2d train wrn_10_2_s2.s2d --data=flowers --workdir=runs/flowers
+
+The second trains on images of your own: flowers/CLASS/*.jpg, or flowers/train/CLASS/*.jpg with
+flowers/test/ (docs/data.md).
 
 The same command continues a run that was stopped, within an epoch too. An ensemble trains its
 members one after another; a student of an ensemble finds its teachers beside its own directory, or
@@ -17,6 +21,13 @@ from s2d_tf import recipes, storage, training
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Run directory; made if it does not exist.", required=True)
 flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
+flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
+flags.DEFINE_integer(
+    "image_size",
+    None,
+    "Height and width of --data's images (default: their own up to 64 if all have one, else 32).",
+    lower_bound=1,
+)
 flags.DEFINE_integer("seed", 0, "Fixes initial weights, data order and noise.")
 flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
 flags.DEFINE_integer("members", None, "Size of an ensemble (paper: 5, 10, 20).", lower_bound=1)
@@ -39,10 +50,17 @@ def main(argv):
         raise ValueError(
             "Expected one name, e.g. `s2d train wrn_10_2_s2.s2d.digits --workdir=DIR`."
         )
-    recipe = recipes.override(recipes.resolve(argv[1]), FLAGS.set, FLAGS.epochs, FLAGS.members)
     logging.set_verbosity(logging.INFO)
+    if FLAGS.data:
+        from s2d_tf.recipes import own_data
+
+        named = own_data.from_folder(argv[1], FLAGS.data, FLAGS.image_size)
+    else:
+        named = recipes.resolve(argv[1])
+    recipe = recipes.override(named, FLAGS.set, FLAGS.epochs, FLAGS.members)
     settings = training.Settings(
         data_dir=FLAGS.data_dir,
+        data=FLAGS.data,
         split=FLAGS.split,
         strategy=FLAGS.strategy,
         jit_compile=FLAGS.jit,

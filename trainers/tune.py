@@ -1,10 +1,12 @@
 """Chooses a number of a recipe on the validation split.
 
     s2d tune wrn_10_2_s2.end.digits model.temperature 1 2 3 4 5 --workdir=runs/end_temperature
+    s2d tune wrn_10_2_s2.s2d model.student_weight 1e-4 1e-3 --data=flowers --workdir=runs/weight
 
-Trains once for each value on the training images without the validation ones, prints the table and
-writes it to tuning.json; then train with `s2d train NAME --set KEY=VALUE`. Teachers must not have
-seen the validation images either: train them with --split=train_without_validation.
+Trains once for each value on the training images without the validation ones, prints the table with
+the number of validation images and 95% intervals, and writes it to tuning.json; then train with
+`s2d train NAME --set KEY=VALUE`. Teachers must not have seen the validation images either: train
+them with --split=train_without_validation.
 
 Exit codes: as of `s2d train`; 75 stopped by SIGTERM, saved: the same command continues.
 """
@@ -16,6 +18,8 @@ from s2d_tf import recipes, training
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
 flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
+flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
+flags.DEFINE_integer("image_size", None, "As of `s2d train`.", lower_bound=1)
 flags.DEFINE_integer("seed", 0, "Seed of every run.")
 flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
 flags.DEFINE_multi_string("set", [], "Override a number of all runs, e.g. --set model.dropout=0.2.")
@@ -27,9 +31,15 @@ def main(argv):
     if len(argv) < 4:
         raise ValueError("Expected NAME KEY VALUE..., see `s2d tune --help`.")
     _, name, key, *values = argv
-    recipe = recipes.override(recipes.resolve(name), FLAGS.set, FLAGS.epochs)
+    if FLAGS.data:
+        from s2d_tf.recipes import own_data
+
+        named = own_data.from_folder(name, FLAGS.data, FLAGS.image_size)
+    else:
+        named = recipes.resolve(name)
+    recipe = recipes.override(named, FLAGS.set, FLAGS.epochs)
     settings = training.Settings(
-        data_dir=FLAGS.data_dir, teachers=FLAGS.teachers, start=FLAGS.start
+        data_dir=FLAGS.data_dir, data=FLAGS.data, teachers=FLAGS.teachers, start=FLAGS.start
     )
     rows = training.tuning.tune(recipe, FLAGS.workdir, key, values, FLAGS.seed, settings)
     print(training.tuning.table(key, rows))

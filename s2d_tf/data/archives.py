@@ -177,10 +177,10 @@ def check_picture(encoded: bytes, where: str, side: int, or_larger: bool = False
         raise ArchiveError(f"{where}: expected {side}x{side} pixels; received {height}x{width}.")
 
 
-def decode_picture(encoded):
+def decode_picture(encoded, channels: int = 3):
     """A JPEG or PNG as uint8 RGB; grey pictures get three equal channels. Works in graphs."""
     import tensorflow as tf
 
     # In spite of its name the operation reads PNG, too. The accurate integer transform gives the
     # same pixels on every machine.
-    return tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE")
+    return tf.io.decode_jpeg(encoded, channels=channels, dct_method="INTEGER_ACCURATE")

@@ -35,6 +35,11 @@ def write_preview(
     path = pathlib.Path(path)
     if path.suffix.lower() != ".png":
         raise ValueError(f"preview: expected a file name ending in .png; received {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"preview: expected a file in a folder that exists, received {str(path)!r}. Make the "
+            "folder first."
+        )
     # By label and evenly spaced: about as many of each class, from all over the split.
     places = np.linspace(0, len(labels) - 1, min(count, len(labels))).astype(int)
     chosen = np.argsort(labels, kind="stable")[places]

@@ -35,13 +35,15 @@ SECONDS_PER_OPERATION = 0.05
 
 TIMED_CALLS = 3
 
+_default = "auto"
+
 
 class Engine:
-    """Computes a traceable function of one tensor by the runtime that is asked for.
+    """Computes a traceable function of some tensors by the runtime that is asked for.
 
     Args:
-        function: takes a float32 tensor and returns a dict of tensors.
-        spec: `tf.TensorSpec` of the tensor, the batch first and of free size.
+        function: takes the tensors and returns a dict of tensors.
+        specs: `tf.TensorSpec` of each, the batch first and of free size.
         variables: what the answers depend on; when one has changed, whatever was compiled is
             dropped.
         background: whether runtimes are built and timed beside the requests, as a server needs it.
@@ -51,66 +53,70 @@ class Engine:
     """
 
     def __init__(
-        self, function: Callable, spec: tf.TensorSpec, variables=(), background: bool = False
+        self,
+        function: Callable,
+        specs: list[tf.TensorSpec],
+        variables=(),
+        background: bool = False,
     ):
-        self._function, self._spec, self._variables = function, spec, list(variables)
+        self._function, self._specs, self._variables = function, specs, list(variables)
         self._background = background
-        self._live = tf.function(function, input_signature=[spec], autograph=False)
+        self._live = tf.function(function, input_signature=specs, autograph=False)
         self._deciding = False
         self.used = "tensorflow"
         self._forget()
 
-    def __call__(self, images, name: str = "auto") -> dict[str, np.ndarray]:
+    def __call__(self, tensors: list, name: str | None = None) -> dict[str, np.ndarray]:
         """Answers for a batch as arrays.
 
         Args:
-            images: array or tensor.
-            name: one of `NAMES`.
+            tensors: arrays or tensors, one for each input.
+            name: one of `NAMES`; default: what `use` set.
         """
-        check(name)
+        name = check(name or _default)
         watch = self._watch
         if watch is not None and watch.changed():
             self._forget()
         if name != "auto":
             self.used = name
-            return self._runtime(name)(images)
-        size = runtimes.padded_size(len(images))
+            return self._runtime(name)(tensors)
+        size = runtimes.padded_size(len(tensors[0]))
         chosen = self._chosen.get(size)
         if chosen is not None:
             self.used = chosen
-            return self._built[chosen](images)
+            return self._built[chosen](tensors)
         self.used = "tensorflow"
         began = time.perf_counter()
-        answers = {key: value.numpy() for key, value in self._live(images).items()}
+        answers = {key: value.numpy() for key, value in self._live(*tensors).items()}
         self._spent[size] = self._spent.get(size, 0.0) + time.perf_counter() - began
         if self._spent[size] > self._patience():
-            self._decide(size, np.array(images))
+            self._decide(size, [np.array(tensor) for tensor in tensors])
         return answers
 
-    def measure(self, images) -> dict[str, float]:
+    def measure(self, tensors: list) -> dict[str, float]:
         """Times all runtimes on a batch and remembers the fastest for its size.
 
         Returns:
             `{runtime: seconds of a call}`.
         """
-        images = np.asarray(images)
+        tensors = [np.asarray(tensor) for tensor in tensors]
         seconds = {}
         for name in runtimes.available():
             try:
                 run = self._runtime(name)
-                run(images)  # compiles
-                seconds[name] = min(_seconds(run, images) for _ in range(TIMED_CALLS))
+                run(tensors)  # compiles
+                seconds[name] = min(_seconds(run, tensors) for _ in range(TIMED_CALLS))
             except Exception as error:  # Not every runtime has every operation.
                 _LOG.info("%s cannot compute this: %s", name, error)
                 last = error
         if not seconds:
             raise last
-        size = runtimes.padded_size(len(images))
+        size = runtimes.padded_size(len(tensors[0]))
         self._chosen[size] = min(seconds, key=seconds.get)
         _remember(self._key(), size, self._chosen[size])
         return seconds
 
-    def _decide(self, size, images):
+    def _decide(self, size, tensors):
         """Builds what is known to be the fastest here, or finds it out."""
         if self._deciding:
             return
@@ -120,10 +126,10 @@ class Engine:
             try:
                 known = _remembered(self._key(), size)
                 if known in runtimes.available():
-                    self._runtime(known)(images)
+                    self._runtime(known)(tensors)
                     self._chosen[size] = known
                 else:
-                    self.measure(images)
+                    self.measure(tensors)
             except Exception as error:  # Whatever it is, what answered until now goes on.
                 _LOG.warning("predictions stay with TensorFlow: %s", error)
                 self._seconds = float("inf")
@@ -155,8 +161,8 @@ class Engine:
                 self._watch = Watch(self._variables)
             portable = name == "onnx"
             if portable not in self._frozen:
-                self._frozen[portable], _ = freeze(self._function, self._spec, portable)
-            self._built[name] = runtimes.RUNTIMES[name](self._frozen[portable], self._spec)
+                self._frozen[portable], _ = freeze(self._function, *self._specs, portable=portable)
+            self._built[name] = runtimes.RUNTIMES[name](self._frozen[portable], self._specs)
         return self._built[name]
 
     def _forget(self):
@@ -177,9 +183,15 @@ def check(name: str) -> str:
     return name
 
 
-def _seconds(run, images):
+def use(name: str) -> None:
+    """Sets what computes all predictions of this process that do not name an engine."""
+    global _default
+    _default = check(name)
+
+
+def _seconds(run, tensors):
     began = time.perf_counter()
-    run(images)
+    run(tensors)
     return time.perf_counter() - began
 
 

@@ -22,22 +22,23 @@ cannot have more than 2 GB."""
 
 
 def freeze(
-    function: Callable, spec: tf.TensorSpec, portable: bool = False
+    function: Callable, *specs: tf.TensorSpec, portable: bool = False
 ) -> tuple[Callable, list[tf.Variable]]:
-    """A function of one tensor whose graph holds only what depends on that tensor, simplified.
+    """A function of some tensors whose graph holds only what depends on them, simplified.
 
     Args:
-        function: traceable; takes one tensor and returns a dict of tensors.
-        spec: `tf.TensorSpec` of the tensor.
+        function: traceable; takes these tensors and returns a dict of tensors.
+        *specs: `tf.TensorSpec` of each.
         portable: see `simplify`.
 
     Returns:
         A function that within a `tf.function` answers as `function` does, and its variables, copies
-        of its own, if it needs some: who saves it has to keep them.
+        of its own, if it needs some: who saves it has to keep them. Lookup tables remain those of
+        `function`.
     """
-    concrete = tf.function(function, autograph=False).get_concrete_function(spec)
-    given, outputs = concrete.inputs[0], concrete.structured_outputs
-    dependent = {given.op}
+    concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
+    given, outputs = concrete.inputs[: len(specs)], concrete.structured_outputs
+    dependent = {tensor.op for tensor in given}
     for op in concrete.graph.get_operations():  # in the order in which they were made
         if any(tensor.op in dependent for tensor in op.inputs):
             dependent.add(op)
@@ -50,14 +51,13 @@ def freeze(
     boundary = sorted({tensor.name for tensor in inputs if tensor.op not in dependent})
     others = set(concrete.graph.get_operations()) - dependent
     values = _evaluate(concrete.graph, others, boundary)
-    # Read within a loop or branch that depends on the input, so only the variable is known.
     handles = {
-        name: tf.Variable(next(v for v in concrete.variables if v.handle is value), trainable=False)
+        name: _own_handle(value, concrete.variables)
         for name, value in values.items()
         if value.dtype == tf.resource
     }
     graph = Graph(
-        _part(concrete.graph, dependent - {given.op}),
+        _part(concrete.graph, dependent - {tensor.op for tensor in given}),
         {name: value.numpy() for name, value in values.items() if name not in handles},
         {t.name: t.shape for op in dependent for t in op.outputs},
         {key: tensor.name for key, tensor in outputs.items()},
@@ -65,12 +65,13 @@ def freeze(
     simplify(graph, portable)
     kept = _keep(graph.values)
 
-    def call(tensor):
-        known = {name: _capture(v.handle) for name, v in handles.items() if name in graph.users}
+    def call(*tensors):
+        known = {name: _capture(getattr(v, "handle", v)) for name, v in handles.items()}
         known |= {name: tf.convert_to_tensor(value) for name, value in kept.items()}
+        known |= {each.name: tensor for each, tensor in zip(given, tensors, strict=True)}
         found = tf.graph_util.import_graph_def(
             graph.definition(),
-            input_map={given.name: tensor, **known},
+            input_map={name: known[name] for name in known if name in graph.users},
             return_elements=list(graph.outputs.values()),
             name="",
         )
@@ -78,8 +79,16 @@ def freeze(
 
     # TensorFlow forgets the bodies of loops and branches with the function that defined them.
     call.defined_by = concrete
-    variables = {id(v): v for v in kept.values() if isinstance(v, tf.Variable)}
-    return call, [*variables.values(), *handles.values()]
+    values = [*kept.values(), *handles.values()]
+    variables = {id(value): value for value in values if isinstance(value, tf.Variable)}
+    return call, list(variables.values())
+
+
+def _own_handle(value, variables):
+    """A copy of a variable that is read within a loop or branch which depends on the input, so that
+    only its handle is known; a lookup table as it is."""
+    held_by = [variable for variable in variables if variable.handle is value]
+    return tf.Variable(held_by[0], trainable=False) if held_by else value
 
 
 def _evaluate(graph, operations, names):

@@ -6,8 +6,8 @@ import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
 
-def inlined(signature) -> tuple[Callable, tf.TensorSpec]:
-    """A signature with one input as one graph without calls, and the input's spec.
+def inlined(signature) -> tuple[Callable, list[tf.TensorSpec]]:
+    """A signature with one input as one graph without calls, and the input's spec in a list.
 
     Checks for numbers, which other runtimes do not have, are left out: whoever uses it has to look
     at the answers.
@@ -32,4 +32,4 @@ def inlined(signature) -> tuple[Callable, tf.TensorSpec]:
         )
         return dict(zip(outputs, found, strict=True))
 
-    return function, tf.TensorSpec(spec.shape, spec.dtype, name=name)
+    return function, [tf.TensorSpec(spec.shape, spec.dtype, name=name)]

@@ -29,42 +29,50 @@ def available() -> list[str]:
     return ["tensorflow", "xla", *(["onnx"] if onnx else [])]
 
 
-def tensorflow(call: Callable, spec: tf.TensorSpec) -> Callable:
+def tensorflow(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     """The graph as TensorFlow runs it, for any batch size."""
-    function = tf.function(call, input_signature=[spec], autograph=False)
+    function = tf.function(call, input_signature=specs, autograph=False)
 
-    def run(images):
-        return {name: value.numpy() for name, value in function(images).items()}
+    def run(tensors):
+        return {name: value.numpy() for name, value in function(*tensors).items()}
 
     return run
 
 
-def xla(call: Callable, spec: tf.TensorSpec) -> Callable:
+def xla(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     """The graph compiled by XLA, once for each of `SIZES` when it is first needed."""
+    if not all(spec.shape[1:].is_fully_defined() for spec in specs):
+        raise ValueError(
+            f"engine: expected inputs of one size for XLA, received {specs}. Use another engine."
+        )
     function = tf.function(call, jit_compile=True, autograph=False)
-    axes = batch_axes(call, spec)
+    axes = batch_axes(call, specs)
 
-    def run(images):
-        parts = [images[i : i + SIZES[-1]] for i in range(0, len(images), SIZES[-1])]
-        found = [_padded(function, np.asarray(part), axes) for part in parts]
+    def run(tensors):
+        arrays = [np.asarray(tensor) for tensor in tensors]
+        starts = range(0, len(arrays[0]), SIZES[-1])
+        parts = [[array[i : i + SIZES[-1]] for array in arrays] for i in starts]
+        found = [_padded(function, part, axes) for part in parts]
         return {name: np.concatenate([f[name] for f in found], axes[name]) for name in axes}
 
     return run
 
 
-def onnx(call: Callable, spec: tf.TensorSpec) -> Callable:
+def onnx(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     """The graph in ONNX Runtime; the converted file is kept in the cache folder."""
     import onnxruntime
 
-    content = onnx_content(call, spec)
+    content = onnx_content(call, specs)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    (given,) = (value.name for value in session.get_inputs())
+    # tf2onnx keeps the order of the inputs.
+    given = [value.name for value in session.get_inputs()]
 
-    def run(images):
-        return dict(zip(names, session.run(None, {given: np.asarray(images)}), strict=True))
+    def run(tensors):
+        fed = {name: np.asarray(tensor) for name, tensor in zip(given, tensors, strict=True)}
+        return dict(zip(names, session.run(None, fed), strict=True))
 
     return run
 
@@ -77,27 +85,27 @@ def padded_size(count: int) -> int:
     return next((size for size in SIZES if size >= count), SIZES[-1])
 
 
-def batch_axes(call, spec):
+def batch_axes(call, specs):
     """For each answer the axis of the batch: the first one of unknown size."""
-    outputs = tf.function(call, autograph=False).get_concrete_function(spec).structured_outputs
+    outputs = tf.function(call, autograph=False).get_concrete_function(*specs).structured_outputs
     shapes = {name: tensor.shape.as_list() for name, tensor in outputs.items()}
     return {name: shape.index(None) if None in shape else 0 for name, shape in shapes.items()}
 
 
-def _padded(function, images, axes):
-    missing = padded_size(len(images)) - len(images)
+def _padded(function, arrays, axes):
+    rows = range(len(arrays[0]))
+    missing = padded_size(len(rows)) - len(rows)
     if missing:
-        images = np.concatenate([images, np.zeros([missing, *images.shape[1:]], images.dtype)])
-    found = {name: value.numpy() for name, value in function(tf.constant(images)).items()}
-    rows = range(len(images) - missing)
+        arrays = [np.concatenate([x, np.zeros([missing, *x.shape[1:]], x.dtype)]) for x in arrays]
+    found = {name: value.numpy() for name, value in function(*map(tf.constant, arrays)).items()}
     return {name: value.take(rows, axes[name]) for name, value in found.items()}
 
 
-def onnx_content(call: Callable, spec: tf.TensorSpec) -> bytes:
+def onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
     """An ONNX file of a function, from the cache folder if it was converted before."""
-    function = tf.function(call, input_signature=[spec], autograph=False)
+    function = tf.function(call, input_signature=specs, autograph=False)
     graph = function.get_concrete_function().graph.as_graph_def()
-    digest = hashlib.sha256(f"{tf.__version__} {OPSET} {spec}".encode())
+    digest = hashlib.sha256(f"{tf.__version__} {OPSET} {specs}".encode())
     digest.update(graph.SerializeToString(deterministic=True))
     path = location.cache_dir() / "engines" / f"{digest.hexdigest()}.onnx"
     try:
@@ -105,7 +113,7 @@ def onnx_content(call: Callable, spec: tf.TensorSpec) -> bytes:
         os.utime(path)
         return content
     except OSError:
-        content = convert_to_onnx(function, spec)
+        content = convert_to_onnx(function)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_bytes(path, content)
@@ -117,8 +125,8 @@ def onnx_content(call: Callable, spec: tf.TensorSpec) -> bytes:
     return content
 
 
-def convert_to_onnx(function, spec) -> bytes:
-    """An ONNX file of a `tf.function` of one tensor that answers a dict."""
+def converter():
+    """The module `tf2onnx`, or an `ImportError` that says what to install."""
     # tf2onnx warns of every optional accelerator that it does not find.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
@@ -128,7 +136,12 @@ def convert_to_onnx(function, spec) -> bytes:
             f"tf2onnx: expected the package, received {error}. Run pip install 's2d_tf[onnx]'."
         ) from None
     logging.getLogger("tf2onnx").setLevel(logging.WARNING)
-    proto, _ = tf2onnx.convert.from_function(function, [spec], opset=OPSET)
+    return tf2onnx
+
+
+def convert_to_onnx(function) -> bytes:
+    """An ONNX file of a `tf.function` with an input signature that answers a dict."""
+    proto, _ = converter().convert.from_function(function, function.input_signature, opset=OPSET)
     for value in [*proto.graph.input, *proto.graph.output]:
         dimensions = value.type.tensor_type.shape.dim
         free = [dim for dim in dimensions if not dim.HasField("dim_value")] or dimensions[:1]

@@ -10,6 +10,7 @@ _HOMES = {
     "Result": "results",
     "Section": "report",
     "collect": "results",
+    "compare": "model_report",
     "compare_runs": "run_evaluation",
     "evaluate": "evaluator",
     "evaluate_entry": "run_evaluation",
@@ -17,9 +18,11 @@ _HOMES = {
     "overview_table": "result_tables",
     "predict": "predictions",
     "scores": "scoring",
+    "write_model_report": "model_report",
     "write_report": "report",
 }
 _MODULES = (
+    "detector_study",
     "figures",
     "names",
     "predictions",

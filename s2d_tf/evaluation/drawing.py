@@ -9,10 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from s2d_tf import files
+
 # Okabe and Ito's colors, which people with any color vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#8C6D1F")
 DASHES = ("-", (0, (5, 2)))
-INK, FAINT = "#222222", "#888888"
+INK, FAINT = "#222222", "#666666"
 DPI = 160
 INCHES_PER_NAME = 1.75
 STYLE = {
@@ -85,8 +87,9 @@ def frame(path, grid, panel, **options):
         panel: width and height of one, in inches.
         **options: of `Figure.subplots`, such as `sharey` or `height_ratios`.
     """
-    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}):
+    style = {**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}
+    with files.room_for(path), matplotlib.rc_context(style):
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         # Not pyplot: a library must neither open windows nor keep figures alive.
         size = (panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6)
         figure = Figure(figsize=size, layout="constrained")

@@ -1,13 +1,18 @@
 """A model and datasets to one flat dict of metrics."""
 
 import dataclasses
+import os
 import time
 
 import numpy as np
 
 from s2d_tf import data, metrics
+from s2d_tf.evaluation import detectors as detectors_lib
+from s2d_tf.evaluation.names import reading_key
 from s2d_tf.evaluation.predictions import predict
 from s2d_tf.evaluation.scoring import Scored, score
+from s2d_tf.evaluation.sources import Source, facts_of, open_source
+from s2d_tf.metrics import checks
 
 # Share of the examples that are still answered in `risk_at_80_coverage`.
 COVERAGE = 0.8
@@ -15,25 +20,63 @@ HALVES_SEED = 0
 
 
 def evaluate(
-    predictor, dataset, ood=(), data_dir=None, split="test", cache_dir=None, batch_size=256
+    predictor,
+    dataset,
+    ood=(),
+    data_dir=None,
+    split="test",
+    cache_dir=None,
+    batch_size=256,
+    name="data",
+    detectors=(),
+    training="train",
 ):
     """All metrics of a model on its dataset and on out-of-distribution ones.
 
     Args:
         predictor: a `models.Predictor`.
-        dataset: name of the dataset whose classes the model knows.
-        ood: names of out-of-distribution datasets, of which the test split is taken.
+        dataset: what the model is tested on: the name of a registered dataset; `(x, y)` arrays; or
+            a `tf.data.Dataset` of `(x, y)`, which is streamed. Labels are class numbers or one-hot
+            rows. Several inputs are a list or a dict. A `pathlib.Path` is a folder of images with
+            one subfolder per class, see `data.open_folder`.
+        ood: out-of-distribution data: names of registered datasets, of which the test split is
+            taken, or `{name: data}`, where data is a name, inputs, `(x, y)`, a `tf.data.Dataset`,
+            or the `pathlib.Path` of a folder, of which all images are taken.
         data_dir: TFDS folder.
-        split: split of `dataset`.
-        cache_dir: folder of cached predictions; None makes and keeps none.
-        batch_size: images per forward pass; it does not change the answer.
+        split: split of a registered dataset or a folder.
+        cache_dir: folder of cached predictions, found again by the content of data and weights;
+            None makes and keeps none.
+        batch_size: examples per forward pass; it does not change the answer.
+        name: what the keys of a dataset without a registered name begin with.
+        detectors: names of post-hoc detectors, or `"all"`, see `names.DETECTORS`. Those that the
+            model carries come by themselves.
+        training: what they are fitted on: a split of `dataset`, or data like it.
 
     Returns:
         Flat dict of floats, fractions and not per cent: `"cifar100/accuracy"`,
-        `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, ... Where predictions do not
-        decompose there are no keys for data and knowledge uncertainty.
+        `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, `"svhn_cropped/auroc/knn"`, ...
+        Where predictions do not decompose there are no keys for data and knowledge uncertainty. A
+        Gaussian student, whose answer is that of its draws, also has every key by its mean:
+        `"cifar100/mean_nll"`.
+
+    Example:
+
+    >>> found = evaluate(model, (images, labels), ood={"noise": noise}, name="mine")
+    >>> sorted(found)[:2], "noise/auroc/knowledge" in found
+    (['mine/accuracy', 'mine/adaptive_ece'], True)
     """
-    return gather(predictor, dataset, ood, data_dir, split, cache_dir, batch_size).metrics()
+    return gather(
+        predictor,
+        dataset,
+        ood,
+        data_dir,
+        split,
+        cache_dir=cache_dir,
+        batch_size=batch_size,
+        name=name,
+        detectors=detectors_lib.choose(detectors, predictor),
+        training=training,
+    ).metrics()
 
 
 @dataclasses.dataclass
@@ -45,10 +88,16 @@ class Gathered:
         known: its `Scored`.
         unknown: `{name: Scored}` of the out-of-distribution sets.
         missing: `{name: why}` of the datasets that are not available.
-        facts: `{name: {"images", "fingerprint"}}` of all sets that were read.
+        facts: `{name: {"images", "fingerprint"}}` of all sets that were read; `images` counts
+            examples of any kind.
         forward_seconds: time of the forward passes; what came from the cache took none.
         score_seconds: time from member predictions to scores.
-        engine: what computed the forward passes, "" where all came from the cache.
+        sources: `{name: sources.Source}` of all sets that were read.
+        inputs: `{name: hash}` of their inputs in order: where it differs, examples are not pairs.
+        class_names: one for each class, where they are known.
+        readings: `{name: (known, unknown)}`, the same of each of the predictor's `readings`.
+        step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
+        detector_seconds: time to fit and to score all detectors.
     """
 
     dataset: str
@@ -58,14 +107,31 @@ class Gathered:
     facts: dict[str, dict]
     forward_seconds: float
     score_seconds: float
-    engine: str = ""
+    sources: dict[str, Source]
+    inputs: dict[str, str]
+    class_names: tuple[str, ...] | None = None
+    readings: dict = dataclasses.field(default_factory=dict)
+    step_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    detector_seconds: float = 0.0
 
     def metrics(self):
         """The flat dict of `evaluate`."""
-        found = classification(self.dataset, self.known)
-        for name, scored in self.unknown.items():
-            found |= detection(name, self.known, scored)
-        return found
+        found = _metrics(self.dataset, self.known, self.unknown)
+        for reading, scored in self.readings.items():
+            other = _metrics(self.dataset, *scored)
+            found |= {reading_key(reading, key): value for key, value in other.items()}
+        return found | self.step_metrics
+
+
+def _metrics(dataset, known, unknown):
+    found = classification(dataset, known)
+    for name, scored in unknown.items():
+        found |= detection(name, known, scored)
+    for name, scored in {dataset: known, **unknown}.items():
+        if "knowledge" in scored.scores:
+            pair = scored.scores["data"], scored.scores["knowledge"]
+            found[f"{name}/rank_correlation"] = metrics.rank_correlation(*pair)
+    return found
 
 
 def gather(
@@ -77,36 +143,104 @@ def gather(
     cache_dir=None,
     batch_size=256,
     skip_missing=False,
-    engine="auto",
+    name="data",
+    detectors=(),
+    training="train",
 ):
     """All forward passes of `evaluate`, as `Gathered`.
+
+    `detectors` are names from `detectors.choose`; they are fitted on the split `training`.
 
     With `skip_missing` an out-of-distribution set that is not on this machine is left out and
     recorded; else it is an error, as for `dataset` always.
     """
-    shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
-    shared["engine"] = engine
-    made = [predict(predictor, dataset, split, **shared)]
-    missing = {}
-    for name in ood:
+    reading = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
+    named = dataset if isinstance(dataset, str) else name
+    sources, missing = {named: open_source(dataset, named, split, labeled=True, **reading)}, {}
+    for key, each in named_sets(ood).items():
+        if key in sources:
+            raise ValueError(
+                f"ood: expected other names than {key!r}, which names the dataset itself. Choose "
+                "another."
+            )
         try:
-            made.append(predict(predictor, name, "test", **shared))
+            sources[key] = open_source(each, key, **reading)
         except data.MissingDataError as error:
             if not skip_missing:
                 raise
-            missing[name] = str(error)
+            missing[key] = str(error)
+    # Before hours of forward passes: all labels of arrays, the first batch's of a stream.
+    for _, labels in sources[named].batches():
+        checks.as_labels(labels, len(labels), predictor.num_classes)
+        break
+    shared = {"cache_dir": cache_dir, "batch_size": batch_size}
+    made = [predict(predictor, source, **shared) for source in sources.values()]
     began = time.monotonic()
-    scored = [score(predictions) for predictions in made]
+    known, unknown = _score_all(made)
+    readings = {
+        key: _score_all([predictions.read_as(members) for predictions in made])
+        for key, members in predictor.readings.items()
+    }
+    score_seconds = time.monotonic() - began
+    added = detectors_lib.add(
+        predictor,
+        made,
+        list(sources.values()),
+        detectors,
+        lambda: _training_source(dataset, named, training, reading),
+        cache_dir,
+        batch_size,
+    )
+    known, *others = [
+        dataclasses.replace(scored, scores=scored.scores | more)
+        for scored, more in zip([known, *unknown.values()], added.scores, strict=True)
+    ]
+    unknown = dict(zip(unknown, others, strict=True))
     return Gathered(
-        dataset=dataset,
-        known=scored[0],
-        unknown={p.dataset: s for p, s in zip(made[1:], scored[1:], strict=True)},
+        dataset=named,
+        known=known,
+        unknown=unknown,
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
-        forward_seconds=sum(predictions.seconds for predictions in made),
-        score_seconds=time.monotonic() - began,
-        engine=", ".join(sorted({p.engine for p in made} - {""})),
+        forward_seconds=sum(p.seconds for p in made) + added.forward_seconds,
+        score_seconds=score_seconds,
+        sources=sources,
+        inputs={p.dataset: p.inputs for p in made},
+        class_names=getattr(predictor, "class_names", None) or sources[named].class_names,
+        readings=readings,
+        step_metrics=added.metrics,
+        detector_seconds=added.detector_seconds,
     )
+
+
+def _training_source(dataset, name, training, reading):
+    """What detectors are fitted on."""
+    if not isinstance(training, str):
+        return open_source(training, name, labeled=True, **reading)
+    if isinstance(dataset, (str, os.PathLike)):
+        return open_source(dataset, name, training, labeled=True, **reading)
+    raise ValueError(
+        f"training: expected data to fit detectors on, received {training!r}, a split of arrays. "
+        "Pass training=(x, y)."
+    )
+
+
+def _score_all(made):
+    """`Scored` of the first predictions, and those of the others by their datasets' names."""
+    first, *others = made
+    return score(first), {predictions.dataset: score(predictions) for predictions in others}
+
+
+def named_sets(ood) -> dict:
+    """`{name: data}` of what `evaluate` takes as `ood`."""
+    if isinstance(ood, dict):
+        return ood
+    if isinstance(ood, str) or not all(isinstance(name, str) for name in ood):
+        raise ValueError(
+            "ood: expected a list of registered names or a dict {name: data}, received "
+            f"{type(ood).__name__}. Give the data a name: ood={{'mine': data}}."
+        )
+    return {name: name for name in ood}
 
 
 def classification(dataset, scored):

@@ -141,7 +141,7 @@ def example_images(rows, path):
         path: PNG file to write.
     """
     columns = max(len(examples) for examples in rows.values())
-    with drawing.frame(path, (len(rows), columns), (1.12, 1.62)) as axes:
+    with drawing.frame(path, (len(rows), columns), (1.5, 2.3)) as axes:
         for axis in axes.ravel():
             axis.set_axis_off()
         for own, (title, examples) in zip(axes, rows.items(), strict=True):
@@ -154,7 +154,7 @@ def example_images(rows, path):
                 axis.imshow(image[..., 0] if gray else image, cmap="gray" if gray else None,
                             vmin=0, vmax=255, interpolation="nearest")  # fmt: skip
                 axis.text(0.5, -0.04, caption, transform=axis.transAxes, ha="center", va="top",
-                          fontsize=6.5, linespacing=1.25)  # fmt: skip
+                          fontsize=9, linespacing=1.25)  # fmt: skip
     return path
 
 

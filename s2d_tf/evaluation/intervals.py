@@ -116,6 +116,12 @@ def of_gathered(first, second=None, num_resamples=NUM_RESAMPLES):
             f"{dataset} ({first.facts[dataset]['fingerprint'][:12]}) and "
             f"{second.dataset} ({second.facts[second.dataset]['fingerprint'][:12]})."
         )
+    for name in first.inputs if second else ():
+        if second.inputs.get(name, first.inputs[name]) != first.inputs[name]:
+            raise ValueError(
+                f"{name}: expected the same examples in the same order for both models, received "
+                "others. Remove the shuffling from the dataset."
+            )
     other = second and second.known.log_probs
     found = {dataset: classification(known.log_probs, known.labels, other, num_resamples)}
     for name, unknown in first.unknown.items():

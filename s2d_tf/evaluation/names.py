@@ -10,6 +10,22 @@ LONG_NAMES = {
     "data": "Data uncertainty",
     "knowledge": "Knowledge uncertainty",
 }
+# Post-hoc detectors by the keys of their scores, in the order of all tables.
+DETECTORS = {
+    "msp": "MSP",
+    "max_logit": "MaxLogit",
+    "energy": "Energy",
+    "gen": "GEN",
+    "react": "ReAct",
+    "ash": "ASH",
+    "scale": "SCALE",
+    "knn": "KNN",
+    "fdbd": "fDBD",
+    "vim": "ViM",
+    "mahalanobis": "Mahalanobis",
+    "relative_mahalanobis": "Relative Mahalanobis",
+    "feature_density": "Feature density (DDU)",
+}
 DATASETS = {
     "cifar100": "CIFAR-100",
     "cifar10": "CIFAR-10",
@@ -24,13 +40,18 @@ DATASETS = {
     "digits_heldout": "Digits 8 and 9",
     "digits_photos": "Photographs",
 }
+# Methods that are not the paper's.
+OURS = ("h2d", "h2d_spread", "plain_dir", "plain_gauss")
 # The order of methods in tables and legends; their titles are in their recipes.
 METHODS = (
     *("individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc"),
     *("ensemble", "s2d_ensemble", "end", "h2d_dir", "h2d_gauss", "en2d"),
+    *OURS,
 )
 # A plain method and the one that trains the same network with S2D.
 TWINS = {"individual": "s2d", "mimo": "s2d_mimo", "swag": "s2d_swag", "mc": "s2d_mc"}
+# What keys begin with that measure the other reading of a Gaussian student, and what rows say.
+READINGS = {"mean": "by its mean", "draws": "by its draws"}
 # Members of an ensemble whose method's name needs no number.
 USUAL_MEMBERS = 5
 
@@ -61,6 +82,11 @@ METRICS = {
     "auroc": Metric("%AUROC", max),
     "aupr": Metric("%AUPR", max),
     "fpr_at_95_recall": Metric("%FPR at 95% recall", min),
+    "rank_correlation": Metric("Rank correlation", None, 1.0, 2),
+    "set_coverage": Metric("%labels in sets", None),
+    "set_size": Metric("Set size", min, 1.0, 2),
+    "answered": Metric("%answered", max),
+    "answered_errors": Metric("%errors, answered", min),
     "parameters": Metric("Params", min, 1e-6, 2, "M"),
     "inference_ms": Metric("Inference", min, 1.0, 1, "ms"),
     "relative_inference_time": Metric("Inference", min, 1.0, 1, " ×"),
@@ -69,7 +95,16 @@ METRICS = {
 
 def metric(key: str) -> Metric:
     """The metric of a flat key such as `"cifar100/scaled_nll"` or `"svhn_cropped/auroc/total"`."""
-    return METRICS[key.split("/")[1].removeprefix("scaled_")]
+    name = key.split("/")[1]
+    for prefix in (*READINGS, "scaled"):
+        name = name.removeprefix(f"{prefix}_")
+    return METRICS[name]
+
+
+def reading_key(reading: str, key: str) -> str:
+    """A key of another reading: `("mean", "cifar100/nll")` gives `"cifar100/mean_nll"`."""
+    dataset, name = key.split("/", 1)
+    return f"{dataset}/{reading}_{name}"
 
 
 def format_value(key: str, value: float, spread: float | None = None) -> str:
@@ -88,6 +123,11 @@ def format_difference(key: str, value: float) -> str:
 def metric_title(key: str) -> str:
     """A metric's title and its uncertainty: `"%AUROC total"`."""
     return " ".join([metric(key).title, *key.split("/")[2:]])
+
+
+def score_title(name: str) -> str:
+    """A score's name for people: an uncertainty's, a detector's, or else its key."""
+    return {**LONG_NAMES, **DETECTORS}.get(name, name)
 
 
 def dataset_title(name: str) -> str:

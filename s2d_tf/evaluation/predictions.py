@@ -1,7 +1,7 @@
 """Member predictions of a model on a dataset, computed once and kept beside the run.
 
 A file is named after the dataset, the split and a hash of all that decides its content: the
-weights, how members are drawn, and the images with their order. Whatever changes, the old file is
+weights, how members are drawn, and the inputs with their order. Whatever changes, the old file is
 no longer found. Outputs are kept in float32, as the network gave them, so that metrics from the
 cache are those of a fresh pass to the last bit. An ensemble keeps one file per member, which the
 evaluation of that member finds again; a Gaussian student keeps its two outputs and not its draws.
@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from s2d_tf import data, files, models
+from s2d_tf.evaluation.sources import facts_of, open_source
 
 # Raised when networks or draws answer differently for the same weights.
 FORMAT = 1
@@ -32,10 +33,10 @@ class Predictions:
         parts: for each network its raw outputs, float32 `[outputs, n, classes]`, and the function
             that makes members of any range of them; one after the other they are the whole stack.
         labels: int64 `[n]`, -1 where unknown.
-        dataset, split: names.
+        dataset, split: names; the split is "" where there is none.
         fingerprint: the data's, whatever its order.
+        inputs: hash of the inputs in their order.
         seconds: time of the forward passes; 0 where all came from the cache.
-        engine: what computed them, "" where all came from the cache.
     """
 
     kind: str
@@ -44,8 +45,8 @@ class Predictions:
     dataset: str
     split: str
     fingerprint: str
+    inputs: str
     seconds: float = 0.0
-    engine: str = ""
 
     def __len__(self):
         return len(self.labels)
@@ -58,6 +59,10 @@ class Predictions:
         """All members for a range of examples, `[members, stop - start, classes]`."""
         return np.concatenate([members(raw[:, start:stop]) for raw, members in self.parts])
 
+    def read_as(self, members):
+        """The same outputs with other members: see `Predictor.readings`."""
+        return dataclasses.replace(self, parts=tuple((raw, members) for raw, _ in self.parts))
+
     def chunks(self):
         """The whole stack in pieces of bounded size, in the order of the examples."""
         step = max(1, CHUNK_ELEMENTS // self.rows(0, 1).size)
@@ -67,50 +72,70 @@ class Predictions:
 
 def predict(
     predictor: models.Predictor,
-    dataset: str,
+    dataset,
     split: str = "test",
     data_dir: str | None = None,
     cache_dir: str | pathlib.Path | None = None,
     batch_size: int = 256,
-    engine: str = "auto",
+    name: str = "data",
 ) -> Predictions:
-    """Predicts a registered dataset, from the cache where its predictions are in it.
+    """Predicts a dataset, from the cache where its predictions are in it.
 
     Args:
         predictor: the model.
-        dataset: one of `data.names()`.
-        split: split of the dataset.
+        dataset: one of `data.names()`, arrays or a `tf.data.Dataset`; see `sources.open_source`.
+            A `tf.data.Dataset` is streamed: only labels and predictions stay in memory.
+        split: split of a registered dataset.
         data_dir: TFDS folder.
         cache_dir: folder to look in and to write to; None keeps nothing.
-        batch_size: images per forward pass.
-        engine: as for `Predictor.predict_members`.
+        batch_size: examples per forward pass.
+        name: of data that is not registered.
     """
-    images, labels = data.load_arrays(dataset, split, data_dir)
-    began, used = time.monotonic(), set()
-    parts = []
-    for part in predictor.parts:
-        path = None
-        if cache_dir:
-            key = weights_hash(part) + hashlib.sha256(np.ascontiguousarray(images)).hexdigest()
-            key = hashlib.sha256(key.encode()).hexdigest()[:20]
-            path = pathlib.Path(cache_dir) / f"{dataset}.{split}.{key}.npy"
-        raw = _read(path, (len(images), part.num_classes))
-        if raw is None:
-            raw = part.predict_raw(images, batch_size, engine)
-            used.add(part.engine_used)
-            if path:
-                files.write_array(path, raw)
-        parts.append((raw, part.members_from_raw))
+    options = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
+    source = open_source(dataset, name, split, labeled=True, **options)
+    began, parts, content = time.monotonic(), predictor.parts, None
+    raw, paths = [None] * len(parts), [None] * len(parts)
+    if cache_dir:
+        content = source.content()
+        stem = f"{source.name}.{source.split}" if source.split else source.name
+        paths = [_path(pathlib.Path(cache_dir), stem, part, content) for part in parts]
+        shapes = [(len(content), part.num_classes) for part in parts]
+        raw = [_read(*pair) for pair in zip(paths, shapes, strict=True)]
+    missing = [i for i, held in enumerate(raw) if held is None]
+    if missing:
+        seen, made = _forward(source, [parts[i] for i in missing], batch_size)
+        if content and content.inputs != seen.inputs:
+            raise ValueError(
+                f"{source.name}: expected the same examples in the same order in every pass, "
+                "received others in the second. Remove the shuffling, or evaluate without a cache."
+            )
+        content = seen
+        for i, array in zip(missing, made, strict=True):
+            raw[i] = array
+            if paths[i]:
+                files.write_array(paths[i], array)
     return Predictions(
         kind=predictor.kind,
-        parts=tuple(parts),
-        labels=labels,
-        dataset=dataset,
-        split=split,
-        fingerprint=data.fingerprint(images, labels),
-        seconds=time.monotonic() - began if used else 0.0,
-        engine=", ".join(sorted(used)),
+        parts=tuple((r, p.members_from_raw) for r, p in zip(raw, parts, strict=True)),
+        labels=content.labels,
+        dataset=source.name,
+        split=source.split,
+        fingerprint=content.fingerprint,
+        inputs=content.inputs,
+        seconds=time.monotonic() - began if missing else 0.0,
     )
+
+
+def _forward(source, parts, batch_size):
+    """The content of a source, and the raw outputs of each part, from one pass over it."""
+    content, made = data.Content(), [[] for _ in parts]
+    for inputs, labels in source.batches():
+        content.update(inputs, labels)
+        for part, outputs in zip(parts, made, strict=True):
+            outputs.append(part.predict_raw(inputs, batch_size))
+    if not len(content):
+        raise ValueError(f"{source.name}: expected at least one example, received none.")
+    return content, [np.concatenate(outputs, axis=1) for outputs in made]
 
 
 def weights_hash(predictor: models.Predictor) -> str:
@@ -122,6 +147,12 @@ def weights_hash(predictor: models.Predictor) -> str:
             value = np.ascontiguousarray(variable.numpy())
             digest.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
     return digest.hexdigest()
+
+
+def _path(folder, stem, part, content):
+    """Where a part's outputs are, under whatever name of the data, or where they will be."""
+    key = hashlib.sha256((weights_hash(part) + content.inputs).encode()).hexdigest()[:20]
+    return next(folder.glob(f"*.{key}.npy"), folder / f"{stem}.{key}.npy")
 
 
 def _read(path, shape):

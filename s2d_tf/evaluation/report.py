@@ -5,6 +5,7 @@ is fetched.
 """
 
 import base64
+import dataclasses
 import datetime
 import html
 import pathlib
@@ -12,11 +13,17 @@ import typing
 from importlib import resources
 
 from s2d_tf import __version__, files
-from s2d_tf.evaluation import drawing, result_tables, tables
+from s2d_tf.evaluation import detector_tables, drawing, result_tables, tables
+from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES
 from s2d_tf.evaluation.results import collect, groups
 
 FILE_NAME = "report.html"
 PIXELS_PER_INCH = 108
+MARKS = (
+    '<p class="note">In tables, <b>bold</b> is the best of its column, and <b class="overall">bold '
+    "and underlined</b> the best whichever column it is in.</p>"
+)
+_LONG_NAMES = {short: LONG_NAMES[name] for name, short in SHORT_NAMES.items()}
 
 
 class Section(typing.NamedTuple):
@@ -31,8 +38,15 @@ class Section(typing.NamedTuple):
 
     @property
     def body(self):
-        parts = [p if isinstance(p, str) else tables.render(p, "html") for p in self.parts]
+        parts = [p if isinstance(p, str) else _render(p) for p in self.parts]
         return "".join(parts).replace("<td>not run", '<td class="blank">not run')
+
+
+def _render(table):
+    """A table of a page that explains itself: no abbreviation, and always a caption."""
+    columns = tuple((group, _LONG_NAMES.get(name, name)) for group, name in table.columns)
+    caption = table.caption or "Runs"
+    return tables.render(dataclasses.replace(table, columns=columns, caption=caption), "html")
 
 
 def overviews(results) -> list[Section]:
@@ -40,7 +54,9 @@ def overviews(results) -> list[Section]:
     return [Section("Tables", result_tables.overview(results))]
 
 
-def write_report(directories, out, data_dir=None, log=print, sections=overviews) -> pathlib.Path:
+def write_report(
+    directories, out, data_dir=None, log=print, sections=overviews, images=None
+) -> pathlib.Path:
     """Writes `report.html` and its figures.
 
     Args:
@@ -49,6 +65,7 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
         data_dir: TFDS folder.
         log: function that gets lines for a person.
         sections: function from the `results.Result`s to the `Section`s at the top of the page.
+        images: where the images of runs on own data are now; None: where they were.
 
     Returns:
         Path of the page.
@@ -61,25 +78,35 @@ def write_report(directories, out, data_dir=None, log=print, sections=overviews)
     made = list(sections(results))
     for (architecture, dataset), own in grouped.items():
         folder = out / "figures" / f"{architecture}-{dataset}"
-        figures = [_figure(*p) for p in report_pictures.draw(own, folder, data_dir, log)]
+        figures = [figure(*p) for p in report_pictures.draw(own, folder, data_dir, log, images)]
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
         made += [
             Section(f"Figures{of}", figures),
             Section(f"More metrics{of}", result_tables.of_group(own)),
         ]
+        detectors = detector_tables.of_group(own)
+        made += [Section(f"Detectors{of}", detectors)] if detectors else []
     made.append(Section("Made from", _provenance(results)))
-    files.write_text(out / FILE_NAME, _page(results, made))
+    networks = ", ".join(sorted({r.recipe.architecture for r in results}))
+    return write_page(out, f"{len(results)} trained models of {networks}.", made)
+
+
+def write_page(out, subtitle, sections) -> pathlib.Path:
+    """Writes `report.html` with these `Section`s into the folder `out`; returns its path."""
+    out = pathlib.Path(out)
+    files.write_text(out / FILE_NAME, _page(subtitle, sections))
     return out / FILE_NAME
 
 
-def _figure(path, title, caption):
+def figure(path, title, caption) -> str:
+    """A PNG file with its title and caption as HTML."""
     image, caption = path.read_bytes(), html.escape(caption)
     # Letters are as large in a narrow figure as in a wide one; the width is PNG's first field.
     width = round(int.from_bytes(image[16:20], "big") * PIXELS_PER_INCH / drawing.DPI)
     return (
-        f'<h3>{html.escape(title)}</h3><figure class="picture"><div class="scroll">'
+        f'<h3>{html.escape(title)}</h3><figure class="picture"><div class="scroll" tabindex="0">'
         f'<img src="data:image/png;base64,{base64.b64encode(image).decode("ascii")}"'
-        f' alt="{caption}" style="max-width:{width}px"></div>'
+        f' alt="{caption}" style="max-width:{width}px;min-width:{width * 4 // 5}px"></div>'
         f"<figcaption>{caption}</figcaption></figure>\n"
     )
 
@@ -109,17 +136,17 @@ def _provenance(results):
     ]
 
 
-def _page(results, sections):
+def _page(subtitle, sections):
     css = resources.files("s2d_tf.evaluation").joinpath("report.css").read_text("utf-8")
     links = "".join(f'<a href="#{s.anchor}">{html.escape(s.title)}</a>' for s in sections)
-    networks = ", ".join(sorted({r.recipe.architecture for r in results}))
-    subtitle = html.escape(f"{len(results)} trained models of {networks}. {datetime.date.today()}.")
+    subtitle = html.escape(f"{subtitle} {datetime.date.today()}.")
     body = "\n".join(f'<h2 id="{s.anchor}">{html.escape(s.title)}</h2>\n{s.body}' for s in sections)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 <title>Uncertainty report</title>
 <style>
@@ -130,6 +157,7 @@ def _page(results, sections):
 <p>{subtitle}</p></div></header>
 <nav aria-label="Sections"><div>{links}</div></nav>
 <main>
+{MARKS}
 {body}
 <footer>Made by s2d_tf {html.escape(__version__)}.</footer>
 </main>

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 
-from s2d_tf import data
 from s2d_tf.evaluation import figures
 from s2d_tf.evaluation.names import UNCERTAINTIES, dataset_title
 from s2d_tf.evaluation.results import by_variant
@@ -19,10 +18,12 @@ IMPORTANCE = (
 MAX_MODELS = 8
 MAX_HISTOGRAMS = 4
 MAX_COLUMNS = 4
-NUM_EXAMPLES = 8
+NUM_EXAMPLES = 6
 
 
-def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, str, str]]:
+def draw(
+    results, folder, data_dir=None, log=print, images=None
+) -> list[tuple[pathlib.Path, str, str]]:
     """Draws everything that a group of runs allows, from the first seed of each method.
 
     Args:
@@ -30,11 +31,11 @@ def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, 
         folder: where the PNG files go.
         data_dir: TFDS folder.
         log: function that gets lines for a person.
+        images: where the images of runs on own data are now; None: where they were.
 
     Returns:
         For each figure its file, a heading, and what it shows.
     """
-    folder = pathlib.Path(folder)
     first_seeds = {variant: part[0] for variant, part in by_variant(results).items()}
     ranked = sorted(first_seeds, key=_importance)[:MAX_MODELS]
     if left_out := [variant for variant in first_seeds if variant not in ranked]:
@@ -42,18 +43,28 @@ def draw(results, folder, data_dir=None, log=print) -> list[tuple[pathlib.Path, 
     models = {}
     for result in (result for variant, result in first_seeds.items() if variant in ranked):
         log(f"drawing from {result.directory}")
-        models[result.title] = gather_run(result.directory, data_dir)
-    ranked = [first_seeds[variant].title for variant in ranked]
+        models[result.title] = gather_run(result.directory, data_dir, images)
+    return draw_models(models, folder, [first_seeds[variant].title for variant in ranked])
+
+
+def draw_models(models, folder, ranked=None) -> list[tuple[pathlib.Path, str, str]]:
+    """Draws everything that `{title: evaluator.Gathered}` of the same datasets allow.
+
+    Args:
+        models: at most `MAX_MODELS`, in the order of the legends.
+        folder: where the PNG files go.
+        ranked: titles, the most important first, for figures without room for all.
+
+    Returns:
+        As `draw`.
+    """
+    folder, ranked = pathlib.Path(folder), ranked or list(models)
     decomposing = [title for title in ranked if "knowledge" in models[title].known.scores]
     return [
         *_histograms(models, decomposing[:MAX_HISTOGRAMS] or ranked, folder),
         *_reliability(models, folder),
         *_curves(models, folder),
-        *(
-            p
-            for title in decomposing[:1]
-            for p in _examples(title, models[title], data_dir, folder)
-        ),
+        *(p for title in decomposing[:1] for p in _examples(title, models[title], folder)),
     ]
 
 
@@ -116,15 +127,15 @@ def _curves(models, folder):
     )
 
 
-def _examples(method, model, data_dir, folder):
-    classes = data.info(model.dataset).class_names
+def _examples(method, model, folder):
     for name, scored in {model.dataset: model.known, **model.unknown}.items():
-        images, labels = data.load_arrays(name, "test", data_dir)
-        labels = labels if name == model.dataset else None
+        labels = scored.labels if name == model.dataset else None
         rows = {
-            f"Highest {key} uncertainty": _row(scored, key, images, labels, classes)
+            f"Highest {key} uncertainty": _row(model, name, scored, key, labels)
             for key in UNCERTAINTIES[1:]
         }
+        if not all(rows.values()):
+            continue
         title = dataset_title(name)
         truth = "" if labels is None else ", the true class"
         yield (
@@ -135,15 +146,33 @@ def _examples(method, model, data_dir, folder):
         )
 
 
-def _row(scored, key, images, labels, classes):
+def _row(model, name, scored, key, labels):
+    """The most uncertain images with what is said about them; none of other inputs."""
+    classes = model.class_names
+
     def word(label):
         return (classes[label] if classes else str(label)).replace("_", " ")
 
     predicted, row = scored.log_probs.argmax(axis=-1), []
-    for i in np.argsort(-scored.scores[key], kind="stable")[:NUM_EXAMPLES]:
+    places = np.argsort(-scored.scores[key], kind="stable")[:NUM_EXAMPLES]
+    for i, image in zip(places, model.sources[name].take(places), strict=True):
+        if np.ndim(image) != 3 or image.shape[-1] not in (1, 3):
+            return []
         truth = "" if labels is None else f"is {word(labels[i])}\n"
-        row.append((images[i], f"says {word(predicted[i])}\n{truth}{scored.scores[key][i]:.2f}"))
+        said = f"says {word(predicted[i])}\n{truth}{scored.scores[key][i]:.2f}"
+        row.append((_as_pixels(image), said))
     return row
+
+
+def _as_pixels(image):
+    """An image for people: uint8 as it is, other numbers stretched to 0 to 255."""
+    if image.dtype == np.uint8:
+        return image
+    image = np.nan_to_num(np.asarray(image, np.float64))
+    low, high = min(image.min(), 0.0), image.max()
+    # Pixels in [0, 255] and in [0, 1] keep their brightness.
+    high = 255.0 if low == 0.0 and 1.0 < high <= 255.0 else max(high, 1.0)
+    return np.uint8(255.0 * (image - low) / (high - low))
 
 
 def _importance(variant):

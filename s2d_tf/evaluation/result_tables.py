@@ -14,7 +14,7 @@ from s2d_tf.evaluation.names import (
     metric,
     metric_title,
 )
-from s2d_tf.evaluation.results import by_title, by_variant, groups
+from s2d_tf.evaluation.results import by_title, by_variant, groups, ood_names
 
 _MAX_SEEDS_SHOWN = 8
 
@@ -56,11 +56,10 @@ def _overview(results):
         notes[0] += " ± is two standard deviations over seeds."
     keys = metric_keys(recipe.source_dataset, ("accuracy", "nll", "ece", "brier"))
     made = [metric_table(named, keys, f"{caption}: test performance", notes)]
-    for name in recipe.out_of_distribution:
+    for name in ood_names(results):
         keys = uncertainty_keys({f"{name}/auroc": "OOD %AUROC", f"{name}/aupr": "OOD %AUPR"})
-        if any(not keys.keys().isdisjoint(metrics) for own in named.values() for metrics in own):
-            title = f"{caption}: OOD detection results ({dataset_title(name)})"
-            made.append(metric_table(named, keys, title))
+        title = f"{caption}: OOD detection results ({dataset_title(name)})"
+        made.append(metric_table(named, keys, title))
     return made
 
 
@@ -82,6 +81,8 @@ def uncertainty_keys(groups):
 def metric_table(results, keys, caption="", footnotes=()):
     """One row per model, one column per metric; the best of each column is marked.
 
+    Where columns show one metric by several uncertainties, so is the best of them all.
+
     Args:
         results: as for `overview_table`.
         keys: `{metric key: (group, column title)}`.
@@ -89,15 +90,27 @@ def metric_table(results, keys, caption="", footnotes=()):
     """
     seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
     rows = {label: [label] for label in results}
+    found = {}
     for key in keys:
         values = {label: [m[key] for m in own if key in m] for label, own in seeds.items()}
-        found = {label: statistics.mean_and_two_std(own) for label, own in values.items() if own}
-        best = best_of(key, {label: mean for label, (mean, _) in found.items()})
+        found[key] = {
+            label: statistics.mean_and_two_std(own) for label, own in values.items() if own
+        }
+    for key in keys:
+        best = best_of(key, {label: mean for label, (mean, _) in found[key].items()})
+        # `dataset/metric/uncertainty`: the same metric by other uncertainties
+        rivals = [other for other in keys if key.count("/") == 2 and _stem(other) == _stem(key)]
+        means = {(k, label): mean for k in rivals for label, (mean, _) in found[k].items()}
+        overall = best_of(key, means) if len(rivals) > 1 else ()
         for label, row in rows.items():
-            text = format_value(key, *found[label]) if label in found else ""
-            row.append(tables.Cell(text, best=label in best))
+            text = format_value(key, *found[key][label]) if label in found[key] else ""
+            row.append(tables.Cell(text, label in best, (key, label) in overall))
     columns = [("", "Model"), *keys.values()]
     return tables.make(caption, columns, [rows.values()], footnotes=footnotes)
+
+
+def _stem(key):
+    return key.rpartition("/")[0]
 
 
 def best_of(key, means):
@@ -111,15 +124,21 @@ def best_of(key, means):
 
 def of_group(results) -> list[tables.Table]:
     """All tables that runs of one network and training set fill, but for the list of runs."""
+    fitted = {r.metrics.get("run/temperature_fitted_on") for r in results} - {None}
+    named, dataset = by_title(results), results[0].recipe.source_dataset
     made = [
-        calibration_table(results),
-        rejection_table(results),
-        false_alarm_table(results),
+        *of_metrics(named, dataset, ood_names(results), fitted == {"validation"}),
         twins_table(results),
         intervals_table(results),
         cost_table(results),
     ]
     return [table for table in made if table is not None]
+
+
+def of_metrics(named, dataset, ood=(), validated=False) -> list[tables.Table]:
+    """The tables beside the overview that metrics of any models fill; see `overview_table`."""
+    made = [calibration_table(named, dataset, validated), rejection_table(named, dataset)]
+    return [*made, false_alarm_table(named, ood)] if ood else made
 
 
 def runs_table(results):
@@ -134,47 +153,42 @@ def runs_table(results):
     return tables.make("", ["Network", "Data", "Method", "Trained on", "Seeds"], [rows], stub=5)
 
 
-def calibration_table(results):
+def calibration_table(named, dataset, validated=False):
     """Raw and temperature-scaled metrics side by side."""
-    dataset, calibrated = results[0].recipe.source_dataset, ("nll", "ece", "adaptive_ece", "brier")
+    calibrated = ("nll", "ece", "adaptive_ece", "brier")
     scaled = ("temperature", *(f"scaled_{name}" for name in calibrated))
     keys = {
         **metric_keys(dataset, calibrated, "Raw"),
         **metric_keys(dataset, scaled, "Temperature-scaled"),
     }
-    fitted = {r.metrics.get("run/temperature_fitted_on") for r in results} - {None}
     note = (
         "The temperature is fitted on the validation split, which was kept out of training."
-        if fitted == {"validation"}
+        if validated
         else "Runs that were trained on all images have no validation split left: each half of the "
         "test split is scaled by the temperature of the other half."
     )
-    return metric_table(by_title(results), keys, f"Calibration on {dataset_title(dataset)}", [note])
+    return metric_table(named, keys, f"Calibration on {dataset_title(dataset)}", [note])
 
 
-def rejection_table(results):
+def rejection_table(named, dataset):
     """What is gained by abstaining, by each uncertainty."""
-    dataset = results[0].recipe.source_dataset
     measures = ("aurc", "augrc", "risk_at_80_coverage")
     return metric_table(
-        by_title(results),
+        named,
         uncertainty_keys({f"{dataset}/{name}": METRICS[name].title for name in measures}),
         f"Rejecting the most uncertain images of {dataset_title(dataset)}",
         ["Smaller is better in every column."],
     )
 
 
-def false_alarm_table(results):
-    """FPR at 95% recall, OOD positive; None where no OOD dataset was evaluated."""
-    measured = {key.split("/")[0] for r in results for key in r.metrics if "/auroc/" in key}
-    ood = [name for name in results[0].recipe.out_of_distribution if name in measured]
-    table = metric_table(
-        by_title(results),
+def false_alarm_table(named, ood):
+    """FPR at 95% recall, OOD positive."""
+    return metric_table(
+        named,
         uncertainty_keys({f"{name}/fpr_at_95_recall": dataset_title(name) for name in ood}),
         "Known images flagged (%) where 95% of the OOD images are found",
         ["Smaller is better."],
     )
-    return table if ood else None
 
 
 def cost_table(results):
@@ -197,7 +211,7 @@ def twins_table(results):
     """S2D against its plain twin, paired by seed; None where no pair shares one."""
     variants, recipe = by_variant(results), results[0].recipe
     keys = [f"{recipe.source_dataset}/{name}" for name in ("accuracy", "nll", "ece")]
-    for name in recipe.out_of_distribution:
+    for name in ood_names(results):
         keys += [f"{name}/auroc/{uncertainty}" for uncertainty in UNCERTAINTIES[:2]]
     blocks = []
     for plain, s2d in TWINS.items():

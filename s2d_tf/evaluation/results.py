@@ -65,7 +65,9 @@ def collect(directories) -> list[Result]:
 def public(metrics):
     """The metrics without what concerns only the machine that measured them: its folders."""
     return {
-        key: "not at hand" if key.endswith("/missing") else value for key, value in metrics.items()
+        key: "not at hand" if key.endswith("/missing") else value
+        for key, value in metrics.items()
+        if not (key.startswith("data/") and key.endswith("/folder"))
     }
 
 
@@ -83,8 +85,32 @@ def by_variant(results) -> dict[str, list[Result]]:
 
 
 def by_title(results) -> dict[str, list[dict]]:
-    """`{title: [metrics of each seed]}` in the order of all tables."""
-    return {part[0].title: [r.metrics for r in part] for part in by_variant(results).values()}
+    """`{title: [metrics of each seed]}` in the order of all tables.
+
+    A Gaussian student has a row by its draws and one by its mean.
+    """
+    found = {}
+    for part in by_variant(results).values():
+        title, seeds = part[0].title, [result.metrics for result in part]
+        found[title] = seeds
+        for reading, words in names.READINGS.items():
+            others = [_read(reading, metrics) for metrics in seeds]
+            if any(others):
+                found[f"{title}, {words}"] = [metrics for metrics in others if metrics]
+    return found
+
+
+def _read(reading, metrics):
+    """The metrics of another reading under the usual keys; empty where there are none."""
+    mark = f"/{reading}_"
+    return {key.replace(mark, "/"): value for key, value in metrics.items() if mark in key}
+
+
+def ood_names(results) -> list[str]:
+    """The OOD datasets that were evaluated: first the recipe's, in its order, then others."""
+    measured = [key.split("/")[0] for r in results for key in r.metrics if "/auroc/" in key]
+    first = [name for name in results[0].recipe.out_of_distribution if name in measured]
+    return list(dict.fromkeys([*first, *measured]))
 
 
 def groups(results) -> dict[tuple[str, str], list[Result]]:

@@ -2,16 +2,19 @@
 
 import datetime
 import importlib.metadata
+import pathlib
 import platform
 import time
 
 from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
-from s2d_tf.evaluation import cost, intervals, views
+from s2d_tf.evaluation import cost, intervals, names, run_data, views
+from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
 from s2d_tf.recipes import build
+from s2d_tf.storage import steps
 from s2d_tf.storage.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
@@ -25,7 +28,9 @@ def evaluate_run(
     log=print,
     method=None,
     members=None,
-    engine="auto",
+    folder=None,
+    ood=(),
+    detectors=(),
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -40,7 +45,9 @@ def evaluate_run(
         log: function that gets lines for a person.
         method, members: evaluate the same weights as another method, or with another number of
             members, see `views`; the files then go into a folder of that name in the run.
-        engine: what computes the predictions, as for `Predictor.predict_members`.
+        folder: where the images of a run on own data are now; None: where they were.
+        ood: more out-of-distribution data: registered names, and folders of images.
+        detectors: names of post-hoc detectors, or "all"; see `detectors.choose`.
 
     Returns:
         The flat dict.
@@ -49,12 +56,26 @@ def evaluate_run(
     viewed = views.view(run, method, members)
     if viewed == run:
         for member in run.members:
-            evaluate_run(member.directory, data_dir, batch_size, 0, log, engine=engine)
+            evaluate_run(
+                member.directory,
+                data_dir,
+                batch_size,
+                0,
+                log,
+                folder=folder,
+                ood=ood,
+                detectors=detectors,
+            )
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
-    opened, cache = storage.open_run(viewed), cache_directory(run)
-    found, gathered = evaluate_opened(opened, data_dir, cache, batch_size, log, engine)
-    storage.Run.create(out, viewed.recipe, run.seed, run.split)
+    # Steps were fitted on the run's own way to draw members.
+    opened, cache = storage.open_run(viewed, with_steps=viewed == run), cache_directory(run)
+    known = run_data.known(run, folder)
+    more = run_data.remembered(out, run.recipe) | run_data.named(ood)
+    found, gathered = evaluate_opened(
+        opened, data_dir, cache, batch_size, log, known, more, detectors
+    )
+    storage.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
     files.write_json(out / METRICS, found)
@@ -64,28 +85,64 @@ def evaluate_run(
     return found
 
 
-def evaluate_entry(where, data_dir=None, batch_size=256, log=print, engine="auto") -> dict:
-    """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`."""
+def evaluate_entry(
+    where, data_dir=None, batch_size=256, log=print, folder=None, ood=(), detectors=()
+) -> dict:
+    """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`.
+
+    Args:
+        where, data_dir, batch_size, log, ood, detectors: as for `evaluate_run`.
+        folder: folder of images with the entry's classes to evaluate on in place of its dataset.
+    """
     opened = storage.open_model(where)
-    folder = location.cache_dir() / PREDICTIONS / opened.name
-    return evaluate_opened(opened, data_dir, folder, batch_size, log, engine)[0]
+    cache = location.cache_dir() / PREDICTIONS / opened.name
+    known, more = folder and pathlib.Path(folder), run_data.named(ood)
+    return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more, detectors)[0]
 
 
 def evaluate_opened(
-    opened, data_dir=None, cache_dir=None, batch_size=256, log=print, engine="auto"
+    opened,
+    data_dir=None,
+    cache_dir=None,
+    batch_size=256,
+    log=print,
+    known=None,
+    more=None,
+    detectors=(),
 ):
-    """All metrics of a `storage.Opened`, and the `Gathered` behind them."""
+    """All metrics of a `storage.Opened`, and the `Gathered` behind them.
+
+    Args:
+        opened: the model.
+        data_dir, cache_dir, batch_size, log, detectors: as for `evaluate_run`.
+        known: folder of its images, as a `pathlib.Path`; None: the recipe's registered dataset.
+        more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
+    """
     predictor, recipe = opened.predictor, opened.recipe
-    held_out = opened.split == "train_without_validation"
-    dataset = recipe.source_dataset
+    own_images = known is None or recipe.own_data is not None
+    held_out = opened.split == "train_without_validation" and own_images
+    dataset, more = run_data.name_of(recipe, known), more or {}
     shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
-    shared["engine"] = engine
-    gathered = gather(predictor, dataset, recipe.out_of_distribution, skip_missing=True, **shared)
+    own = {"name": dataset, **shared}
+    ood = {name: name for name in recipe.out_of_distribution} | more
+    gathered = gather(
+        predictor,
+        known or dataset,
+        ood,
+        skip_missing=True,
+        detectors=detectors_lib.choose(detectors, predictor, log),
+        training=opened.split,
+        **own,
+    )
     for name in gathered.missing:
         log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
-    validation = score(predict(predictor, dataset, "validation", **shared)) if held_out else None
+    validation = predict(predictor, known or dataset, "validation", **own) if held_out else None
     began = time.monotonic()
-    found = gathered.metrics() | scaled_metrics(dataset, gathered.known, validation)
+    found = gathered.metrics() | _scaled(dataset, gathered.known, validation)
+    for reading, (scored, _) in gathered.readings.items():
+        read = validation and validation.read_as(predictor.readings[reading])
+        other = _scaled(dataset, scored, read)
+        found |= {names.reading_key(reading, key): value for key, value in other.items()}
     metric_seconds = time.monotonic() - began
     reference = build.build_network(recipe.sibling("individual"))
     milliseconds, ratio = cost.inference_time(predictor, reference)
@@ -94,13 +151,19 @@ def evaluate_opened(
         "cost/inference_ms": milliseconds,
         "cost/relative_inference_time": ratio,
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
+        **({"run/detectors_fitted_on": opened.split} if names else {}),
+        **{
+            f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
+            for i, own in enumerate(steps.summaries(predictor))
+        },
         "run/num_members": predictor.num_members,
-        "run/engine": gathered.engine or "predictions from the cache",
+        "run/engine": ", ".join(sorted({part.engine_used or "cache" for part in predictor.parts})),
         "run/weights": weights_hash(predictor),
         **{
             f"data/{name}/{key}": fact[key] for name, fact in gathered.facts.items() for key in fact
         },
         **{f"data/{name}/missing": reason for name, reason in gathered.missing.items()},
+        **run_data.folder_facts(more),
         "run/name": opened.name,
         "run/seed": opened.seeds[0],
         "run/split": opened.split,
@@ -110,28 +173,40 @@ def evaluate_opened(
         "versions/machine": f"{platform.system()} {platform.machine()}",
         "time/forward_seconds": round(gathered.forward_seconds, 3),
         "time/score_seconds": round(gathered.score_seconds, 3),
+        "time/detector_seconds": round(gathered.detector_seconds, 3),
         "time/metric_seconds": round(metric_seconds, 3),
         "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     return found, gathered
 
 
-def gather_run(directory, data_dir=None):
-    """`Gathered` of a finished run, from its cached predictions where it has them."""
+def _scaled(dataset, known, validation):
+    return scaled_metrics(dataset, known, score(validation) if validation else None)
+
+
+def gather_run(directory, data_dir=None, folder=None):
+    """`Gathered` of a finished run, from its cached predictions where it has them.
+
+    Args:
+        directory, data_dir: as for `evaluate_run`.
+        folder: where the images of a run on own data are now; None: where they were.
+    """
     run = storage.Run.open(directory)
+    ood = {name: name for name in run.recipe.out_of_distribution}
     return gather(
         run.predictor(),
-        run.recipe.source_dataset,
-        run.recipe.out_of_distribution,
+        run_data.known(run, folder) or run.recipe.source_dataset,
+        ood | run_data.remembered(run.directory, run.recipe),
         data_dir,
         cache_dir=cache_directory(run),
         skip_missing=True,
+        name=run.recipe.source_dataset,
     )
 
 
-def compare_runs(first, second, data_dir=None, num_resamples=intervals.NUM_RESAMPLES):
+def compare_runs(first, second, data_dir=None, num_resamples=intervals.NUM_RESAMPLES, folder=None):
     """Table of the differences of two runs on the same images, with paired 95% intervals."""
-    gathered = [gather_run(directory, data_dir) for directory in (first, second)]
+    gathered = [gather_run(directory, data_dir, folder) for directory in (first, second)]
     found = intervals.of_gathered(*gathered, num_resamples)
     return intervals.difference_table(found, f"{first} minus {second}", num_resamples)
 

@@ -155,24 +155,28 @@ def _text(table, blocks):
 
 def _html(table, blocks):
     def row(cells):
-        tags = ["th"] * table.stub + ["td"] * len(table.columns)
-        pairs = zip(cells, tags, strict=False)
-        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell, tag in pairs)}</tr>"
+        heads = (f'<th scope="row">{cell}</th>' for cell in cells[: table.stub])
+        return (
+            f"<tr>{''.join([*heads, *(f'<td>{cell}</td>' for cell in cells[table.stub :])])}</tr>"
+        )
 
+    # What heads nothing is no head: a reader of the page aloud would name it.
     spans = "".join(
-        f'<th colspan="{count}"{" class=group" if group else ""}>{html.escape(group)}</th>'
+        f'<th colspan="{count}" scope="colgroup" class=group>{html.escape(group)}</th>'
+        if group
+        else f'<td colspan="{count}"></td>'
         for group, count in table.groups
     )
     names = "".join(
-        f"<th{' class=stub' if i < table.stub else ''}>{html.escape(name)}</th>"
+        f'<th scope="col"{" class=stub" if i < table.stub else ""}>{html.escape(name)}</th>'
         for i, name in enumerate(table.names)
     )
     heads = "".join(f"<tr>{cells}</tr>" for cells in (spans, names) if cells)
     bodies = "".join(f"<tbody>{''.join(map(row, block))}</tbody>" for block in blocks)
     notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.footnotes)
-    caption = f"<figcaption>{html.escape(table.caption)}</figcaption>" if table.caption else ""
-    body = f"<table><thead>{heads}</thead>{bodies}</table>"
-    return f"<figure class=table>{caption}<div class=scroll>{body}</div>{notes}</figure>\n"
+    caption = f"<caption>{html.escape(table.caption)}</caption>" if table.caption else ""
+    body = f"<table>{caption}<thead>{heads}</thead>{bodies}</table>"
+    return f'<figure class=table><div class=scroll tabindex="0">{body}</div>{notes}</figure>\n'
 
 
 # How to write a table; and a cell's text, the best of a column and overall, and a note.

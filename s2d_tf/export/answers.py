@@ -1,4 +1,4 @@
-"""What an exported model answers, as a function of pixels."""
+"""What an exported model answers, as a function of its inputs."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ OUTPUTS = {"probabilities": "probs", "confidence": "confidence"} | {
 
 
 def answer_function(model: Predictor, reject: bool = True) -> Callable:
-    """The function from float32 images `[batch, height, width, channels]` to the dict of answers.
+    """The function from a batch of inputs, as the network takes them, to the dict of answers.
 
     Args:
         model: the predictor.
@@ -22,12 +22,14 @@ def answer_function(model: Predictor, reject: bool = True) -> Callable:
             sent; other runtimes than TensorFlow have no such operation.
     """
 
-    def answer(images):
-        member_logits, added = model.served_outputs(images)
+    expected = model.contract.tensors[0].expected
+
+    def answer(inputs):
+        member_logits, added = model.served_outputs(inputs)
         member_logits = tf.cast(member_logits, tf.float32)
         if reject:
             member_logits = tf.debugging.check_numerics(
-                member_logits, "images: expected pixels in [0, 255], but their answer is no number"
+                member_logits, f"{expected}, but their answer is no number"
             )
         found = uncertainty.from_members(model.kind, member_logits)
         label = tf.argmax(found["probs"], axis=-1, output_type=tf.int64)

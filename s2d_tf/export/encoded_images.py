@@ -31,7 +31,7 @@ def _decode(encoded, image_shape):
     *size, channels = image_shape
     is_jpeg = tf.equal(tf.strings.substr(encoded, 0, len(JPEG_START)), JPEG_START)
     is_png = tf.equal(tf.strings.substr(encoded, 0, len(PNG_START)), PNG_START)
-    known = _require(
+    known = require(
         is_jpeg | is_png, "image_bytes: expected a JPEG or PNG file, received something else"
     )
     with tf.control_dependencies([known]):
@@ -44,8 +44,12 @@ def _decode(encoded, image_shape):
 
 
 def _decode_jpeg(encoded, channels):
-    height, width, _ = tf.unstack(tf.image.extract_jpeg_shape(encoded))
-    with tf.control_dependencies([_require_size(height, width)]):
+    height, width, components = tf.unstack(tf.image.extract_jpeg_shape(encoded))
+    known = [_require_size(height, width)]
+    if channels == 1:  # libjpeg has no way from four colors to gray
+        message = "image_bytes: expected a gray or RGB JPEG file, received a CMYK one: convert it"
+        known.append(require(components < 4, message))
+    with tf.control_dependencies(known):
         # The accurate transform gives the same pixels on every machine.
         return tf.image.decode_jpeg(encoded, channels=channels, dct_method="INTEGER_ACCURATE")
 
@@ -61,7 +65,7 @@ def _decode_png(encoded, channels):
 
 def _require_size(height, width):
     pixels = tf.cast(height, tf.int64) * tf.cast(width, tf.int64)
-    return _require(
+    return require(
         (height > 0) & (width > 0) & (pixels <= MAX_PIXELS),
         f"image_bytes: expected an image of 1 to {MAX_PIXELS} pixels, received (height, width)",
         height,
@@ -69,7 +73,8 @@ def _require_size(height, width):
     )
 
 
-def _require(condition, *message):
+def require(condition, *message):
+    """An operation that fails the request where the condition does not hold."""
     # tf.debugging.Assert would wrap this in a conditional.
     return tf.raw_ops.Assert(
         condition=condition, data=[tf.convert_to_tensor(part) for part in message], summarize=3

@@ -14,29 +14,32 @@ def _names(text):
 
 SERVING = _names(
     """
-    Abs AddV2 ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd Cast CheckNumerics
-    ConcatV2 Const Conv2D Cumsum DecodeJpeg DecodePng DecodeRaw DepthwiseConv2dNative Einsum Elu
-    EnsureShape Equal Erf Erfc Exp ExpandDims ExtractJpegShape Fill FusedBatchNormV3 GatherV2
-    Greater GreaterEqual Identity IdentityN If LeakyRelu Less LessEqual Log LogSoftmax
-    LogicalAnd LogicalOr MatMul Max MaxPool Maximum Mean Minimum MirrorPad Mul Neg NoOp Pack Pad
-    PadV2 PartitionedCall Placeholder Pow Prod Range ReadVariableOp RealDiv Relu Relu6 Reshape
-    Rsqrt ScaleAndTranslate SelectV2 Selu Shape Sigmoid Slice Softmax Softplus SpaceToBatchND
-    Split SplitV Sqrt Square SquaredDifference Squeeze StatefulPartitionedCall StopGradient
-    StridedSlice StringJoin Sub Substr Sum Tanh TensorListFromTensor TensorListGetItem
+    Abs AddV2 All Any ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd Cast CheckNumerics
+    ConcatV2 Const Conv2D Cumsum DecodeJpeg DecodePng DecodeRaw DenseBincount DepthwiseConv2dNative
+    Einsum Elu EnsureShape Equal Erf Erfc Exp ExpandDims ExtractJpegShape Fill FusedBatchNormV3
+    GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If LeakyRelu Less LessEqual Log
+    LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2 MatMul Max MaxPool Maximum Mean Min
+    Minimum MirrorPad Mul Neg NoOp NotEqual Pack Pad PadV2 PartitionedCall Placeholder Pow Prod
+    RaggedTensorToTensor Range ReadVariableOp RealDiv Relu Relu6 Reshape Rsqrt ScaleAndTranslate
+    SelectV2 Selu Shape Sigmoid Size Slice Softmax Softplus SpaceToBatchND Split SplitV Sqrt Square
+    SquaredDifference Squeeze StatefulPartitionedCall StaticRegexReplace StopGradient StridedSlice
+    StringJoin StringLower StringSplitV2 Sub Substr Sum Tanh TensorListFromTensor TensorListGetItem
     TensorListReserve TensorListSetItem TensorListStack Tile TopKV2 Transpose Unpack VarHandleOp
     While ZerosLike
     """
 )
-"""Operations that may answer a request: the arithmetic of image classifiers, shapes, control flow
-and image decoding. None reads or writes a file, draws a random number, assigns a variable, or calls
-code that is not in the graph."""
+"""Operations that may answer a request: the arithmetic of classifiers, shapes, control flow, image
+decoding, and splitting texts into words that are looked up. None reads or writes a file, draws a
+random number, assigns a variable, or calls code that is not in the graph."""
 
 RESTORING = _names(
     """
-    AssignVariableOp Const Identity NoOp Placeholder RestoreV2 StatefulPartitionedCall VarHandleOp
+    AssignVariableOp Const HashTableV2 Identity LookupTableImportV2 NoOp Placeholder RestoreV2
+    StatefulPartitionedCall VarHandleOp
     """
 )
-"""Operations that may run when a server loads the model."""
+"""Operations that may run when a server loads the model: variables are read from its own files, and
+tables of words are filled from constants in the graph."""
 
 SAVING = RESTORING | _names(
     """
@@ -48,12 +51,12 @@ SAVING = RESTORING | _names(
 
 # Objects that TensorFlow's Python loader would build, with the classes that it may look up.
 _OBJECT_KINDS = frozenset(
-    {"user_object", "function", "bare_concrete_function", "constant", "variable"}
+    {"user_object", "function", "bare_concrete_function", "constant", "variable", "resource"}
 )
 _OBJECT_CLASSES = frozenset({"_generic_user_object", "signature_map", "trackable_list_wrapper"})
 
-# The collection that names the operation to run after restoring; ours does nothing.
-_START = "saved_model_main_op"
+# The collection and the signature that name what to run after restoring: it fills tables of words.
+_START, _START_SIGNATURE = "saved_model_main_op", "__saved_model_init_op"
 
 
 class OperationError(ValueError):
@@ -87,12 +90,17 @@ def check(version_directory):
 def operations(meta_graph):
     """Dict of part ("serving", "restoring", "saving") to the set of operation names in it."""
     graph = _Graph(meta_graph.graph_def)
+    setup = _setup_functions(meta_graph.object_graph_def)
+    outputs = {
+        name: [tensor.name for tensor in signature.outputs.values()]
+        for name, signature in meta_graph.signature_def.items()
+    }
+    start = [*meta_graph.collection_def[_START].node_list.value, *outputs.pop(_START_SIGNATURE, [])]
     serving = graph.reach(
-        [tensor.name for s in meta_graph.signature_def.values() for tensor in s.outputs.values()],
-        meta_graph.object_graph_def.concrete_functions,
+        [name for names in outputs.values() for name in names],
+        set(meta_graph.object_graph_def.concrete_functions) - setup,
     )
-    start = meta_graph.collection_def[_START].node_list.value
-    restoring = graph.reach([meta_graph.saver_def.restore_op_name, *start])
+    restoring = graph.reach([meta_graph.saver_def.restore_op_name, *start], setup)
     saving = graph.reach(graph.nodes, graph.functions) - serving - restoring
     parts = {"serving": serving, "restoring": restoring, "saving": saving}
     return {part: {operation for _, operation in nodes} for part, nodes in parts.items()}
@@ -159,8 +167,19 @@ def _called(node, functions):
     return names
 
 
+def _setup_functions(object_graph):
+    """Names of the functions that make and fill tables when the model is loaded."""
+    children = [
+        object_graph.nodes[child.node_id]
+        for node in object_graph.nodes
+        if node.WhichOneof("kind") == "resource"
+        for child in node.children
+    ]
+    return {name for child in children for name in child.function.concrete_functions}
+
+
 def _foreign_objects(meta_graph):
-    """Objects that exported models do not have, such as tables with initializers."""
+    """Objects that exported models do not have, such as files of words."""
     found = []
     for node in meta_graph.object_graph_def.nodes:
         kind = node.WhichOneof("kind")

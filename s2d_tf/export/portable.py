@@ -1,8 +1,7 @@
 """The same answers in other runtimes: ONNX and LiteRT files.
 
-Both take `images`, uint8 `[batch, height, width, channels]`, as `serving_default` does, and answer
-with the same named outputs. All that `uncertainty` uses is elementary, so the files hold only the
-standard operators.
+Both take what `serving_default` takes and answer with the same named outputs. All that
+`uncertainty` uses is elementary, so the files hold only the standard operators.
 """
 
 import tempfile
@@ -10,7 +9,6 @@ import tempfile
 import tensorflow as tf
 
 from s2d_tf.engines import runtimes
-from s2d_tf.export.answers import answer_function
 from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
 
@@ -27,9 +25,10 @@ def save_onnx(model, directory, class_names=None, metadata=None):
     Returns:
         `pathlib.Path` of the version folder.
     """
+    runtimes.converter()  # Before anything is written.
 
     def convert(signatures, function):
-        return runtimes.convert_to_onnx(function, function.input_signature[0])
+        return runtimes.convert_to_onnx(function)
 
     return _save(model, directory, class_names, metadata, ONNX_FILE, convert)
 
@@ -61,7 +60,7 @@ def save_litert(model, directory, class_names=None, metadata=None):
 
 def _save(model, directory, class_names, metadata, file_name, convert):
     def write(folder):
-        signatures = Signatures(model, answer_function(model, reject=False), portable=True)
+        signatures = Signatures(model, reject=False)
         content = convert(signatures, signatures.functions()["serving_default"])
         (folder / file_name).write_bytes(content)
 

@@ -18,12 +18,14 @@ DESCRIPTION = "model.json"
 def save(model, directory, class_names=None, metadata=None):
     """Writes the next version of a model for TF Serving, `s2d serve` or plain TensorFlow.
 
-    The signatures are `serving_default` (`images`, uint8 `[batch, height, width, channels]`),
-    `serve_float` (the same in float32) and `serve_encoded` (`image_bytes`, JPEG or PNG files of any
-    size `[batch]`; for models of gray or RGB images). Each answers a dict of `probabilities`,
-    `label`, `confidence`, `total_uncertainty`, `data_uncertainty` and `knowledge_uncertainty`.
-    Answers are deterministic and do not depend on the batch. A request with NaN, with pixels whose
-    answer is no number, or with a damaged file fails as a whole.
+    The signatures follow from the model's `contract`. A model of raw pixels has `serving_default`
+    (`images`, uint8 `[batch, height, width, channels]`), `serve_float` (the same in float32) and
+    `serve_encoded` (`image_bytes`, JPEG or PNG files of any size `[batch]`; for models of gray or
+    RGB images of a fixed size). Any other model has `serving_default` alone, with its own inputs by
+    name. Each answers a dict of `probabilities`, `label`, `confidence`, `total_uncertainty`,
+    `data_uncertainty` and `knowledge_uncertainty`. Answers are deterministic and do not depend on
+    the batch. A request with NaN, with numbers outside the model's range or whose answer is no
+    number, or with a damaged file fails as a whole.
 
     Args:
         model: any `models.Predictor`.
@@ -42,7 +44,7 @@ def save(model, directory, class_names=None, metadata=None):
         signatures = Signatures(model)
         functions = signatures.functions()
         tf.saved_model.save(signatures, str(folder), signatures=functions)
-        requests = warmup.requests(signatures.image_shape, functions)
+        requests = warmup.requests(model.contract, functions)
         warmup.write(folder / warmup.FILE, pathlib.Path(directory).name or "model", requests)
         operations.check(folder)
 
@@ -89,7 +91,8 @@ def _describe(model, class_names, metadata):
         "kind": model.kind,
         "num_members": int(model.num_members),
         "num_classes": int(model.num_classes),
-        "image_shape": [int(size) for size in model.image_shape],
+        "inputs": model.contract.to_dict(),
+        "image_shape": model.image_shape and list(model.image_shape),
         "class_names": class_names,
         "metadata": metadata or {},
     }

@@ -1,10 +1,13 @@
-"""The signatures of an exported model."""
+"""The signatures of an exported model, which follow from what it takes."""
 
 import tensorflow as tf
 
-from s2d_tf.engines.freezing import freeze
+from s2d_tf.engines import freeze
 from s2d_tf.export import encoded_images
 from s2d_tf.export.answers import answer_function
+
+TOLERANCE = 1e-3
+"""By how much of the range a number may be outside of it: pixels that were scaled and rounded."""
 
 
 class Signatures(tf.Module):
@@ -14,49 +17,85 @@ class Signatures(tf.Module):
 
     Args:
         model: a `models.Predictor`.
-        answer: function from float32 images to the dict of answers; default: all uncertainties.
-        portable: whether other runtimes than TensorFlow read it.
+        answer: function from a batch of inputs to the dict of answers; default: all uncertainties.
+        reject: whether numbers that the model does not take fail the request; other runtimes than
+            TensorFlow have no such operation, and the graph is simplified for them.
     """
 
-    def __init__(self, model, answer=None, portable=False):
+    def __init__(self, model, answer=None, reject=True):
         super().__init__()
-        self.image_shape = tuple(model.image_shape)
-        images = tf.TensorSpec([None, *self.image_shape], tf.float32, name="images")
-        call, self.weights = freeze(answer or answer_function(model), images, portable)
+        answer = answer or answer_function(model, reject)
+        contract = model.contract
+        self.contract, self.reject = contract, reject
+        # Saved with the graph that looks words up in them.
+        self.tables = [
+            layer.lookup_table
+            for layer in model._flatten_layers()
+            if isinstance(getattr(layer, "lookup_table", None), tf.lookup.StaticHashTable)
+        ]
+        self.specs = tf.nest.flatten(contract.specs())
+        call, self.weights = freeze(
+            lambda *tensors: answer(contract.pack(tensors)), *self.specs, portable=not reject
+        )
         # One body that all signatures call, so that the network is in the file once.
-        self._answer = tf.function(call, input_signature=[images], autograph=False)
+        self._answer = tf.function(call, input_signature=self.specs, autograph=False)
 
     def functions(self):
-        """Dict of signature name to `tf.function`, for `tf.saved_model.save`."""
-        shape = [None, *self.image_shape]
-        specs = {
-            "serving_default": tf.TensorSpec(shape, tf.uint8, name="images"),
-            "serve_float": tf.TensorSpec(shape, tf.float32, name="images"),
-        }
-        if self.image_shape[-1] in encoded_images.CHANNELS:
-            specs["serve_encoded"] = tf.TensorSpec([None], tf.string, name="image_bytes")
+        """Dict of signature name to `tf.function`, for `tf.saved_model.save`.
+
+        A model of raw pixels takes them as bytes, as numbers and in files. Whatever another model
+        takes, it takes as it was trained: nobody knows how a file would become that.
+        """
+        specs = {"serving_default": self.specs}
+        functions = {"serving_default": self.serve}
+        if self.contract.takes_raw_pixels:
+            (images,) = self.specs
+            *size, channels = images.shape[1:]
+            specs["serving_default"] = [tf.TensorSpec(images.shape, tf.uint8, name=images.name)]
+            specs["serve_float"], functions["serve_float"] = self.specs, self.serve
+            if channels in encoded_images.CHANNELS and None not in size:
+                specs["serve_encoded"] = [tf.TensorSpec([None], tf.string, name="image_bytes")]
+                functions["serve_encoded"] = self.serve_encoded
         return {
-            name: tf.function(getattr(self, name), input_signature=[spec], autograph=False)
-            for name, spec in specs.items()
+            name: tf.function(function, input_signature=specs[name], autograph=False)
+            for name, function in functions.items()
         }
 
-    def serving_default(self, images):
-        """Raw pixels as bytes."""
-        return self._answer(tf.cast(self._checked(images), tf.float32))
-
-    def serve_float(self, images):
-        """Raw pixels as numbers in [0, 255]; NaN and infinity fail the request."""
-        return self._answer(
-            tf.debugging.check_numerics(
-                self._checked(images), "images: expected pixels in [0, 255]"
+    def serve(self, *tensors):
+        """The inputs as the model takes them; what it does not take fails the request."""
+        tensors = [
+            self._checked(tensor, spec, declared)
+            for tensor, spec, declared in zip(
+                tensors, self.specs, self.contract.tensors, strict=True
             )
-        )
+        ]
+        return self._answer(*tensors)
 
     def serve_encoded(self, image_bytes):
         """JPEG or PNG files of any size."""
-        return self._answer(encoded_images.decode_batch(image_bytes, self.image_shape))
+        image_shape = self.contract.image.shape
+        return self._answer(encoded_images.decode_batch(image_bytes, image_shape))
 
-    def _checked(self, images):
+    def _checked(self, tensor, spec, declared):
         # Servers do not compare a request with the signature's shape, and a convolutional network
         # would answer for images of any size.
-        return tf.ensure_shape(images, [None, *self.image_shape])
+        tensor = tf.ensure_shape(tensor, spec.shape)
+        if tensor.dtype != spec.dtype:  # bytes, which are all pixels
+            return tf.cast(tensor, spec.dtype)
+        if self.reject and tensor.dtype.is_floating:
+            tensor = tf.debugging.check_numerics(tensor, declared.expected)
+        if not self.reject or not declared.bounded:
+            return tensor
+        low, high = declared.range
+        lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
+        margin = TOLERANCE * (high - low) if tensor.dtype.is_floating else 0
+        suits = encoded_images.require(
+            (lowest >= tf.cast(low - margin, tensor.dtype))
+            & (highest <= tf.cast(high + margin, tensor.dtype)),
+            f"{declared.expected}, received values from",
+            lowest,
+            "to",
+            highest,
+        )
+        with tf.control_dependencies([suits]):
+            return tf.identity(tensor)

@@ -34,11 +34,12 @@ def write_version(directory: str | pathlib.Path, write: Callable) -> pathlib.Pat
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"directory: expected a folder, received the file {directory}.")
     draft = directory / f"{files.PARTIAL}{secrets.token_hex(4)}"
-    draft.mkdir(parents=True)
     try:
-        write(draft)
-        files.flush_folder(draft)
-        return _move_to_next(draft, directory)
+        with files.room_for(directory):
+            draft.mkdir(parents=True)
+            write(draft)
+            files.flush_folder(draft)
+            return _move_to_next(draft, directory)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise

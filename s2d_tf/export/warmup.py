@@ -12,42 +12,64 @@ import tensorflow as tf
 FILE = "assets.extra/tf_serving_warmup_requests"
 BATCH_SIZES = (1, 8, 32)
 MAX_VALUES = 1 << 20
-"""Larger batches than of one image have at most so many pixel values: the file stays small."""
+"""Larger batches than of one example have at most so many values: the file stays small."""
 
 
 def write(path, model_name, requests):
-    """Writes `requests`, an iterable of (signature name, input name, array), as one file."""
+    """Writes `requests`, pairs of a signature's name and a dict of arrays, as one file."""
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for signature_name, input_name, value in requests:
-            writer.write(prediction_log(model_name, signature_name, input_name, value))
+        for signature_name, inputs in requests:
+            writer.write(prediction_log(model_name, signature_name, inputs))
 
 
-def prediction_log(model_name, signature_name, input_name, value):
+def prediction_log(model_name, signature_name, inputs):
     """A `PredictionLog` message with one predict request, serialized."""
     # By the field numbers of TF Serving's prediction_log.proto, predict.proto and model.proto.
-    tensor = tf.make_tensor_proto(value).SerializeToString()
-    spec = _field(1, model_name.encode()) + _field(3, signature_name.encode())  # ModelSpec
-    entry = _field(1, input_name.encode()) + _field(2, tensor)  # a map's key and value
-    request = _field(1, spec) + _field(2, entry)  # PredictRequest: model_spec, inputs
+    request = _field(1, _field(1, model_name.encode()) + _field(3, signature_name.encode()))
+    for name, value in inputs.items():  # PredictRequest: model_spec, a map of inputs
+        tensor = tf.make_tensor_proto(value).SerializeToString()
+        request += _field(2, _field(1, name.encode()) + _field(2, tensor))
     return _field(6, _field(1, request))  # PredictionLog.predict_log.request
 
 
-def requests(image_shape, signature_names, batch_sizes=BATCH_SIZES):
-    """Requests of a few batch sizes for each signature."""
+def requests(contract, signature_names):
+    """Requests of a few batch sizes for each signature, where all sizes are known.
+
+    Args:
+        contract: what the model takes.
+        signature_names: those that it has.
+    """
+    if contract.takes_raw_pixels:
+        yield from image_requests(contract.image.shape, signature_names)
+        return
+    shapes = [tensor.shape for tensor in contract.tensors]
+    for size in _batch_sizes(shapes, BATCH_SIZES):
+        flat = contract.flatten(contract.sample(size))
+        names = [tensor.name for tensor in contract.tensors]
+        yield "serving_default", dict(zip(names, flat, strict=True))
+
+
+def image_requests(image_shape, signature_names, batch_sizes=BATCH_SIZES):
+    """Requests of raw pixels: bytes, numbers and files."""
     random = np.random.RandomState(0)
-    for size in batch_sizes:
-        if size > 1 and size * np.prod(image_shape) > MAX_VALUES:
-            continue
+    for size in _batch_sizes([image_shape], batch_sizes):
         images = random.randint(0, 256, [size, *image_shape]).astype(np.uint8)
         if "serving_default" in signature_names:
-            yield "serving_default", "images", images
+            yield "serving_default", {"images": images}
         if "serve_float" in signature_names:
-            yield "serve_float", "images", images.astype(np.float32)
+            yield "serve_float", {"images": images.astype(np.float32)}
         if "serve_encoded" in signature_names:
             for encode in (tf.io.encode_jpeg, tf.io.encode_png):
                 files = [encode(image).numpy() for image in images]
-                yield "serve_encoded", "image_bytes", np.array(files, object)
+                yield "serve_encoded", {"image_bytes": np.array(files, object)}
+
+
+def _batch_sizes(shapes, batch_sizes):
+    if any(size is None for shape in shapes for size in shape):
+        return []  # whatever size a network can take, it may not be ours
+    values = sum(int(np.prod(tuple(shape))) for shape in shapes)
+    return [size for size in batch_sizes if size == 1 or size * values <= MAX_VALUES]
 
 
 def _field(number, content):

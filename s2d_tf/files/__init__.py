@@ -2,12 +2,14 @@
 
 from s2d_tf.files.atomic import (
     PARTIAL,
+    DiskFullError,
     flush,
     flush_folder,
     folder_written_beside,
     is_disk_full,
     read_bytes,
     read_json,
+    room_for,
     sha256,
     sweep,
     within,
@@ -22,6 +24,7 @@ from s2d_tf.files.records import parse_json, read_record
 
 __all__ = [
     "PARTIAL",
+    "DiskFullError",
     "flush",
     "flush_folder",
     "folder_written_beside",
@@ -31,6 +34,7 @@ __all__ = [
     "read_bytes",
     "read_json",
     "read_record",
+    "room_for",
     "sha256",
     "sweep",
     "within",

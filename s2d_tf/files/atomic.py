@@ -21,19 +21,42 @@ def sha256(path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class DiskFullError(OSError):
+    """There is no room to write `filename`; what was there before is whole."""
+
+    def __str__(self):
+        return (
+            f"{self.filename}: expected room to write, received {self.strerror!r}. Free some "
+            "space, then run the same command again."
+        )
+
+
+@contextlib.contextmanager
+def room_for(path):
+    """Turns a full disk into a `DiskFullError` that names `path`."""
+    try:
+        yield
+    except Exception as error:  # TensorFlow's writers have errors of their own
+        if isinstance(error, DiskFullError) or not is_disk_full(error):
+            raise
+        number = getattr(error, "errno", None) or errno.ENOSPC
+        raise DiskFullError(number, os.strerror(number), str(path)) from error
+
+
 @contextlib.contextmanager
 def written_beside(path):
     """Yields a temporary path; on success it is flushed to disk and moved to `path`."""
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     # A random part, because process numbers repeat among the machines of a shared disk. The end
     # stays the same: Keras reads the suffix.
     temporary = path.with_name(f"{PARTIAL}{secrets.token_hex(4)}_{path.name}")
     try:
-        yield temporary
-        flush(temporary)
-        os.replace(temporary, path)
-        flush(path.parent)
+        with room_for(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            flush(temporary)
+            os.replace(temporary, path)
+            flush(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -48,15 +71,16 @@ def folder_written_beside(path):
     temporary = path.with_name(f"{PARTIAL}{path.name}")
     old = path.with_name(f"{PARTIAL}old_{path.name}")
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
     try:
-        yield temporary
-        flush_folder(temporary)
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            path.rename(old)
-        temporary.rename(path)
-        flush(path.parent)
+        with room_for(path):
+            temporary.mkdir(parents=True)
+            yield temporary
+            flush_folder(temporary)
+            if path.exists():
+                shutil.rmtree(old, ignore_errors=True)
+                path.rename(old)
+            temporary.rename(path)
+            flush(path.parent)
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -140,11 +164,12 @@ def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) ->
     flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
     try:
         descriptor = os.open(path, flags)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
             os.close(descriptor)
             raise error(f"{path}: expected a regular file, received another kind.")
         with open(descriptor, "rb") as file:
-            data = file.read(limit + 1)
+            data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
     except FileNotFoundError:
         raise error(f"{path}: expected a file, received none. Get it again.") from None
     except OSError as failure:  # of a link: too many levels of symbolic links

@@ -2,6 +2,8 @@
 
 import keras
 
+from s2d_tf import _choices
+
 
 class DistillationLoss(keras.losses.Loss):
     """A loss whose targets are teacher predictions `[batch, members, classes]`.
@@ -16,8 +18,9 @@ class DistillationLoss(keras.losses.Loss):
     student = "categorical"
     """What a student with this loss predicts: "categorical", "dirichlet" or "gaussian"."""
 
-    needs_concentrations = False
-    """Whether the targets must be log-concentrations: Dirichlet teachers, not categorical ones."""
+    teacher_kind = None
+    """The kind of the teachers: "dirichlet" (the targets are log-concentrations), "categorical"
+    (logits of class probabilities), or `None`: their mean predictions serve, whatever they are."""
 
     def __init__(self, reduction="sum_over_batch_size", name=None, dtype=None):
         super().__init__(name=name or self.default_name, reduction=reduction, dtype=dtype)
@@ -42,3 +45,24 @@ class SoftenedLoss(DistillationLoss):
 
     def get_config(self):
         return {**super().get_config(), "temperature": self.temperature}
+
+
+class TaughtLoss(DistillationLoss):
+    """A loss that reads Dirichlet and categorical teachers in different ways.
+
+    Args:
+        teacher_kind: "dirichlet", as of S2D networks, or "categorical" (ours), as of plain ones.
+        **kwargs: as for `DistillationLoss`.
+    """
+
+    def __init__(self, teacher_kind="dirichlet", **kwargs):
+        super().__init__(**kwargs)
+        if teacher_kind not in _choices.TEACHER_KINDS:
+            raise ValueError(
+                f"teacher_kind: expected one of {_choices.TEACHER_KINDS}, received "
+                f"{teacher_kind!r}."
+            )
+        self.teacher_kind = teacher_kind
+
+    def get_config(self):
+        return {**super().get_config(), "teacher_kind": self.teacher_kind}

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from s2d_tf import numerics
-from s2d_tf.losses.base import DistillationLoss, SoftenedLoss
+from s2d_tf.losses.base import DistillationLoss, SoftenedLoss, TaughtLoss
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -16,26 +16,87 @@ class DirichletKLDivergence(DistillationLoss):
 
     Args:
         reverse: `KL(Dir(student) || Dir(member))` instead.
+        concentration_temperature: divides the log-concentrations of members and student in the
+            loss; the paper has 1. Larger (ours, after the first author's later code) makes both
+            flatter, so that large and tiny concentrations weigh less.
         **kwargs: as for `DistillationLoss`.
     """
 
     student = "dirichlet"
-    needs_concentrations = True
+    teacher_kind = "dirichlet"
 
     default_name = "dirichlet_kl_divergence"
 
-    def __init__(self, reverse=False, **kwargs):
+    def __init__(self, reverse=False, concentration_temperature=1.0, **kwargs):
         super().__init__(**kwargs)
+        if not concentration_temperature > 0:
+            raise ValueError(
+                "concentration_temperature: expected above 0, received "
+                f"{concentration_temperature}."
+            )
         self.reverse = reverse
+        self.concentration_temperature = concentration_temperature
 
     def call(self, member_logits, student_logits):
-        member = numerics.concentrations_from_logits(member_logits)
-        student = numerics.concentrations_from_logits(student_logits)[..., None, :]
+        temperature = self.concentration_temperature
+        member = numerics.concentrations_from_logits(member_logits / temperature)
+        student = numerics.concentrations_from_logits(student_logits / temperature)[..., None, :]
         first, second = (student, member) if self.reverse else (member, student)
         return tf.reduce_mean(numerics.dirichlet_kl_divergence(first, second), axis=-1)
 
     def get_config(self):
-        return {**super().get_config(), "reverse": self.reverse}
+        return {
+            **super().get_config(),
+            "reverse": self.reverse,
+            "concentration_temperature": self.concentration_temperature,
+        }
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class DirichletFisherDistance(TaughtLoss):
+    """Ours: H2D-Dir whose gradients are as bounded as those of a cross-entropy.
+
+    The mean KL from the members is the KL from one Dirichlet, their exact proxy
+    (`numerics.merge_dirichlets`), plus a constant. Both its size and its curvature grow with the
+    concentrations, and its slope with the inverse of the smallest: one image of thousands can carry
+    half of a gradient. Here the divergence from the proxy is taken to second order in
+    log-concentrations, and divided by the bound of its curvature, the proxy's total concentration
+    plus 1. It is zero where the KL is least, weighs classes near there as the KL does, and its
+    curvature is at most 1, so that it trains at the rates of a cross-entropy.
+
+    Targets are log-concentrations `[batch, members, classes]` or, of categorical teachers, logits;
+    predictions student log-concentrations `[batch, classes]`.
+
+    Args:
+        teacher_kind: "dirichlet", or "categorical": the proxy is then the maximum-likelihood
+            Dirichlet of the members' predictions, and the loss one of En2D's kind.
+        temperature: softens the predictions of categorical teachers before the fit; Dirichlet
+            teachers are taken as they are.
+        **kwargs: as for `DistillationLoss`.
+    """
+
+    student = "dirichlet"
+
+    default_name = "dirichlet_fisher_distance"
+
+    def __init__(self, teacher_kind="dirichlet", temperature=1.0, **kwargs):
+        super().__init__(teacher_kind, **kwargs)
+        if not temperature > 0:
+            raise ValueError(f"temperature: expected above 0, received {temperature}.")
+        self.temperature = temperature
+
+    def call(self, member_logits, student_logits):
+        if self.teacher_kind == "dirichlet":
+            members = numerics.concentrations_from_logits(member_logits)
+            proxy = numerics.merge_dirichlets(members)
+        else:
+            log_probs = tf.nn.log_softmax(member_logits / self.temperature, axis=-1)
+            proxy = numerics.fit_dirichlet(log_probs)
+        distance = numerics.dirichlet_fisher_distance(proxy, student_logits - tf.math.log(proxy))
+        return distance / (1.0 + tf.reduce_sum(proxy, axis=-1))
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature}
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from s2d_tf import numerics
-from s2d_tf.losses.base import DistillationLoss
+from s2d_tf.losses.base import TaughtLoss
 
 MAX_SCALE = 1e3
 """Beyond the range of log-concentrations (+-20): only keeps a wild prediction finite."""
@@ -17,23 +17,45 @@ def scale_from_log(log_scale):
     return tf.exp(tf.clip_by_value(log_scale, math.log(numerics.MIN_SCALE), math.log(MAX_SCALE)))
 
 
-class _NormalLoss(DistillationLoss):
-    """Targets: member log-concentrations `[batch, members, classes]`.
+class _NormalLoss(TaughtLoss):
+    """Targets: member log-concentrations or logits `[batch, members, classes]`.
 
     Predictions: `[batch, 2 * classes]`, the Gaussian's means followed by its log-scales.
     """
 
     student = "gaussian"
-    needs_concentrations = True
+
+    def __init__(self, teacher_kind="dirichlet", detach_scale=False, **kwargs):
+        super().__init__(teacher_kind, **kwargs)
+        self.detach_scale = detach_scale
 
     def call(self, member_logits, student):
+        if self.teacher_kind == "categorical":
+            member_logits -= tf.reduce_mean(member_logits, axis=-1, keepdims=True)
         loc, log_scale = tf.split(student, 2, axis=-1)
-        return self.divergence(member_logits, loc, scale_from_log(log_scale))
+        scale = scale_from_log(log_scale)
+        if not self.detach_scale:
+            return self.divergence(member_logits, loc, scale)
+        spread = self.divergence(member_logits, tf.reduce_mean(member_logits, axis=-2), scale)
+        error = self.divergence(member_logits, loc, tf.stop_gradient(scale))
+        return error + spread - tf.stop_gradient(spread)
+
+    def get_config(self):
+        return {**super().get_config(), "detach_scale": self.detach_scale}
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class NormalKLDivergence(_NormalLoss):
-    """KL from the proxy Gaussian of the members to the student's (appendix A.1 of the paper)."""
+    """KL from the proxy Gaussian of the members to the student's (appendix A.1 of the paper).
+
+    Args:
+        teacher_kind: "categorical" (ours) takes the logits of plain networks, without what softmax
+            does not see: each member's mean over the classes.
+        detach_scale: ours: the scale learns only how the members are spread. Else it also grows by
+            the mean's own error, which a student that underfits cannot remove. The value is the
+            same; the mean's error has no gradient in the scale.
+        **kwargs: as for `DistillationLoss`.
+    """
 
     default_name = "normal_kl_divergence"
 
@@ -44,7 +66,11 @@ class NormalKLDivergence(_NormalLoss):
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class NormalNegativeLogLikelihood(_NormalLoss):
-    """Mean negative log-likelihood of the members' log-concentrations: no proxy."""
+    """Mean negative log-likelihood of the members' log-concentrations: no proxy.
+
+    Args:
+        teacher_kind, detach_scale, **kwargs: as for `NormalKLDivergence`.
+    """
 
     default_name = "normal_negative_log_likelihood"
 

@@ -29,6 +29,7 @@ _HOMES = {
     "negative_log_likelihood_from_log_probs": "classification",
     "precision_recall_curve": "detection",
     "prediction_rejection_ratio": "selective",
+    "rank_correlation": "correlation",
     "reliability_curve": "calibration",
     "risk_after_rejection": "selective",
     "risk_coverage_curve": "selective",

@@ -1,24 +1,28 @@
 """Takes a Keras classifier apart into its features and its final linear layer."""
 
 import keras
+import tensorflow as tf
 
 
 def split_classifier(model):
     """The model up to its last layer, and that last layer, which must be a `Dense`.
 
     Args:
-        model: functional or sequential `keras.Model`, built, one output.
+        model: functional or sequential `keras.Model`, built, one output. The `preprocessor` of a
+            KerasHub task model becomes part of the features.
     """
-    if not isinstance(model, keras.Model) or not model.built or not getattr(model, "outputs", None):
+    if (
+        not isinstance(model, keras.Model)
+        or not model.built
+        or not getattr(model, "inputs", None)
+        or not getattr(model, "outputs", None)
+    ):
         raise ValueError(
             "Expected a built functional or sequential keras.Model, received "
             f"{type(model).__name__}: call build() or pass Input first."
         )
-    if len(model.inputs) != 1 or len(model.outputs) != 1:
-        raise ValueError(
-            "Expected a model with one input and one output, received "
-            f"{len(model.inputs)} and {len(model.outputs)}."
-        )
+    if len(model.outputs) != 1:
+        raise ValueError(f"Expected a model with one output, received {len(model.outputs)}.")
     # The layer that makes the output; in a graph with branches it need not be the last one listed.
     last = model.outputs[0]._keras_history.operation
     if not isinstance(last, keras.layers.Dense):
@@ -36,4 +40,53 @@ def split_classifier(model):
             "Expected feature vectors [batch, features] before the last layer, received the "
             f"shape {tuple(last.input.shape)}: pool or flatten first."
         )
-    return keras.Model(model.inputs[0], last.input, name=f"{model.name}_features"), last
+    inputs = model.inputs if isinstance(model, keras.Sequential) else model.input
+    if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
+        (inputs,) = inputs
+    features = keras.Model(inputs, last.input, name=f"{model.name}_features")
+    preprocessor = getattr(model, "preprocessor", None)
+    return (features if preprocessor is None else _in_front(preprocessor, features)), last
+
+
+def _in_front(preprocessor, features):
+    """The network from what a preprocessor takes: images of any size if it has a converter of
+    images, else texts."""
+    if getattr(preprocessor, "image_converter", None) is not None:
+        raw = keras.Input([None, None, 3], name="images")
+    else:
+        raw = keras.Input([], dtype="string", name="texts")
+    return keras.Model(raw, features(Preprocess(preprocessor)(raw)), name=features.name)
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Preprocess(keras.layers.Layer):
+    """Runs a preprocessor inside the network.
+
+    Args:
+        preprocessor: a Keras layer from raw to prepared inputs, such as those of KerasHub.
+    """
+
+    def __init__(self, preprocessor, **kwargs):
+        super().__init__(trainable=False, autocast=False, **kwargs)
+        self.preprocessor = preprocessor
+        self.supports_jit = False  # XLA has no texts
+
+    def call(self, inputs):
+        return self.preprocessor(inputs)
+
+    def compute_output_spec(self, inputs):
+        # Preprocessors work in tf.data and know nothing of symbolic tensors.
+        spec = tf.TensorSpec(inputs.shape, inputs.dtype)
+        found = tf.function(self.preprocessor).get_concrete_function(spec).structured_outputs
+        return keras.tree.map_structure(
+            lambda tensor: keras.KerasTensor([None, *tensor.shape[1:]], tensor.dtype.name), found
+        )
+
+    def get_config(self):
+        preprocessor = keras.saving.serialize_keras_object(self.preprocessor)
+        return {**super().get_config(), "preprocessor": preprocessor}
+
+    @classmethod
+    def from_config(cls, config):
+        preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
+        return cls(**{**config, "preprocessor": preprocessor})

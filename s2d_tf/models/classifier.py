@@ -5,27 +5,36 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf.layers import Head, stack_inputs
-from s2d_tf.models.inputs import check_images, check_labels, checked, clear_errors
+from s2d_tf.models import cast, feeding, inputs, labels
+from s2d_tf.models.contract import PIXELS, Contract
+from s2d_tf.models.finite_loss import FiniteLoss
+from s2d_tf.models.frozen import FrozenFeatures
 from s2d_tf.models.predictor import Predictor
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
-class Classifier(Predictor):
+class Classifier(FrozenFeatures, Predictor):
     """A backbone and a linear head, trained with cross-entropy through plain `fit`.
 
-    Images enter as raw pixels; normalization is part of the model. With `num_heads` above 1 it is
-    a MIMO network: in training it sees `[batch, num_heads, height, width, channels]` and labels
-    `[batch, num_heads]`, at prediction every head sees the same image and is one member.
+    It takes what the backbone takes: images, token ids, texts, tables, several inputs as a dict,
+    list or tuple. With `mean` and `stddev`, images enter as raw pixels and normalization is part of
+    the model. With `num_heads` above 1 it is a MIMO network of images: in training it sees
+    `[batch, num_heads, height, width, channels]` and labels `[batch, num_heads]`, at prediction
+    every head sees the same image and is one member.
 
     Args:
-        backbone: `keras.Model` from images (MIMO: `num_heads` images stacked along the channels)
-            to a feature vector.
+        backbone: functional or sequential `keras.Model` from the inputs (MIMO: `num_heads` images
+            stacked along the channels) to a feature vector.
         num_classes: number of classes.
-        mean, stddev: per-channel statistics of the raw pixels; `None` leaves them as they are.
+        mean, stddev: per-channel statistics of the raw pixels of images; `None` leaves them as
+            they are.
         weight_decay: coupled L2 decay of all trainable weights, also batch-norm and biases:
             `weight_decay * w` is added to the gradients, as the original recipes do.
         num_heads: heads of a MIMO network.
         seed: integer that fixes the head's start and all noise; `None` draws one.
+        input_range: lowest and highest value of the inputs, `(low, high)` or a dict of it by name.
+            `None`: raw pixels in [0, 255] where `mean` or `stddev` is given; else `fit` learns it
+            from the first batches. The model's `contract` has it.
     """
 
     def __init__(
@@ -37,27 +46,27 @@ class Classifier(Predictor):
         weight_decay=0.0,
         num_heads=1,
         seed=None,
+        input_range=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        *size, channels = backbone.input_shape[1:]
+        inputs.check_backbone(backbone)
         if num_classes < 2:
             raise ValueError(f"num_classes must be at least 2, received {num_classes}.")
-        if num_heads < 1 or channels % num_heads:
-            raise ValueError(
-                f"num_heads must be at least 1 and divide the backbone's {channels} input "
-                f"channels, received {num_heads}."
-            )
+        if num_heads < 1:
+            raise ValueError(f"num_heads: expected at least 1, received {num_heads}.")
         if not weight_decay >= 0:
             raise ValueError(f"weight_decay must not be negative, received {weight_decay}.")
         self.backbone = backbone
         self.num_classes = num_classes
-        self.mean = pixel_statistics("mean", mean, channels // num_heads)
-        self.stddev = pixel_statistics("stddev", stddev, channels // num_heads)
+        if input_range is None and not (mean is None and stddev is None):
+            input_range = PIXELS
+        self.contract = Contract.of(backbone, input_range, num_heads)
+        self.mean = inputs.pixel_statistics("mean", mean, self.contract)
+        self.stddev = inputs.pixel_statistics("stddev", stddev, self.contract)
         self.weight_decay = weight_decay
         self.num_heads = num_heads
         self.seed = seed
-        self.image_shape = (*size, channels // num_heads)
         self.head = Head(num_classes, num_heads, seed=seed, name="head")
         self.head.build((None, 1, 1, backbone.output_shape[-1]))
         self.trackers = {}
@@ -91,25 +100,51 @@ class Classifier(Predictor):
         for stem in stems:
             stem.adapt(images)
 
-    def normalize(self, images):
-        """Raw pixels as the backbone takes them."""
-        images = tf.cast(images, tf.float32)
+    def normalize(self, x):
+        """Inputs as the backbone takes them: numbers in float32, pixels normalized."""
+        x = inputs.cast(x, self.contract)
         if self.mean is not None:
-            images = images - tf.constant(self.mean, tf.float32)
+            x = x - tf.constant(self.mean, tf.float32)
         if self.stddev is not None:
-            images = images / tf.constant(self.stddev, tf.float32)
-        return images
+            x = x / tf.constant(self.stddev, tf.float32)
+        return x
+
+    @classmethod
+    def from_classifier(cls, model, freeze=False, **kwargs):
+        """Casts a trained Keras classifier whose last layer is `Dense` (linear or softmax).
+
+        The features and the linear layer are the given model's own, so its predictions stay as
+        they are; nothing is added in front, so it takes what that model took. A KerasHub task
+        model (`TextClassifier`, `ImageClassifier`) keeps its preprocessor, so it takes raw texts
+        or images. Before it has been trained with `fit`, the concentrations of a model with a
+        Dirichlet are arbitrary and its knowledge uncertainty means nothing.
+
+        Args:
+            model: a `keras.Model` (functional or sequential) from any inputs to class scores.
+            freeze: keep the features fixed and train only the linear layer. Then `head_only`
+                trains it on features that are computed once.
+            **kwargs: other arguments of this class.
+        """
+        features, dense = cast.split_classifier(model)
+        if freeze:
+            features.trainable = False
+        made = cls(features, dense.units, **kwargs)
+        made.head.kernel.assign(dense.kernel[None])
+        if dense.use_bias:
+            made.head.bias.assign(dense.bias[None])
+        return made
 
     @property
     def last_layer(self):
         return self.head
 
     def features(self, inputs, training=False):
-        inputs = stack_inputs(self.normalize(inputs), self.num_heads)
-        return self.backbone(inputs, training=training)
+        x = self.normalize(inputs)
+        x = x if self.num_heads == 1 else stack_inputs(x, self.num_heads)
+        return self.backbone(x, training=training)
 
-    def call(self, images, training=False):
-        logits = self.head(self.features(images, training)[:, None, None, :])
+    def call(self, inputs, training=False):
+        logits = self.head(self.features(inputs, training)[:, None, None, :])
         return self.heads_first(logits[:, :, 0, :])
 
     def heads_first(self, logits):
@@ -122,8 +157,8 @@ class Classifier(Predictor):
             return tensor
         return tf.reshape(tf.transpose(tensor, [1, 0, 2]), [-1, self.num_classes])
 
-    def member_logits(self, images):
-        logits = self(images, training=False)
+    def member_logits(self, inputs):
+        logits = self(inputs, training=False)
         return logits if self.num_heads > 1 else logits[None]
 
     def predict_step(self, data):
@@ -131,10 +166,15 @@ class Classifier(Predictor):
         return logits if self.num_heads == 1 else tf.transpose(logits, [1, 0, 2])
 
     def compile(self, optimizer="sgd", loss=None, metrics=None, **kwargs):
-        """Keras' `compile` with the right defaults: cross-entropy from logits, and accuracy."""
-        if loss is None:
-            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        """Keras' `compile` with the right defaults: cross-entropy from logits, and accuracy.
+
+        The default loss takes class numbers, one-hot vectors and probabilities as labels.
+        """
+        loss = labels.LabelCrossEntropy() if loss is None else loss
+        labels.check_loss(loss)
         metrics = ["accuracy"] if metrics is None else metrics
+        if isinstance(metrics, (list, tuple)):
+            metrics = [labels.LabelAccuracy() if each == "accuracy" else each for each in metrics]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
     def compile_from_config(self, config):
@@ -144,34 +184,45 @@ class Classifier(Predictor):
             self.optimizer.build(self.trainable_variables)
 
     def fit(self, x=None, y=None, **kwargs):
-        """Keras' `fit`; bad images and labels raise a `ValueError` that says what is wrong.
+        """Keras' `fit`; bad inputs and labels raise a `ValueError` that says what is wrong.
 
-        A backbone with a stem that is not fitted is adapted to the first images.
+        A backbone with a stem that is not fitted is adapted to the first images. Ranges of the
+        inputs that nobody declared are learned from the first batches. A loss that becomes NaN
+        stops the training with an error, and the weights are those of the start of the epoch.
         """
+        options = feeding.adapter_options(x, kwargs)
+        observed = feeding.Observed(self)
+        held = kwargs.get("validation_data")
+        if not isinstance(held, (tuple, list)):
+            kwargs["validation_data"] = feeding.checked(held, None, self._check)
+        kwargs["callbacks"] = FiniteLoss.added_to(kwargs.get("callbacks"))
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
-        if isinstance(kwargs.get("validation_data"), tf.data.Dataset):
-            kwargs["validation_data"] = checked(kwargs["validation_data"], None, self._check)
-        with clear_errors():
-            x = checked(x, y, self._check_training)
+        if options is not None:
+            self.check_fitted()  # before a generator has lost its first batches
+        with inputs.clear_errors():
+            x = feeding.checked(x, y, self._check_training, observed, **(options or {}))
             if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):
                 self.adapt(x)
             self.check_fitted()
-            return super().fit(x, y, **kwargs)
+            history = super().fit(x, y, **kwargs)
+        self.contract = observed.learned()
+        return history
 
     def evaluate(self, x=None, y=None, **kwargs):
         """Keras' `evaluate`, with the checks of `fit`."""
-        with clear_errors():
-            return super().evaluate(checked(x, y, self._check), y, **kwargs)
+        options = feeding.adapter_options(x, kwargs) or {}
+        with inputs.clear_errors():
+            return super().evaluate(feeding.checked(x, y, self._check, **options), y, **kwargs)
 
-    def _check_training(self, images, targets):
-        self._check(images, targets)
+    def _check_training(self, x, targets):
+        self._check(x, targets)
 
-    def _check(self, images, labels):
-        check_images(images, self.image_shape, self.num_heads)
-        labels = labels["labels"] if isinstance(labels, dict) else labels
-        if labels is not None:
-            check_labels(labels, self.num_classes, self.num_heads)
+    def _check(self, x, targets):
+        inputs.check_inputs(x, self.contract, self.num_heads)
+        targets = targets["labels"] if isinstance(targets, dict) else targets
+        if targets is not None:
+            labels.check_labels(targets, self.num_classes, self.num_heads)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         loss = self.num_heads * super().compute_loss(
@@ -185,12 +236,8 @@ class Classifier(Predictor):
         One label for all heads is repeated.
         """
         y = y["labels"] if isinstance(y, dict) else y
-        labels = tf.reshape(y, [-1])
-        if self.num_heads > 1 and (y.shape.rank == 1 or y.shape[-1] == 1):
-            labels = tf.repeat(labels, self.num_heads)
-        if sample_weight is not None:
-            sample_weight = tf.repeat(tf.reshape(sample_weight, [-1]), self.num_heads)
-        return labels, self.rows(logits), sample_weight
+        targets, sample_weight = labels.rows(y, sample_weight, self.num_classes, self.num_heads)
+        return targets, self.rows(logits), sample_weight
 
     def decay(self):
         """This replica's share of the L2 penalty whose gradient is `weight_decay * w`."""
@@ -219,26 +266,18 @@ class Classifier(Predictor):
             "weight_decay": self.weight_decay,
             "num_heads": self.num_heads,
             "seed": self.seed,
+            "contract": self.contract.to_dict(),
         }
 
     @classmethod
     def from_config(cls, config):
+        config = dict(config)
+        contract = config.pop("contract", None)
         config = {key: keras.saving.deserialize_keras_object(config[key]) for key in config}
-        return cls(**config)
-
-
-def pixel_statistics(name, values, channels):
-    """One number for each channel, or `None`."""
-    if values is None:
-        return None
-    values = tuple(float(value) for value in np.atleast_1d(values))
-    if len(values) != channels or (name == "stddev" and not min(values) > 0):
-        positive = "positive " if name == "stddev" else ""
-        raise ValueError(
-            f"{name} must be one {positive}number for each of {channels} channels, received "
-            f"{values}."
-        )
-    return values
+        model = cls(**config)
+        if contract is not None:
+            model.contract = Contract.from_dict(contract)
+        return model
 
 
 def replicas():

@@ -10,7 +10,7 @@ class Ensemble(Predictor):
     """Several predictors of one kind as one: a deep ensemble.
 
     Args:
-        members: predictors of the same kind, classes and image shape, usually trained from
+        members: predictors of the same kind, classes and inputs, usually trained from
             different seeds.
     """
 
@@ -22,16 +22,26 @@ class Ensemble(Predictor):
         if not members:
             raise ValueError("members: expected at least one predictor, received none.")
         first = members[0]
-        for name in ("kind", "num_classes", "image_shape"):
-            values = [getattr(member, name) for member in members]
+        compared = {
+            "kind": [member.kind for member in members],
+            "num_classes": [member.num_classes for member in members],
+            "inputs": [member.contract.form()[1] for member in members],
+            "input ranges": [m.contract.bounds() for m in members if not m.contract.unknown],
+        }
+        for name, values in compared.items():
             if any(value != values[0] for value in values):
                 raise ValueError(
                     f"members: expected predictors of the same {name}, received {values}."
                 )
-            setattr(self, name, values[0])
+        self.kind, self.num_classes = first.kind, first.num_classes
         self.members = members
         self.class_names = first.class_names
         self.built = True
+
+    @property
+    def contract(self):
+        known = (member.contract for member in self.members if not member.contract.unknown)
+        return next(known, self.members[0].contract)
 
     @property
     def num_members(self):
@@ -49,8 +59,8 @@ class Ensemble(Predictor):
     def parts(self):
         return [part for member in self.members for part in member.parts]
 
-    def member_logits(self, images):
-        return tf.concat([member.member_logits(images) for member in self.members], axis=0)
+    def member_logits(self, inputs):
+        return tf.concat([member.member_logits(inputs) for member in self.members], axis=0)
 
 
 class Draws(Predictor):
@@ -71,20 +81,23 @@ class Draws(Predictor):
         self.num_samples = num_samples
         self.kind = model.kind
         self.num_classes = model.num_classes
-        self.image_shape = model.image_shape
         self.class_names = model.class_names
         self.built = True
+
+    @property
+    def contract(self):
+        return self.model.contract
 
     @property
     def num_members(self):
         return self.num_samples * self.model.num_members
 
-    def draw_logits(self, sample: int, images) -> tf.Tensor:
+    def draw_logits(self, sample: int, inputs) -> tf.Tensor:
         """Member predictions of one draw, `[members of the model, batch, classes]`."""
         raise NotImplementedError
 
-    def member_logits(self, images):
-        draws = [self.draw_logits(sample, images) for sample in range(self.num_samples)]
+    def member_logits(self, inputs):
+        draws = [self.draw_logits(sample, inputs) for sample in range(self.num_samples)]
         return tf.concat(draws, axis=0)
 
 
@@ -92,7 +105,7 @@ class MonteCarloDropout(Draws):
     """A model trained with dropout whose members are drawn dropout masks.
 
     Only dropout is random: batch norm is in inference mode and S2D's noise is off. Each member's
-    masks are one draw, the same for all images.
+    masks are one draw, the same for all examples.
 
     Args:
         model: a `Classifier` or `S2DClassifier` with `layers.Dropout` in its backbone.
@@ -101,17 +114,17 @@ class MonteCarloDropout(Draws):
 
     def __init__(self, model: Predictor, num_samples: int = 5, **kwargs):
         super().__init__(model, num_samples, **kwargs)
-        layers = model.backbone.layers
+        layers = model.backbone._flatten_layers()
         if not any(isinstance(layer, Dropout) and layer.rate > 0 for layer in layers):
             raise ValueError(
                 "model: expected a backbone with dropout above 0, received one without, whose "
-                "members would all be equal. Build the backbone with dropout."
+                "members would all be equal. Build the backbone with s2d_tf.layers.Dropout."
             )
 
     @property
     def networks(self):
         return self.model.networks
 
-    def draw_logits(self, sample, images):
+    def draw_logits(self, sample, inputs):
         with monte_carlo_member(sample):
-            return self.model.member_logits(images)
+            return self.model.member_logits(inputs)

@@ -1,11 +1,17 @@
-"""Bad input is rejected before hours are spent on it, with one line that says what to do."""
+"""Bad input is rejected before hours are spent on it, with one line that says what to do.
+
+The one place that tells kinds of input apart; what a model takes is its `Contract`.
+"""
 
 import contextlib
 import re
+import warnings
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from s2d_tf.models.contract import Contract
 
 _MARK = "bad input: "
 
@@ -22,79 +28,185 @@ def clear_errors():
         raise ValueError(re.sub(r"\] \[", " ", found.group(1)).strip(" []")) from None
 
 
-def _require(condition, *message):
+def require(condition, *message):
+    """Rejects input, now or when the graph runs in which this is traced."""
     if not tf.executing_eagerly():
         tf.debugging.Assert(condition, [_MARK + message[0], *message[1:], "end"])
     elif not condition:
         raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))
 
 
-def check_images(images, image_shape, num_heads=1):
-    """Rejects images of another shape, or with pixels that are not numbers."""
-    expected = [tuple(image_shape)] + ([(num_heads, *image_shape)] if num_heads > 1 else [])
-    received = tf.TensorShape(images.shape)
-    if received.rank is None or not any(
-        received[1:].is_compatible_with(tf.TensorShape(shape)) for shape in expected
-    ):
-        shapes = " or ".join(str(("batch", *shape)).replace("'", "") for shape in expected)
-        hint = ": batch the dataset first" if received.is_compatible_with(image_shape) else ""
-        raise ValueError(f"Expected images {shapes}, received the shape {received}{hint}.")
-    if tf.as_dtype(images.dtype).is_floating:
-        _require(
-            tf.reduce_all(tf.math.is_finite(images)),
-            "Expected finite pixels in [0, 255], received NaN or infinity: "
-            "clean the images before they reach the model.",
-        )
-
-
-def check_labels(labels, num_classes, num_heads=1):
-    """Rejects labels that are not class numbers, one for each image or head."""
-    dtype, shape = tf.as_dtype(labels.dtype), tf.TensorShape(labels.shape)
-    if not dtype.is_integer:
+def check_backbone(backbone) -> None:
+    """Rejects a network that does not end in a feature vector."""
+    name = type(backbone).__name__
+    if not isinstance(backbone, keras.Model) or not getattr(backbone, "inputs", None):
         raise ValueError(
-            f"Expected integer labels in [0, {num_classes - 1}], received {dtype.name}: "
-            "pass class numbers, not one-hot vectors."
+            "backbone: expected a functional keras.Model or a Sequential that starts with "
+            f"keras.Input, received {name}."
         )
-    accepted = [None], [None, 1], [None, num_heads]
-    if not any(shape.is_compatible_with(tf.TensorShape(each)) for each in accepted):
-        expected = "[batch]" if num_heads == 1 else f"[batch] or [batch, {num_heads}]"
+    shapes = [tuple(tensor.shape) for tensor in backbone.outputs]
+    if len(shapes) != 1:
         raise ValueError(
-            f"Expected labels {expected}, received the shape {shape}: pass class numbers, not "
-            "one-hot vectors."
+            f"backbone: expected one output, a feature vector, received {len(shapes)} of shapes "
+            f"{shapes}. Make a keras.Model that ends in the one you want."
         )
-    lowest, highest = tf.reduce_min(labels), tf.reduce_max(labels)
-    _require(
-        (lowest >= 0) & (highest < num_classes),
-        f"Expected labels in [0, {num_classes - 1}], received values from",
-        lowest,
-        "to",
-        highest,
-        "(remove unlabelled examples, or raise num_classes).",
-    )
+    if len(shapes[0]) != 2 or shapes[0][-1] is None:
+        raise ValueError(
+            "backbone: expected feature vectors [batch, features] of a fixed size, received the "
+            f"shape {shapes[0]}. Pool or flatten them first."
+        )
 
 
-def checked(x, y, check):
-    """Data for `fit` in which every batch passes `check(images, labels)` before it is used.
+def check_inputs(inputs, contract: Contract, num_heads: int = 1) -> None:
+    """Rejects inputs of other names, types or shapes, and numbers that are none.
 
-    Arrays, and lists that become some, are checked at once. In a dataset the check runs in the
-    input pipeline, beside the training step and not in it; what is distributed already, and a
-    Python generator, is left as it is.
+    Args:
+        inputs: tensors of a batch, as the contract nests them.
+        contract: what the model takes.
+        num_heads: of a MIMO network, which also takes one image for each head.
     """
-    if isinstance(x, tf.data.Dataset):
+    for tensor, declared in zip(contract.flatten(inputs), contract.tensors, strict=True):
+        _check_type(tensor, declared)
+        _check_shape(tensor, declared, num_heads)
+        _check_values(tensor, declared)
 
-        @tf.autograph.experimental.do_not_convert
-        def pass_on(images, *rest):
-            check(images, rest[0] if rest else None)
-            return (images, *rest)
 
-        return x.map(pass_on, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    if isinstance(x, (np.ndarray, tf.Tensor)):
-        y = np.asarray(y) if isinstance(y, (list, tuple)) else y
-        sizes = [len(x), *(len(part) for part in keras.tree.flatten(y) if hasattr(part, "shape"))]
-        if min(sizes) == 0 or len(set(sizes)) > 1:
-            raise ValueError(
-                f"Expected images and as many targets, at least one; received {sizes[0]} images"
-                + (f" and {', '.join(map(str, sizes[1:]))} targets." if sizes[1:] else ".")
+def cast(inputs, contract: Contract):
+    """Checked inputs as the network takes them: numbers in float32, else in their own type."""
+    flat = []
+    for tensor, declared in zip(contract.flatten(inputs), contract.tensors, strict=True):
+        dtype = tf.float32 if declared.is_float else tf.as_dtype(declared.dtype)
+        tensor = tensor if dtype == tf.string else tf.cast(tensor, dtype)
+        if declared.shape == (1,) and len(tensor.shape) == 1:
+            tensor = tensor[:, None]  # as Keras does
+        flat.append(tensor)
+    return contract.pack(flat)
+
+
+def ranges(inputs, contract: Contract) -> list:
+    """Pairs of the lowest and the highest value of each input; `None` for those of other types."""
+    return [
+        (tf.reduce_min(tensor), tf.reduce_max(tensor)) if declared.is_float else None
+        for tensor, declared in zip(contract.flatten(inputs), contract.tensors, strict=True)
+    ]
+
+
+def warn_outside(model, inputs) -> None:
+    """Warns once for each model of inputs that are clearly not what it was trained on."""
+    if model.__dict__.get("_warned_outside") or len(model.contract.unknown) == len(
+        model.contract.tensors
+    ):
+        return
+    flat = model.contract.flatten(inputs)
+    found = zip(flat, model.contract.tensors, ranges(inputs, model.contract), strict=True)
+    for tensor, declared, bounds in found:
+        if bounds is None or declared.range is None:
+            continue
+        low, high = (float(bound) for bound in bounds)
+        if declared.is_clearly_outside(low, high, tf.as_dtype(tensor.dtype).is_integer):
+            model.__dict__["_warned_outside"] = True
+            lowest, highest = declared.range
+            warnings.warn(
+                f"{declared.name}: expected values as in training, from {lowest:g} to {highest:g}, "
+                f"received {low:g} to {high:g}. Scale them as for training, or the answers mean "
+                "nothing.",
+                UserWarning,
+                stacklevel=4,
             )
-        check(tf.convert_to_tensor(x), keras.tree.map_structure(tf.convert_to_tensor, y))
-    return x
+            return
+
+
+def _check_type(tensor, declared):
+    received, expected = tf.as_dtype(tensor.dtype), tf.as_dtype(declared.dtype)
+    whole = received.is_integer or received.is_bool
+    accepted = (
+        received == tf.string
+        if expected == tf.string
+        else whole or (expected.is_floating and received.is_floating)
+    )
+    if not accepted:
+        raise ValueError(
+            f"{declared.name}: expected {expected.name}, received {received.name}. Convert the "
+            "inputs first."
+        )
+
+
+def _check_shape(tensor, declared, num_heads):
+    expected = [tuple(declared.shape)]
+    expected += [(num_heads, *declared.shape)] if num_heads > 1 else []
+    expected += [()] if declared.shape == (1,) else []
+    received = tf.TensorShape(tensor.shape)
+    suits = [
+        shape
+        for shape in expected
+        if received.rank is not None and received[1:].is_compatible_with(tf.TensorShape(shape))
+    ]
+    if not suits:
+        what = "images" if declared.is_image else declared.name
+        shapes = " or ".join(str(("batch", *shape)).replace("'", "") for shape in expected)
+        hint = ""
+        if received.is_compatible_with(declared.shape):
+            hint = ": batch the dataset first"
+        elif declared.is_image and _is_channels_first(received, declared.shape):
+            hint = ": transpose them to channels last"
+        raise ValueError(f"Expected {what} {shapes}, received the shape {received}{hint}.")
+    # Sizes that are known only when the batch comes.
+    open_sizes = [
+        i
+        for i, size in enumerate(suits[0], start=1)
+        if size is not None and received[i] is None and len(suits) == 1
+    ]
+    for i in open_sizes:
+        size = tf.shape(tensor)[i]
+        require(
+            tf.equal(size, suits[0][i - 1]),
+            f"{declared.name}: expected the size {suits[0][i - 1]} in dimension {i}, received",
+            size,
+            "(images are [batch, height, width, channels])." if declared.is_image else ".",
+        )
+
+
+def _is_channels_first(received, shape):
+    *size, channels = shape
+    return received.rank == 4 and received[1:].is_compatible_with([channels, *size])
+
+
+def _check_values(tensor, declared):
+    if tf.as_dtype(tensor.dtype).is_floating:
+        require(
+            tf.reduce_all(tf.math.is_finite(tensor)),
+            f"{declared.expected}, received NaN or infinity. Clean the inputs before they reach "
+            "the model.",
+        )
+    elif declared.bounded and tf.as_dtype(declared.dtype).is_integer and not declared.is_image:
+        low, high = declared.range
+        lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
+        require(
+            (tf.cast(lowest, tf.int64) >= int(low)) & (tf.cast(highest, tf.int64) <= int(high)),
+            f"{declared.name}: expected numbers from {low:g} to {high:g}, received",
+            lowest,
+            "to",
+            highest,
+            "(the embedding has no others).",
+        )
+
+
+def pixel_statistics(name: str, values, contract: Contract) -> tuple[float, ...] | None:
+    """One number for each channel of an image model, or `None`."""
+    if values is None:
+        return None
+    values = tuple(float(value) for value in np.atleast_1d(values))
+    if contract.image is None:
+        shapes = [tensor.shape for tensor in contract.tensors]
+        raise ValueError(
+            f"{name}: expected None for a model whose input is not one image, received {values} "
+            f"for inputs of shapes {shapes}. Add keras.layers.Normalization to the backbone."
+        )
+    channels = contract.image.shape[-1]
+    if len(values) != channels or (name == "stddev" and not min(values) > 0):
+        positive = "positive " if name == "stddev" else ""
+        raise ValueError(
+            f"{name} must be one {positive}number for each of {channels} channels, received "
+            f"{values}."
+        )
+    return values

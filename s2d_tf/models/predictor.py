@@ -8,14 +8,15 @@ import tensorflow as tf
 
 from s2d_tf import uncertainty
 from s2d_tf.engines import Engine
-from s2d_tf.models.inputs import check_images
+from s2d_tf.models import feeding, inputs
+from s2d_tf.models.contract import Contract
 
 
 class Predictor(keras.Model):
     """A source of member predictions: the one interface that zoo, evaluation and export see.
 
-    A subclass sets `kind`, `num_classes`, `image_shape` and `num_members` and defines
-    `member_logits`. Predictions never depend on the batch that an image came in.
+    A subclass sets `kind`, `num_classes`, `contract` and `num_members` and defines
+    `member_logits`. Predictions never depend on the batch that an example came in.
     """
 
     kind: str = "categorical"
@@ -23,8 +24,10 @@ class Predictor(keras.Model):
     "dirichlet" (its logits are log-concentrations)."""
 
     num_classes: int
-    image_shape: tuple[int, int, int]
     num_members: int = 1
+
+    contract: Contract
+    """What it takes: type, shape and range of each input."""
 
     inside = "networks"
     """The attribute that holds the single networks of a predictor that is none itself."""
@@ -35,8 +38,14 @@ class Predictor(keras.Model):
     metadata: dict | None = None
     """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
 
-    engine_used: str = "tensorflow"
-    """Which engine computed the last prediction."""
+    engine_used: str | None = None
+    """Which engine computed the last prediction; `None` before the first."""
+
+    @property
+    def image_shape(self) -> tuple[int | None, int | None, int] | None:
+        """Height, width and channels; `None` where the inputs are not one image."""
+        image = self.contract.image
+        return image and image.shape
 
     @property
     def num_parameters(self) -> int:
@@ -61,13 +70,19 @@ class Predictor(keras.Model):
 
     @property
     def draw_key(self) -> tuple:
-        """All that decides the members beside the weights and the images."""
+        """All that decides the members beside the weights and the inputs."""
         layers = self._flatten_layers()
         seeds = [
             layer.seed for layer in layers if hasattr(layer, "seed") and hasattr(layer, "rate")
         ]
         name = type(self).__name__
         return name, self.kind, self.num_members, getattr(self, "seed", 0), seeds
+
+    @property
+    def readings(self) -> dict[str, Callable]:
+        """Other members that the same raw outputs give, by name: functions like
+        `members_from_raw`. A Gaussian student is read by its draws and by its "mean"."""
+        return {}
 
     @property
     def last_layer(self) -> keras.layers.Layer:
@@ -88,53 +103,55 @@ class Predictor(keras.Model):
             f"members. Use `{name}` of its `{self.inside}`."
         )
 
-    def member_logits(self, images) -> tf.Tensor:
-        """Member predictions `[members, batch, classes]` for `[batch, height, width, channels]`.
+    def member_logits(self, inputs) -> tf.Tensor:
+        """Member predictions `[members, batch, classes]` for a batch.
 
         Deterministic, and traceable in a `tf.function`.
         """
         raise NotImplementedError
 
-    def call(self, images):
-        return self.member_logits(images)
+    def call(self, inputs):
+        return self.member_logits(inputs)
 
-    def raw_outputs(self, images) -> tf.Tensor:
+    def raw_outputs(self, inputs) -> tf.Tensor:
         """What a cache keeps, `[outputs, batch, classes]`: `members_from_raw` gives the members."""
-        return self.member_logits(images)
+        return self.member_logits(inputs)
 
     def members_from_raw(self, raw) -> tf.Tensor:
         """Member predictions `[members, batch, classes]` from `raw_outputs`."""
         return raw
 
-    def served_outputs(self, images) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def served_outputs(self, inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Member predictions, and what an exported model answers beside those that follow from
         them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
-        return self.member_logits(images), {}
+        return self.member_logits(inputs), {}
 
     def predict_members(
-        self, x, batch_size: int = 256, engine: str = "auto"
+        self, x, batch_size: int = 256, engine: str | None = None
     ) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
         Args:
-            x: images `[n, height, width, channels]`, raw pixels in [0, 255], as an array; or a
-                `tf.data.Dataset` of images or of `(images, ...)`, batched or not.
-            batch_size: how many images to hold at once; it does not change the predictions.
+            x: inputs as arrays, nested as the model takes them (images: `[n, height, width,
+                channels]`); or anything else that `fit` takes: a `tf.data.Dataset` of inputs or of
+                `(inputs, ...)`, batched or not, a `PyDataset`, a generator, a loader. Inputs that
+                are clearly outside of the model's range give one warning.
+            batch_size: how many examples to hold at once; it does not change the predictions.
             engine: "tensorflow", "xla" or "onnx" (needs `s2d_tf[onnx]`); "auto" takes what was
                 measured to be the fastest here, once there is enough work to pay for compiling.
-                Answers agree within 1e-5. `engine_used` says which it was.
+                Answers agree within 1e-5. Default: what `engines.use` set, else "auto".
 
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
         return self.kind, self._predict_stack("member_logits", x, batch_size, engine)
 
-    def predict_raw(self, x, batch_size: int = 256, engine: str = "auto") -> np.ndarray:
-        """`raw_outputs` of all images as one float32 array; arguments as for `predict_members`."""
+    def predict_raw(self, x, batch_size: int = 256, engine: str | None = None) -> np.ndarray:
+        """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
         return self._predict_stack("raw_outputs", x, batch_size, engine)
 
     def predict_uncertainty(
-        self, x, batch_size: int = 256, engine: str = "auto"
+        self, x, batch_size: int = 256, engine: str | None = None
     ) -> dict[str, np.ndarray]:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
 
@@ -142,7 +159,7 @@ class Predictor(keras.Model):
             x, batch_size, engine: as for `predict_members`.
 
         Returns:
-            Dict of arrays: `probs` `[n, classes]` and, for each image, `confidence` (the largest
+            Dict of arrays: `probs` `[n, classes]` and, for each example, `confidence` (the largest
             probability), `total`, `data` and `knowledge` uncertainty in nats.
         """
         batches = list(self._map_batches("_uncertainty", x, batch_size, engine))
@@ -157,58 +174,44 @@ class Predictor(keras.Model):
                     "Call model.adapt(images), fit the model, or load weights."
                 )
 
-    def _uncertainty(self, images):
-        return uncertainty.from_members(self.kind, self.member_logits(images))
+    def _uncertainty(self, inputs):
+        return uncertainty.from_members(self.kind, self.member_logits(inputs))
 
-    def _predict_stack(self, function, x, batch_size, engine):
-        batches = self._map_batches(function, x, batch_size, engine)
+    def _predict_stack(self, method, x, batch_size, engine):
+        batches = self._map_batches(method, x, batch_size, engine)
         return np.concatenate([batch["value"] for batch in batches], axis=1)
 
-    def _map_batches(self, function: str, x, batch_size: int, engine: str = "auto") -> Iterator:
-        """Streams a method over the images, so that memory does not grow with their number.
+    def _map_batches(
+        self, method: str, x, batch_size: int, engine: str | None = None
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Streams a method over the inputs, so that memory does not grow with their number.
 
-        Yields dicts of arrays; a method that returns one tensor has it under "value".
+        What a method returns as one tensor is under "value".
         """
         self.check_fitted()
-        compute = self.engine(function)
+        compute = self.engine(method)
         seen = 0
-        for images in image_batches(x, self.image_shape, batch_size):
-            seen += len(images)
-            yield compute(images, engine)
+        for batch, _ in feeding.batches(x, self.contract, batch_size):
+            if not seen:
+                inputs.warn_outside(self, batch)
+            seen += 1
+            yield compute(self.contract.flatten(inputs.cast(batch, self.contract)), engine)
             self.engine_used = compute.used
         if not seen:
-            raise ValueError("x: expected at least one image, received none.")
+            raise ValueError("x: expected at least one example, received none.")
 
     def engine(self, name: str = "_uncertainty", function: Callable | None = None) -> Engine:
         """What computes a method of this predictor, or `function` under a name of its own."""
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
         engines = self.__dict__.setdefault("_engines", {})
         if name not in engines:
-            compute = function or getattr(self, name)
+            compute, contract = function or getattr(self, name), self.contract
 
-            def named(images):
-                found = compute(images)
+            def named(*tensors):
+                found = compute(contract.pack(tensors))
                 return found if isinstance(found, dict) else {"value": found}
 
-            spec = tf.TensorSpec([None, *self.image_shape], tf.float32, name="images")
             # Counters of random draws change without changing a prediction.
             variables = [weight for weight in self.weights if "float" in str(weight.dtype)]
-            engines[name] = Engine(named, spec, variables)
+            engines[name] = Engine(named, keras.tree.flatten(contract.specs()), variables)
         return engines[name]
-
-
-def image_batches(x, image_shape, batch_size):
-    """Batches of float32 images from an array or a dataset."""
-    if isinstance(x, tf.data.Dataset):
-        spec = x.element_spec
-        only_images = not isinstance(spec, (tuple, list))
-        rank = (spec if only_images else spec[0]).shape.rank
-        dataset = x if only_images else x.map(lambda images, *_: images)
-        dataset = dataset.batch(batch_size) if rank == len(image_shape) else dataset
-    else:
-        x = np.asarray(x)
-        dataset = (x[i : i + batch_size] for i in range(0, len(x), batch_size))
-    for images in dataset:
-        images = tf.convert_to_tensor(images)
-        check_images(images, image_shape)
-        yield tf.cast(images, tf.float32)

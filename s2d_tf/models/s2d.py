@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from s2d_tf import _choices, losses, numerics
 from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
-from s2d_tf.models.cast import split_classifier
 from s2d_tf.models.classifier import Classifier
+from s2d_tf.models.temperature import FollowCalibration
 
 STUDENT_LOSSES = _choices.STUDENT_LOSSES
 
@@ -31,7 +31,9 @@ class S2DClassifier(Classifier):
         num_samples: teacher passes (the paper's M).
         noise_stddev: deviation of the multiplicative Gaussian noise; a pair `(low, high)` draws it
             uniformly for each example and pass. The paper's WRN uses 0.1.
-        temperature: softens the teacher predictions before the proxy is fitted (T).
+        temperature: softens the teacher predictions before the proxy is fitted (T). "auto" (ours)
+            starts at 1 and follows the calibration of the `validation_data` that `fit` is given,
+            see `FollowCalibration`.
         student_weight: weight of the student's loss (mu).
         proxy: how the proxy is fitted: "newton", the exact maximum of the likelihood, or
             "mean_precision", the first author's: the mean is that of the teacher, only the total
@@ -63,8 +65,10 @@ class S2DClassifier(Classifier):
         **kwargs,
     ):
         super().__init__(backbone, num_classes, **kwargs)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be above 0, received {temperature}.")
+        if temperature != "auto" and not temperature > 0:
+            raise ValueError(
+                f"temperature: expected 'auto' or a number above 0, received {temperature!r}."
+            )
         if not student_weight >= 0:
             raise ValueError(f"student_weight must not be negative, received {student_weight}.")
         if student_loss not in STUDENT_LOSSES:
@@ -84,6 +88,11 @@ class S2DClassifier(Classifier):
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
+        self.teacher_temperature = (
+            self.add_weight(name="temperature", initializer="ones", trainable=False)
+            if temperature == "auto"
+            else temperature
+        )
         self.teacher = self._teacher_branch(teacher)
         self.student_objective = (
             losses.DirichletNegativeLogLikelihood()
@@ -95,33 +104,32 @@ class S2DClassifier(Classifier):
             for name in ("teacher_loss", "student_loss", "log_concentration")
         }
 
-    @classmethod
-    def from_classifier(cls, model, freeze=False, **kwargs):
-        """Casts a trained Keras classifier whose last layer is `Dense` (linear or softmax).
+    def head_only(self, fresh=False, **changes):
+        if type(self.noise) is MultiplicativeGaussianNoise and self.noise.name == "noise":
+            changes.setdefault("noise", None)  # made again, from settings that may have changed
+        return super().head_only(fresh, **changes)
 
-        The features and the linear layer are the given model's own, so its predictions stay as
-        they are; nothing is added in front, so it takes what that model took. Before it has been
-        trained with `fit` its concentrations are arbitrary and its knowledge uncertainty means
-        nothing.
+    @property
+    def linear_layers(self):
+        return [self.head] if self.teacher is None else [self.head, self.teacher]
 
-        Args:
-            model: a `keras.Model` (functional or sequential) from images to class scores.
-            freeze: keep the features fixed and train only the linear layer.
-            **kwargs: other arguments of `S2DClassifier`.
-        """
-        features, dense = split_classifier(model)
-        if freeze:
-            features.trainable = False
-        cast = cls(features, dense.units, **kwargs)
-        cast.head.kernel.assign(dense.kernel[None])
-        if dense.use_bias:
-            cast.head.bias.assign(dense.bias[None])
-        return cast
+    def fit(self, x=None, y=None, **kwargs):
+        """Keras' `fit`, as `Classifier` has it; `temperature="auto"` needs `validation_data`."""
+        if self.temperature == "auto":
+            held_out = kwargs.get("validation_data")
+            if held_out is None:
+                raise ValueError(
+                    "validation_data: expected held-out examples for temperature='auto', received "
+                    "None. Pass fit(..., validation_data=(x, y)), or a number as temperature."
+                )
+            # First, so that a callback that saves the model has the new temperature.
+            kwargs["callbacks"] = [FollowCalibration(held_out), *(kwargs.get("callbacks") or ())]
+        return super().fit(x, y, **kwargs)
 
-    def call(self, images, training=False):
+    def call(self, inputs, training=False):
         if not training:
-            return super().call(images)
-        features = tf.cast(self.features(images, training=True), tf.float32)
+            return super().call(inputs)
+        features = tf.cast(self.features(inputs, training=True), tf.float32)
         features = tf.stack([features] * self.num_heads, axis=1)
         noisy = tf.cast(self.noise(features), tf.float32)
         if self.teacher is None:  # one product for the student and all teacher passes
@@ -169,7 +177,7 @@ class S2DClassifier(Classifier):
 
     def student_target(self, teacher_logits):
         """What the student shall match, from teacher logits `[rows, passes, classes]`."""
-        softened = teacher_logits / self.temperature
+        softened = teacher_logits / tf.cast(self.teacher_temperature, tf.float32)
         if self.student_loss == "log_likelihood":
             return softened
         proxy = numerics.fit_dirichlet(tf.nn.log_softmax(softened, axis=-1), method=self.proxy)

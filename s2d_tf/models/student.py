@@ -5,12 +5,11 @@ import math
 import keras
 import tensorflow as tf
 
+from s2d_tf import _choices
 from s2d_tf.layers import Head
 from s2d_tf.losses import DistillationLoss, scale_from_log
+from s2d_tf.models import gaussian_noise
 from s2d_tf.models.classifier import Classifier
-
-PREDICTION_SEED = (2022, 0)
-"""Seed of the Gaussian's draws at prediction: the same for every model, image and batch."""
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -21,20 +20,33 @@ class Student(Classifier):
     Dirichlet (`losses.DirichletKLDivergence`, `losses.DirichletNegativeLogLikelihood`), or a
     diagonal Gaussian over log-concentrations (`losses.NormalKLDivergence`,
     `losses.NormalNegativeLogLikelihood`), which needs a second head and is drawn from at
-    prediction.
+    prediction. A Gaussian that learns from plain teachers is one over logits, and its draws are
+    categorical predictions.
 
-    `fit` takes `(images, {"labels": ..., "teacher_logits": [batch, members, classes]})`, or
-    `(images, labels)` after `learn_from(teacher)`. Labels only feed the metrics.
+    `fit` takes `(inputs, {"labels": ..., "teacher_logits": [batch, members, classes]})`, or
+    `(inputs, labels)` after `learn_from(teacher)`. Labels only feed the metrics.
 
     Args:
         backbone, num_classes, **kwargs: as for `Classifier`.
         objective: a `losses.DistillationLoss`.
         num_draws: members that a Gaussian student draws at prediction.
+        draws: how: "independent", as the paper; "balanced" (ours), pairs of both signs in which
+            every class has the same deviations in another order, so that noise that all images
+            share favors no class; "mean", one member, the Gaussian's mean itself.
         initial_scale: the Gaussian's deviation before training; the second head starts there with
             zero weights.
     """
 
-    def __init__(self, backbone, num_classes, objective, num_draws=50, initial_scale=0.5, **kwargs):
+    def __init__(
+        self,
+        backbone,
+        num_classes,
+        objective,
+        num_draws=50,
+        initial_scale=0.5,
+        draws="independent",
+        **kwargs,
+    ):
         super().__init__(backbone, num_classes, **kwargs)
         if not isinstance(objective, DistillationLoss):
             raise ValueError(
@@ -46,11 +58,18 @@ class Student(Classifier):
             raise ValueError(f"num_draws must be at least 1, received {num_draws}.")
         if not initial_scale > 0:
             raise ValueError(f"initial_scale must be above 0, received {initial_scale}.")
+        if draws not in _choices.DRAWS_OF_A_GAUSSIAN:
+            raise ValueError(
+                f"draws: expected one of {_choices.DRAWS_OF_A_GAUSSIAN}, received {draws!r}."
+            )
         self.objective = objective
         self.num_draws = num_draws
         self.initial_scale = initial_scale
+        self.draws = draws
         self.predicts = objective.student
-        self.kind = "categorical" if self.predicts == "categorical" else "dirichlet"
+        self.kind = self.predicts
+        if self.predicts == "gaussian":
+            self.kind = objective.teacher_kind or "dirichlet"
         if self.predicts == "gaussian":
             self.scale_head = Head(
                 num_classes,
@@ -64,24 +83,64 @@ class Student(Classifier):
 
     @property
     def num_members(self):
-        return self.num_draws if self.predicts == "gaussian" else 1
+        return self.num_draws if self.predicts == "gaussian" and self.draws != "mean" else 1
+
+    @property
+    def draw_key(self):
+        # What was cached or recorded before there was a choice keeps its key.
+        chosen = () if self.draws == "independent" else (self.draws,)
+        return (*super().draw_key, *chosen)
+
+    @property
+    def readings(self):
+        if self.predicts != "gaussian":
+            return {}
+        name, draws = ("draws", "balanced") if self.draws == "mean" else ("mean", "mean")
+        return {name: lambda raw: self._members(raw, draws)}
+
+    def redrawn(self, draws, num_draws=None):
+        """A copy of this student that draws its members in another way, with the same weights.
+
+        Args:
+            draws, num_draws: as for `Student`; `None` keeps the number.
+
+        Example:
+
+        >>> by_mean = student.redrawn("mean")
+        >>> by_mean.num_members
+        1
+        """
+        changes = {"draws": draws, "num_draws": num_draws or self.num_draws}
+        twin = type(self).from_config({**self.get_config(), **changes})
+        twin.set_weights(self.get_weights())
+        twin.class_names, twin.metadata = self.class_names, self.metadata
+        return twin
 
     def learn_from(self, teacher):
-        """Lets a `Predictor` make the targets inside each training step (for augmented images).
+        """Lets a `Predictor` make the targets inside each training step (for augmented inputs).
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
         """
-        needed = {"num_classes": self.num_classes, "image_shape": self.image_shape}
-        if self.objective.needs_concentrations:
-            needed["kind"] = "dirichlet"
-        for name, value in needed.items():
-            if teacher is not None and getattr(teacher, name) != value:
-                raise ValueError(
-                    f"teacher: expected {name} {value!r}, as {self.objective.name} needs, received "
-                    f"{getattr(teacher, name)!r}."
-                )
+        if teacher is not None:
+            self.check_teacher(teacher)
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
+
+    def check_teacher(self, teacher):
+        """Raises a `ValueError` where a `Predictor` cannot be this student's teacher."""
+        needed = {"num_classes": self.num_classes}
+        if self.objective.teacher_kind is not None:
+            needed["kind"] = self.objective.teacher_kind
+        held = {name: getattr(teacher, name) for name in needed}
+        if not self.contract.fits(teacher.contract):
+            needed["inputs"] = self.contract.form()[1]
+            held["inputs"] = teacher.contract.form()[1]
+        for name, value in needed.items():
+            if held[name] != value:
+                raise ValueError(
+                    f"teacher: expected {name} {value!r}, as {self.objective.name} needs, received "
+                    f"{held[name]!r}."
+                )
 
     def warm_start(self, model):
         """Copies the backbone and the head of a trained model; returns `self`."""
@@ -89,43 +148,51 @@ class Student(Classifier):
         self.head.set_weights(model.head.get_weights())
         return self
 
-    def call(self, images, training=False):
-        features = self.features(images, training)[:, None, None, :]
+    @property
+    def linear_layers(self):
+        return [self.head, self.scale_head] if self.predicts == "gaussian" else [self.head]
+
+    def call(self, inputs, training=False):
+        features = self.features(inputs, training)[:, None, None, :]
         logits = self.head(features)[:, 0, 0]
         if self.predicts != "gaussian":
             return logits
         return {"loc": logits, "log_scale": self.scale_head(features)[:, 0, 0]}
 
-    def member_logits(self, images):
-        return self.members_from_raw(self.raw_outputs(images))
+    def member_logits(self, inputs):
+        return self.members_from_raw(self.raw_outputs(inputs))
 
-    def raw_outputs(self, images):
-        outputs = self(images, training=False)
+    def raw_outputs(self, inputs):
+        outputs = self(inputs, training=False)
         if self.predicts != "gaussian":
             return outputs[None]
         return tf.stack([outputs["loc"], outputs["log_scale"]])
 
     def members_from_raw(self, raw):
+        return self._members(raw, self.draws)
+
+    def _members(self, raw, draws):
         if self.predicts != "gaussian":
             return raw
+        if draws == "mean":
+            return raw[:1]
         loc, log_scale = tf.unstack(raw)
-        draws = [self.num_draws, 1, self.num_classes]  # shared by all images
-        noise = tf.random.stateless_normal(draws, PREDICTION_SEED)
+        noise = gaussian_noise.DRAWS[draws](self.num_draws, self.num_classes)
         return loc + scale_from_log(log_scale) * noise
 
-    def _check_training(self, images, targets):
+    def _check_training(self, x, targets):
         given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
         if self._teacher is None and not given:
             raise ValueError(
                 'Expected targets {"labels": ..., "teacher_logits": ...}, or a teacher given to '
                 "learn_from() before fit()."
             )
-        self._check(images, targets)
+        self._check(x, targets)
 
-    def _check(self, images, labels):
-        super()._check(images, labels)
-        if isinstance(labels, dict) and "teacher_logits" in labels:
-            shape = tf.TensorShape(labels["teacher_logits"].shape)
+    def _check(self, x, targets):
+        super()._check(x, targets)
+        if isinstance(targets, dict) and "teacher_logits" in targets:
+            shape = tf.TensorShape(targets["teacher_logits"].shape)
             if not shape.is_compatible_with([None, None, self.num_classes]):
                 raise ValueError(
                     f"Expected teacher_logits [batch, members, {self.num_classes}], received the "
@@ -168,4 +235,5 @@ class Student(Classifier):
             "objective": keras.saving.serialize_keras_object(self.objective),
             "num_draws": self.num_draws,
             "initial_scale": self.initial_scale,
+            "draws": self.draws,
         }

@@ -59,11 +59,11 @@ class SWAG(Draws):
             )
         ]
 
-    def recompute_statistics(self, images):
-        """Sets each draw's batch-norm statistics to their average over the training images.
+    def recompute_statistics(self, batches):
+        """Sets each draw's batch-norm statistics to their average over the training inputs.
 
         Args:
-            images: a re-iterable of image batches without augmentation noise of its own, for
+            batches: a re-iterable of batches of inputs without augmentation noise of its own, for
                 example a finite `tf.data.Dataset`.
         """
         norms = [layer for layer in self.model._flatten_layers() if is_batch_norm(layer)]
@@ -83,12 +83,13 @@ class SWAG(Draws):
             for sample in range(self.num_samples):
                 weights = self.drawn_weights(sample)
                 sums, count = [0.0] * len(targets), 0
-                for batch in images:
-                    values, rows = batch_statistics(weights, batch), len(batch)
+                for batch in batches:
+                    values = batch_statistics(weights, batch)
+                    rows = len(keras.tree.flatten(batch)[0])
                     sums = [total + rows * value for total, value in zip(sums, values, strict=True)]
                     count += rows
                 if not count:
-                    raise ValueError("images must hold at least one batch, received none.")
+                    raise ValueError("batches: expected at least one, received none.")
                 for statistic, total in zip(self.statistics, sums, strict=True):
                     statistic.assign(
                         tf.tensor_scatter_nd_update(statistic, [[sample]], [total / count])
@@ -97,7 +98,7 @@ class SWAG(Draws):
             for norm, momentum in zip(norms, momenta, strict=True):
                 norm.momentum = momentum
 
-    def draw_logits(self, sample, images):
+    def draw_logits(self, sample, inputs):
         positions = {id(v): i for i, v in enumerate(self._batch_norm_variables())}
         state = [
             self.statistics[positions[id(v)]][sample]
@@ -106,7 +107,7 @@ class SWAG(Draws):
             for v in self.model.non_trainable_variables
         ]
         logits, _ = self.model.stateless_call(
-            self.drawn_weights(sample), state, images, training=False
+            self.drawn_weights(sample), state, inputs, training=False
         )
         return logits if self.model.num_heads > 1 else logits[None]
 

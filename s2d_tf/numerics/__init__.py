@@ -3,6 +3,7 @@
 from s2d_tf.numerics.dirichlet import (
     LOG_CONCENTRATION_LIMIT,
     concentrations_from_logits,
+    dirichlet_fisher_distance,
     dirichlet_kl_divergence,
     dirichlet_negative_log_likelihood,
 )
@@ -12,6 +13,7 @@ from s2d_tf.numerics.dirichlet_fit import (
     DirichletFit,
     fit_dirichlet,
     fit_dirichlet_with_info,
+    merge_dirichlets,
 )
 from s2d_tf.numerics.normal import (
     MIN_SCALE,
@@ -31,11 +33,13 @@ __all__ = [
     "digamma",
     "digamma_and_trigamma",
     "digamma_minus_log",
+    "dirichlet_fisher_distance",
     "dirichlet_kl_divergence",
     "dirichlet_negative_log_likelihood",
     "fit_dirichlet",
     "fit_dirichlet_with_info",
     "fit_normal",
+    "merge_dirichlets",
     "normal_kl_divergence",
     "normal_negative_log_likelihood",
     "trigamma",

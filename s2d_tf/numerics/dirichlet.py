@@ -9,6 +9,7 @@ from s2d_tf.numerics._tensors import (
     floor_at_zero,
     normalized_log_probs,
 )
+from s2d_tf.numerics.special import trigamma
 
 # exp(+-20) keeps the log-gammas of the KL and their gradients finite in float64 with digits to
 # spare, and is far outside of what a trained head predicts.
@@ -52,6 +53,33 @@ def dirichlet_kl_divergence(p, q):
         tfd.Dirichlet(tf.cast(p, tf.float64)), tfd.Dirichlet(tf.cast(q, tf.float64))
     )
     return tf.cast(floor_at_zero(divergence), p.dtype)
+
+
+def dirichlet_fisher_distance(concentration, log_ratio):
+    """The KL divergence of a Dirichlet from one nearby, to second order in log-concentrations.
+
+    With F the Fisher information of Dir(a) in ln a and d the difference of log-concentrations,
+
+        d'F d / 2 = (sum_c a_c^2 psi'(a_c) d_c^2 - psi'(a_0) (sum_c a_c d_c)^2) / 2,
+
+    the same for both directions of the divergence. Since x^2 psi'(x) < x + 1, no eigenvalue of F
+    exceeds the largest concentration plus 1.
+
+    Args:
+      concentration: a, `[..., K]`; no gradient passes to it.
+      log_ratio: d, `[..., K]`.
+
+    Returns:
+      `[...]`, in the dtype of `log_ratio`, never negative.
+    """
+    concentration = as_float(concentration, "concentration")
+    log_ratio = as_float(log_ratio, "log_ratio")
+    check_classes(concentration, "concentration")
+    a, d = tf.cast(tf.stop_gradient(concentration), tf.float64), tf.cast(log_ratio, tf.float64)
+    squares = tf.reduce_sum(tf.square(a * d) * trigamma(a), axis=-1)
+    total = tf.reduce_sum(a, axis=-1)
+    distance = 0.5 * (squares - trigamma(total) * tf.square(tf.reduce_sum(a * d, axis=-1)))
+    return tf.cast(floor_at_zero(distance), log_ratio.dtype)
 
 
 def dirichlet_negative_log_likelihood(log_probs, concentration):

@@ -101,6 +101,34 @@ def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=20, toler
     return DirichletFit(tf.cast(concentration, log_probs.dtype), final.iteration, final.residual)
 
 
+def merge_dirichlets(concentrations, max_iterations=20, tolerance=1e-4):
+    """The one Dirichlet nearest to several: it minimizes the mean of `KL[Dir(member) || Dir(q)]`.
+
+    That mean depends on the members only through their mean expected log-probabilities, t. The
+    minimum is where q has the same, so it is the equation of `fit_dirichlet`, and
+    `mean KL[member || q] = KL[merged || q]` plus a number that no q changes.
+
+    Args:
+      concentrations: `[..., members, K]`.
+      max_iterations, tolerance: as for `fit_dirichlet`.
+
+    Returns:
+      Concentrations `[..., K]` in the dtype of the input; it always exists, and one member is its
+      own. A total above `MAX_TOTAL_CONCENTRATION` is cut to that. No gradient passes.
+    """
+    concentrations = as_float(concentrations, "concentrations")
+    check_samples(concentrations, "concentrations", samples="members")
+    members = tf.cast(tf.stop_gradient(concentrations), tf.float64)
+    totals = tf.reduce_sum(members, axis=-1, keepdims=True)
+    statistics = _Statistics(
+        mean_log_probs=tf.reduce_mean(digamma(members) - digamma(totals), axis=-2),
+        mean_probs=tf.reduce_mean(members / totals, axis=-2),
+    )
+    final = _iterate(_init_newton, _step_newton, statistics, max_iterations, tolerance)
+    merged = tf.maximum(final.concentration, MIN_CONCENTRATION)
+    return tf.cast(merged, concentrations.dtype)
+
+
 def _iterate(init, step, statistics, max_iterations, tolerance):
     def is_running(state):
         return tf.reduce_any(state.is_active)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from s2d_tf.evaluation import tables
-from s2d_tf.evaluation.names import TWINS, UNCERTAINTIES
+from s2d_tf.evaluation.names import OURS, TWINS, UNCERTAINTIES
 from s2d_tf.evaluation.results import by_variant
 from s2d_tf.paper.compared import Means, summarize
 
@@ -128,10 +128,11 @@ def table(results) -> tables.Table:
 
 
 def _best_of_all(method, uncertainty):
-    """An uncertainty of one method against the best of all other methods."""
+    """An uncertainty of one method against the best of all other methods of the paper."""
 
     def compare(means):
-        rivals = [m for m in means.methods if m != method and not re.search(r"_(\d+|t[\d.]+)$", m)]
+        others = [m for m in means.methods if m not in (method, *OURS)]
+        rivals = [m for m in others if not re.search(r"_(\d+|t[\d.]+)$", m)]
         if "s2d_ensemble" not in rivals:  # Without its teacher "best of all" says little.
             return []
         return [

@@ -1,9 +1,9 @@
 """The paper's tables in their own shape, filled with our runs."""
 
-from s2d_tf.evaluation import tables
+from s2d_tf.evaluation import detector_tables, tables
 from s2d_tf.evaluation.names import format_value
 from s2d_tf.evaluation.result_tables import best_of, overview
-from s2d_tf.evaluation.results import by_variant
+from s2d_tf.evaluation.results import by_variant, groups
 from s2d_tf.evaluation.statistics import mean_and_two_std
 from s2d_tf.paper import published
 
@@ -33,7 +33,8 @@ def tables_of(results, number=None) -> list[tables.Table]:
         numbers = [t.number for t in published.tables() if t.architecture == shape]
         filled = [paper_table(n, results, name) for n in numbers]
         made += [table for table in filled if _has_numbers(table)]
-    return made + overview([r for r in results if r.recipe.dataset not in TRAINED_ON])
+    made += overview([r for r in results if r.recipe.dataset not in TRAINED_ON])
+    return made + [t for own in groups(results).values() for t in detector_tables.of_group(own)]
 
 
 def paper_table(number, results, architecture) -> tables.Table:

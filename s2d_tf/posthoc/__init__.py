@@ -9,41 +9,16 @@ from s2d_tf.posthoc.conformal import ConformalSets
 from s2d_tf.posthoc.gaussians import FeatureDensity, Mahalanobis, RelativeMahalanobis
 from s2d_tf.posthoc.head_scores import FDBD, ViM
 from s2d_tf.posthoc.laplace import LastLayerLaplace
+from s2d_tf.posthoc.names import DETECTORS, STEPS, step_class
 from s2d_tf.posthoc.neighbors import KNN
 from s2d_tf.posthoc.outputs import Outputs
 from s2d_tf.posthoc.prediction_scores import GEN, MSP, Energy, MaxLogit, Uncertainty
 from s2d_tf.posthoc.predictor import StepPredictor
-from s2d_tf.posthoc.saving import load, model_sha256, save
+from s2d_tf.posthoc.saving import StepError, load, model_sha256, save
 from s2d_tf.posthoc.selective import SelectiveClassifier, choose_threshold
 from s2d_tf.posthoc.shaping import ASH, SCALE, ReAct
 from s2d_tf.posthoc.source import collect
 from s2d_tf.posthoc.step import Step
-
-DETECTORS = (
-    "ASH",
-    "Energy",
-    "FDBD",
-    "FeatureDensity",
-    "GEN",
-    "KNN",
-    "MSP",
-    "Mahalanobis",
-    "MaxLogit",
-    "ReAct",
-    "RelativeMahalanobis",
-    "SCALE",
-    "Uncertainty",
-    "ViM",
-)
-STEPS = (
-    *DETECTORS,
-    "ConformalSets",
-    "DirichletCalibration",
-    "LastLayerLaplace",
-    "SelectiveClassifier",
-    "TemperatureScaling",
-    "VectorScaling",
-)
 
 __all__ = [
     "ASH",
@@ -66,6 +41,7 @@ __all__ = [
     "RelativeMahalanobis",
     "SelectiveClassifier",
     "Step",
+    "StepError",
     "StepPredictor",
     "TemperatureScaling",
     "Uncertainty",
@@ -76,4 +52,5 @@ __all__ = [
     "load",
     "model_sha256",
     "save",
+    "step_class",
 ]

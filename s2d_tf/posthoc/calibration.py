@@ -43,6 +43,7 @@ class Calibration(Step):
     """
 
     changes_members = True
+    held_out = True
 
     def __init__(self):
         super().__init__()

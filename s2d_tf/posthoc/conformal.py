@@ -52,6 +52,7 @@ class ConformalSets(Step):
 
     output = "prediction_set"
     served = "prediction_set"
+    held_out = True
     predictor_class = SetPredictor
 
     def __init__(

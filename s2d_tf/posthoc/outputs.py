@@ -3,11 +3,12 @@
 import dataclasses
 from collections.abc import Iterator
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.models import Predictor
-from s2d_tf.models.inputs import check_images
+from s2d_tf.models import Predictor, feeding
+from s2d_tf.models import inputs as inputs_lib
 
 ROWS = 1024
 """Cached examples that are scored at once: KNN and FeatureDensity take 200 MB for them."""
@@ -149,37 +150,25 @@ def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
 def _run(network, data, features, batch_size):
     name = "outputs_and_features" if features else "outputs"
     compute = network.engine(name, lambda inputs: forward(network, inputs, features))
-    for inputs, labels in _batches(data, network.image_shape, batch_size):
-        yield Outputs(**compute(inputs), labels=None if labels is None else np.asarray(labels))
+    contract = network.contract
+    data, labels = _pair(data, contract)
+    for batch, targets in feeding.batches(data, contract, batch_size, labels):
+        values = compute(contract.flatten(inputs_lib.cast(batch, contract)))
+        yield Outputs(**values, labels=None if targets is None else np.asarray(targets))
 
 
-def _batches(data, image_shape, batch_size):
-    """Pairs of checked float32 inputs and labels, or `None` for labels."""
-    pairs = _dataset(data, image_shape, batch_size)
-    for inputs, labels in pairs if pairs is not None else _slices(data, batch_size):
-        inputs = tf.convert_to_tensor(inputs)
-        check_images(inputs, image_shape)
-        yield tf.cast(inputs, tf.float32), labels
-
-
-def _dataset(data, image_shape, batch_size):
-    if not isinstance(data, tf.data.Dataset):
-        return None
-    spec = data.element_spec
-    alone = not isinstance(spec, (tuple, list))
-    rank = (spec if alone else spec[0]).shape.rank
-    data = data.batch(batch_size) if rank == len(image_shape) else data
-    return ((each, None) if alone else (*each, None)[:2] for each in data)
-
-
-def _slices(data, batch_size):
-    inputs, labels = data if isinstance(data, (tuple, list)) and len(data) == 2 else (data, None)
-    inputs = np.asarray(inputs)
-    if labels is not None and len(labels) != len(inputs):
+def _pair(data, contract):
+    """Inputs and labels of `(inputs, labels)`; all else is inputs."""
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        return data, None
+    inputs, labels = data
+    # Two inputs without labels are nested once less.
+    if isinstance(contract.structure, (tuple, list)) and not isinstance(inputs, (tuple, list)):
+        return data, None
+    lengths = {len(part) for part in keras.tree.flatten(inputs) if hasattr(part, "shape")}
+    if labels is not None and lengths and lengths != {len(labels)}:
         raise ValueError(
-            f"data: expected as many labels as inputs, received {len(inputs)} inputs and "
+            f"data: expected as many labels as inputs, received {max(lengths)} inputs and "
             f"{len(labels)} labels."
         )
-    for start in range(0, len(inputs), batch_size):
-        part = slice(start, start + batch_size)
-        yield inputs[part], None if labels is None else labels[part]
+    return data

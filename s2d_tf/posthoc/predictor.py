@@ -2,6 +2,8 @@
 
 import functools
 import hashlib
+import types
+import typing
 from collections.abc import Iterator
 
 import numpy as np
@@ -46,10 +48,13 @@ class StepPredictor(Predictor):
     `Outputs` of the network. `arrays` is what was fitted.
     """
 
+    provenance: typing.Mapping = types.MappingProxyType({})
+    """Where a saved step comes from."""
+
     def __init__(self, model: Predictor, step, fitted: dict[str, np.ndarray], **kwargs):
         super().__init__(**kwargs)
         self.model = model
-        for name in ("kind", "num_classes", "image_shape", "class_names", "metadata"):
+        for name in ("kind", "num_classes", "class_names", "metadata"):
             setattr(self, name, getattr(model, name))
         # Unseen by Keras' tracking: none of it is trained.
         object.__setattr__(self, "step", step)
@@ -60,6 +65,10 @@ class StepPredictor(Predictor):
             tensors = {name: tf.constant(_single(value)) for name, value in arrays.items()}
         object.__setattr__(self, "_tensors", tensors)
         self.built = True
+
+    @property
+    def contract(self):
+        return self.model.contract
 
     @property
     def num_members(self):
@@ -104,7 +113,7 @@ class StepPredictor(Predictor):
         return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
 
     def predict_members(
-        self, x, batch_size: int = 256, engine: str = "auto"
+        self, x, batch_size: int = 256, engine: str | None = None
     ) -> tuple[str, np.ndarray]:
         if not isinstance(x, Outputs):
             return super().predict_members(x, batch_size, engine)
@@ -112,7 +121,7 @@ class StepPredictor(Predictor):
         return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
 
     def predict_uncertainty(
-        self, x, batch_size: int = 256, engine: str = "auto"
+        self, x, batch_size: int = 256, engine: str | None = None
     ) -> dict[str, np.ndarray]:
         if not isinstance(x, Outputs):
             return super().predict_uncertainty(x, batch_size, engine)

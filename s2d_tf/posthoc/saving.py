@@ -1,5 +1,11 @@
-"""Fitted steps as files: arrays in safetensors, facts in JSON, checked against the model."""
+"""A fitted step as one safetensors file: its arrays, and its facts as the file's metadata.
 
+It is data from outside: what it says is checked, and so is that its arrays fit the step and the
+model, before a predictor comes of it. Nothing in it is code.
+"""
+
+import dataclasses
+import json
 import pathlib
 
 import numpy as np
@@ -11,7 +17,35 @@ from s2d_tf.posthoc.predictor import State, StepPredictor, chain, fingerprint, r
 from s2d_tf.posthoc.step import Step
 
 FORMAT = "s2d_tf.posthoc 1"
-ARRAYS, FACTS = ".safetensors", ".json"
+MAX_BYTES = 2**28
+"""KNN with 50,000 vectors of 640 numbers takes half of it."""
+MAX_HEADER_BYTES = 2**20
+KEY = "step"
+
+
+class StepError(ValueError):
+    """A file is not that of a fitted step, or not of one on this model."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a file says beside its arrays.
+
+    Attributes:
+        format: of the file.
+        step: name of the class.
+        arguments: of its constructor.
+        sha256: digest of the arrays.
+        model_sha256: digest of the model on which it was fitted, with its steps.
+        provenance: flat facts on the data of the fit.
+    """
+
+    format: str
+    step: str
+    arguments: dict
+    sha256: str
+    model_sha256: str
+    provenance: dict
 
 
 def model_sha256(model: Predictor) -> str:
@@ -29,127 +63,141 @@ def model_sha256(model: Predictor) -> str:
     return fingerprint(arrays)
 
 
-def save(predictor: StepPredictor, path) -> pathlib.Path:
-    """Writes the last step of a predictor: `<path>.safetensors` and `<path>.json`.
+def save(predictor: StepPredictor, path, provenance: dict | None = None) -> pathlib.Path:
+    """Writes the last step of a predictor, whole or not at all.
 
     Args:
         predictor: what a step's `fit` returned.
-        path: of the files, without suffix.
+        path: of the file, usually `*.safetensors`.
+        provenance: texts and numbers to keep with it, such as the data's name and fingerprint;
+            default: the predictor's own, if it was loaded.
 
     Returns:
-        The path of the JSON file.
+        The path.
 
     Example:
 
     >>> knn = posthoc.KNN(k=5).fit(model, (images, labels))
-    >>> posthoc.save(knn, "knn").name
-    'knn.json'
-    >>> posthoc.load("knn", model).score(images).shape
+    >>> posthoc.save(knn, "knn.safetensors").name
+    'knn.safetensors'
+    >>> posthoc.load("knn.safetensors", model).score(images).shape
     (40,)
     """
-    from safetensors import numpy as safetensors
+    from s2d_tf.files import arrays as packing
 
     if not isinstance(predictor, StepPredictor):
         raise ValueError(
             f"predictor: expected what a post-hoc step's fit returned, received "
             f"{type(predictor).__name__}."
         )
-    arrays_path, facts_path = _paths(path)
     arrays = {name: np.array(value, order="C") for name, value in predictor.arrays.items()}
-    with files.written_beside(arrays_path) as temporary:
-        temporary.write_bytes(safetensors.save(arrays))
-    facts = {
-        "format": FORMAT,
-        "step": type(predictor.step).__name__,
-        "arguments": predictor.step.get_config(),
-        "arrays": {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()},
-        "sha256": files.sha256(arrays_path),
-        "model_sha256": model_sha256(predictor.model),
-    }
-    files.write_json(facts_path, facts)
-    return facts_path
+    facts = Facts(
+        format=FORMAT,
+        step=type(predictor.step).__name__,
+        arguments=predictor.step.get_config(),
+        sha256=fingerprint(arrays),
+        model_sha256=model_sha256(predictor.model),
+        provenance=dict(predictor.provenance if provenance is None else provenance),
+    )
+    text = json.dumps(dataclasses.asdict(facts), allow_nan=False)
+    data = packing.pack(arrays, {KEY: text})
+    if len(data) > MAX_BYTES:
+        raise StepError(
+            f"{path}: expected at most {MAX_BYTES:,} bytes, received {len(data):,} of "
+            f"{predictor.step!r}. Fit it on fewer examples (`max_examples`)."
+        )
+    files.write_bytes(path, data)
+    return pathlib.Path(path)
 
 
 def load(path, model: Predictor) -> StepPredictor:
     """Puts a saved step on the model on which it was fitted.
 
     Args:
-        path: of the files, without suffix.
+        path: of the file.
         model: the model, with the steps that it had when this one was fitted.
+
+    Returns:
+        The predictor that `fit` returned then; `provenance` is what was kept with it.
     """
-    from safetensors import SafetensorError
-    from safetensors import numpy as safetensors
+    return parse(files.read_bytes(path, MAX_BYTES, StepError), model, path)
 
-    arrays_path, facts_path = _paths(path)
+
+def parse(data: bytes, model: Predictor, where) -> StepPredictor:
+    """`load` for the bytes of a file, which errors call `where`."""
+    from s2d_tf.files import arrays as packing
+
     try:
-        facts = files.read_json(facts_path)
-        data = arrays_path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{facts_path}: expected a saved post-hoc step, received {error}. Save it again."
+        arrays, metadata = packing.unpack(data, MAX_HEADER_BYTES)
+        values = files.parse_json(metadata[KEY]) if set(metadata) == {KEY} else None
+        facts = files.read_record(Facts, values, KEY)
+        if facts.format != FORMAT:
+            raise ValueError(f"expected the format {FORMAT!r}, received {facts.format!r:.80}")
+        if facts.sha256 != fingerprint(arrays):
+            raise ValueError("expected the arrays of the stated sha256, received others")
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise StepError(
+            f"{where} is not a fitted post-hoc step: {reason:.300}. Get the file again, or fit the "
+            "step again."
         ) from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(
-            f"{facts_path}: expected the format {FORMAT!r}, received "
-            f"{facts.get('format') if isinstance(facts, dict) else facts!r}. Save it again."
+    if facts.model_sha256 != model_sha256(model):
+        raise StepError(
+            f"model: expected the model on which {where} was fitted, received one with other "
+            "weights or steps. Fit the step again on this model."
         )
-    if files.sha256(arrays_path) != facts.get("sha256"):
-        raise ValueError(
-            f"{arrays_path}: expected the sha256 {facts.get('sha256')!r}, received another file. "
-            "Get both files again."
-        )
-    if model_sha256(model) != facts.get("model_sha256"):
-        raise ValueError(
-            f"model: expected the model on which {facts_path.name} was fitted, received one with "
-            "other weights or steps. Fit the step again on this model."
-        )
-    step = _step(facts, facts_path)
+    step = _step(facts, where)
     try:
-        arrays = safetensors.load(data)
-    except SafetensorError as error:
-        raise ValueError(
-            f"{arrays_path}: expected safetensors, received {error}. Get the file again."
+        step.check_name(model)
+        step.check_model(model)
+        _check_numbers(arrays)
+        predictor = step.predictor_class(model, step, arrays)
+        _try(predictor)
+    # A step that meets arrays of another step fails in one of many ways.
+    except (LookupError, TypeError, ValueError, AttributeError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise StepError(
+            f"{where}: expected arrays of {step!r:.200}, received others: {reason:.200}"
         ) from None
-    return _checked(step.predictor_class(model, step, arrays), arrays_path)
-
-
-def _step(facts, path) -> Step:
-    from s2d_tf import posthoc
-
-    known = {name: getattr(posthoc, name) for name in posthoc.STEPS}
-    if facts.get("step") not in known:
-        raise ValueError(
-            f"{path}: expected a step from {sorted(known)}, received {facts.get('step')!r}."
-        )
-    try:
-        return known[facts["step"]](**facts["arguments"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path}: expected arguments of {facts['step']}, received others: {error}"
-        ) from None
-
-
-def _checked(predictor, path):
-    """The predictor, if its arrays fit the step and the model: tried on one example of zeros."""
-    for name, array in predictor.arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{path}: expected finite numbers, received others in {name!r}.")
-    network = root(predictor)
-    try:
-        width = network.last_layer.kernel.shape[-2] if predictor.step.reads_features else 1
-        members = tf.zeros([predictor.model.num_members, 1, network.num_classes])
-        state = State(network.kind, members, tf.zeros([1, width]))
-        for name in [p.step.name for p in chain(predictor.model) if p.step.name]:
-            state.outputs[name] = tf.zeros([1])
-        predictor.step.apply(predictor._tensors, state)
-        state.values()
-    except (KeyError, TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
-        raise ValueError(
-            f"{path}: expected arrays of {predictor.step!r}, received others: {error}"
-        ) from None
+    object.__setattr__(predictor, "provenance", facts.provenance)
     return predictor
 
 
-def _paths(path):
-    path = pathlib.Path(path)
-    return path.with_name(path.name + ARRAYS), path.with_name(path.name + FACTS)
+def _step(facts, where) -> Step:
+    from s2d_tf import posthoc
+
+    if facts.step not in posthoc.STEPS:
+        raise StepError(
+            f"{where}: expected a step from {sorted(posthoc.STEPS)}, received {facts.step!r:.80}."
+        )
+    try:
+        return getattr(posthoc, facts.step)(**facts.arguments)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise StepError(
+            f"{where}: expected arguments of {facts.step}, received others: {error!s:.200}"
+        ) from None
+
+
+def _check_numbers(arrays):
+    for name, array in arrays.items():
+        if array.dtype.name not in ("float32", "float64") or not np.isfinite(array).all():
+            raise ValueError(f"{name[:80]!r}: expected finite numbers, received others")
+
+
+def _try(predictor):
+    """Raises an error unless two examples of zeros get answers of the right shapes."""
+    network, model, step = root(predictor), predictor.model, predictor.step
+    width = network.last_layer.kernel.shape[-2] if step.reads_features else 1
+    members = tf.zeros([model.num_members, 2, network.num_classes])
+    state = State(network.kind, members, tf.zeros([2, width]))
+    for name in [each.step.name for each in chain(model) if each.step.name]:
+        state.outputs[name] = tf.zeros([2])
+    step.apply(predictor._tensors, state)
+    found = state.values()
+    expected = step.num_members(model), 2, network.num_classes
+    added = found[step.name] if step.name else found["total"]
+    if state.member_logits.shape != expected or added.shape not in ([2], [2, expected[-1]]):
+        raise ValueError(
+            f"expected members of shape {expected}, received {state.member_logits.shape} and an "
+            f"output of shape {added.shape}"
+        )

@@ -76,6 +76,7 @@ class SelectiveClassifier(Step):
 
     output = "abstain"
     served = "abstain"
+    held_out = True
     predictor_class = SelectivePredictor
 
     def __init__(

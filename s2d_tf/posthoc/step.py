@@ -1,6 +1,7 @@
 """A post-hoc step: what is fitted on a trained model."""
 
 import inspect
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -9,6 +10,9 @@ from s2d_tf.models import Predictor
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.predictor import State, StepPredictor, chain, root
 from s2d_tf.posthoc.source import Source
+
+NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+"""Outputs are keys of metrics and names of files."""
 
 
 class Step:
@@ -29,6 +33,8 @@ class Step:
     needs_data = True
     reads_features = False
     changes_members = False
+    held_out = False
+    """Whether it is fitted on examples that the network was not trained on."""
 
     def __init__(self, name: str | None = None):
         self.name = name or self.output
@@ -43,18 +49,24 @@ class Step:
             batch_size: how many inputs to hold at once; it does not change the result.
         """
         checks.predictor(model)
-        taken = {predictor.step.name for predictor in chain(model)} - {None}
-        if self.name in taken | {"probs", "confidence", "total", "data", "knowledge"}:
-            raise ValueError(
-                f"name: expected a key that the model does not have, received {self.name!r}. Pass "
-                f"another name to {type(self).__name__}."
-            )
+        self.check_name(model)
         if data is None and self.needs_data:
             raise ValueError(
                 f"data: expected (inputs, labels) to fit {type(self).__name__}, received None."
             )
         self.check_model(model)
         return self.predictor_class(model, self, self.estimate(Source(model, data, batch_size)))
+
+    def check_name(self, model: Predictor) -> None:
+        """Raises a `ValueError` where the step's key is none, or one that the model has."""
+        taken = {"probs", "confidence", "total", "data", "knowledge"}
+        taken |= {predictor.step.name for predictor in chain(model)} - {None}
+        plain = isinstance(self.name, str) and NAME.fullmatch(self.name)
+        if self.name is not None and (not plain or self.name in taken):
+            raise ValueError(
+                f"name: expected letters, digits and _, and a key that the model does not have, "
+                f"received {self.name!r:.80}. Pass another name to {type(self).__name__}."
+            )
 
     def check_model(self, model: Predictor) -> None:
         """Raises a `ValueError` where the step cannot be fitted on a model."""

@@ -2,5 +2,6 @@
 
 from s2d_tf.publishing.checks import PublishError
 from s2d_tf.publishing.publication import publish
+from s2d_tf.publishing.steps import fit_step
 
-__all__ = ["PublishError", "publish"]
+__all__ = ["PublishError", "fit_step", "publish"]

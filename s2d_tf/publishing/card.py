@@ -12,8 +12,7 @@ WHAT = {
 }
 DRAWS = {
     "point": "in one forward pass",
-    "gaussian": "with {n} members from one forward pass, drawn from a Gaussian over "
-    "log-concentrations",
+    "gaussian": "with {n} members from one forward pass, drawn from a Gaussian over {outputs}",
     "heads": "with {n} members from one forward pass",
     "dropout": "with {n} members, drawn by Monte Carlo dropout from fixed masks",
     "swag": "with {n} members, weights drawn from a diagonal Gaussian (SWAG-Diag)",
@@ -65,7 +64,7 @@ model.class_names[answer["probs"][0].argmax()], answer["{most_telling}"][0]
 `s2d export {record.name} DIR` makes a SavedModel for TensorFlow Serving; `s2d serve DIR` \
 answers the same requests without it. Pixels are normalized inside the model: pass them as they are.
 
-## Metrics
+{_steps(record)}## Metrics
 
 On the {known} test set, measured with these very weights:
 
@@ -114,15 +113,29 @@ def _what(record):
         draws = "heads" if recipe.heads > 1 else "gaussian"
     learns = recipe.learns or recipe.sibling(recipe.member).learns
     heads = f" with {recipe.heads} heads (MIMO)" if recipe.heads > 1 else ""
-    kind = "Dirichlets" if record.kind == "dirichlet" else "class probabilities"
+    kind, outputs = (
+        ("Dirichlets", "log-concentrations")
+        if record.kind == "dirichlet"
+        else ("class probabilities", "logits")
+    )
     arguments = ", ".join(f"{name} {value}" for name, value in recipe.arguments.items())
     network = f"{recipe.backbone}, {arguments}".replace("_", " ")
+    how = DRAWS[draws].format(n=record.num_members, outputs=outputs)
     return (
         f"{recipe.title}: {recipe.architecture} ({network}){heads} on {_trained_on(recipe)}, "
-        f"{WHAT[learns]}. It predicts {DRAWS[draws].format(n=record.num_members)}. Members predict "
+        f"{WHAT[learns]}. It predicts {how}. Members predict "
         f"{kind}; the answer is class probabilities, confidence, and total, data and knowledge "
         f"uncertainty in nats. {record.parameters:,} trained parameters."
     )
+
+
+def _steps(record):
+    """Which post-hoc steps the model has; nothing where it has none."""
+    if not record.steps:
+        return ""
+    rows = [(f"`{s.step}`", s.fitted_on, f"`{s.file}`", f"`{s.sha256}`") for s in record.steps]
+    table = _table([("step", "fitted on", "file", "sha256"), *rows])
+    return f"## Steps\n\nPart of every prediction, in this order:\n\n{table}\n\n"
 
 
 def _trained_on(recipe):
@@ -135,9 +148,12 @@ def _metrics(record):
     """A table of the test set, one of out-of-distribution detection, and the seeds."""
     spread = bool(record.spread)
     rows = [("", "this model", "mean ± std over seeds")]
-    for title, name, factor, digits in METRICS:
-        own, over = _value(record, f"{record.recipe.source_dataset}/{name}", factor, digits)
-        rows += [(title, own, over)] if own else []
+    for reading, words in {"": "", **names.READINGS}.items():
+        for title, name, factor, digits in METRICS:
+            key = f"{record.recipe.source_dataset}/{name}"
+            key = names.reading_key(reading, key) if reading else key
+            own, over = _value(record, key, factor, digits)
+            rows += [(f"{title}, {words}" if reading else title, own, over)] if own else []
     detection = [("by", *(names.LONG_NAMES[u].lower() for u in names.UNCERTAINTIES))]
     for name in record.recipe.out_of_distribution:
         values = [_value(record, f"{name}/auroc/{u}", 100, 1) for u in names.UNCERTAINTIES]

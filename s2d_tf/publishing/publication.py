@@ -1,16 +1,18 @@
 """Makes an entry's folder; what was there under its name is replaced at the end."""
 
 import dataclasses
-import json
 import pathlib
 
 from s2d_tf import data, files, recipes, storage, zoo
 from s2d_tf.evaluation import evaluator, results, run_evaluation, views
-from s2d_tf.publishing import card, facts, portrait
+from s2d_tf.posthoc.predictor import root
+from s2d_tf.publishing import facts, portrait
 from s2d_tf.publishing.checks import PublishError, check_run
+from s2d_tf.publishing.folder import complete
 from s2d_tf.publishing.precision import weights_beside, write_weights
-from s2d_tf.storage import entries, golden
-from s2d_tf.storage.layout import CARD, ENTRY, GOLDEN, METRICS
+from s2d_tf.publishing.steps import write_steps
+from s2d_tf.storage import entries
+from s2d_tf.storage.layout import METRICS
 
 
 def publish(
@@ -27,7 +29,8 @@ def publish(
 
     Which seed: a single model's entry is the run with seed 0, an ensemble's members have the seeds
     0, 1, 2, ... Weights are stored in float16 if no metric of the tables moves by more than
-    `precision.TOLERANCE`, except for SWAG, whose deviations are too small for it.
+    `precision.TOLERANCE`, except for SWAG, whose deviations are too small for it, and for runs with
+    fitted post-hoc steps, which belong to these very weights and are published with them.
 
     Args:
         directory: an evaluated run directory. A Monte Carlo entry is made from the run of its
@@ -49,35 +52,33 @@ def publish(
     target = (pathlib.Path(zoo_dir) if zoo_dir else zoo.directory()) / name
     changes = check_run(run, named, other_numbers)
     recipe = views.drawn_as(run.recipe, named)
-    opened = storage.open_run(dataclasses.replace(run, recipe=recipe))
+    # Steps were fitted on the run's own way to draw members.
+    viewed = dataclasses.replace(run, recipe=recipe)
+    opened = storage.open_run(viewed, with_steps=recipe == run.recipe)
+    if "steps" in opened.metadata and precision == "auto":
+        log("float32 is kept: the run's steps were fitted on it")
+        precision = "float32"
     metrics = _own_metrics(run, opened)
     spread = facts.spread(run, recipe, also)
     with files.folder_written_beside(target) as folder:
         listed, metrics = write_weights(opened, metrics, folder, target, data_dir, precision, log)
         shown = _portrait(run, opened, folder, data_dir)
-        files.write_text(folder / GOLDEN, json.dumps(golden.answers(opened.predictor)) + "\n")
-        record = entries.Record(
-            name=name,
-            recipe=recipe,
-            preprocessing=entries.preprocessing(recipe),
-            class_names=opened.class_names,
-            kind=opened.predictor.kind,
-            num_members=opened.predictor.num_members,
-            parameters=opened.predictor.num_parameters,
-            weights=listed,
-            golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
-            metrics=results.public(metrics),
-            spread=spread,
-            provenance=facts.provenance(run, recipe, changes, data_dir) | shown,
-        )
-        files.write_text(folder / ENTRY, record.to_json())
-        files.write_text(folder / CARD, card.text(record))
-        # Loaded as a user would load it.
-        difference = golden.difference(zoo.load(folder), files.read_json(folder / GOLDEN))
-        if difference > golden.TOLERANCE:
-            raise PublishError(
-                f"{folder} predicts otherwise than when it was made ({difference:.2g})."
-            )
+        fields = {
+            "name": name,
+            "recipe": recipe,
+            "preprocessing": entries.preprocessing(recipe),
+            "class_names": opened.class_names,
+            "kind": opened.predictor.kind,
+            "num_members": root(opened.predictor).num_members,
+            "parameters": opened.predictor.num_parameters,
+            "weights": listed,
+            "metrics": results.public(metrics),
+            "spread": spread,
+            "provenance": facts.provenance(run, recipe, changes, data_dir) | shown,
+            "steps": write_steps(opened.predictor, folder),
+            "inputs": opened.predictor.contract.to_dict(),
+        }
+        complete(folder, opened.predictor, fields)
         _check_references(target, folder)
     log(f"published {target}")
     return target
@@ -94,6 +95,11 @@ def _own_metrics(run, opened):
     if metrics.get("run/weights") != run_evaluation.weights_hash(opened.predictor):
         raise PublishError(
             f"{path} was made from other weights: `s2d evaluate {run.directory}` again."
+        )
+    evaluated = sum(key.startswith("run/step_") for key in metrics)
+    if evaluated != len(opened.metadata.get("steps", ())):
+        raise PublishError(
+            f"{path} was made with other fitted steps: `s2d evaluate {run.directory}` again."
         )
     return metrics
 

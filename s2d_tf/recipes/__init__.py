@@ -3,23 +3,35 @@
 from s2d_tf.recipes.records import (
     DataRecipe,
     ModelRecipe,
+    OwnData,
     Recipe,
     RecipeError,
     Start,
     TrainingRecipe,
 )
-from s2d_tf.recipes.registry import PARTS, names, override, resolve, snapshots
+from s2d_tf.recipes.registry import (
+    PARTS,
+    names,
+    override,
+    overrides,
+    resolve,
+    resolve_own,
+    snapshots,
+)
 
 __all__ = [
     "PARTS",
     "DataRecipe",
     "ModelRecipe",
+    "OwnData",
     "Recipe",
     "RecipeError",
     "Start",
     "TrainingRecipe",
     "names",
     "override",
+    "overrides",
     "resolve",
+    "resolve_own",
     "snapshots",
 ]

@@ -1,6 +1,6 @@
 """From a recipe to Keras objects: the three choices of which every method is a product."""
 
-from s2d_tf import backbones, data, losses, models
+from s2d_tf import backbones, losses, models
 from s2d_tf.backbones.fast_resnet import SMALLEST_CROPPED
 from s2d_tf.recipes import Recipe, rules
 
@@ -14,7 +14,7 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
         synchronized_batch_norm: batch statistics over all replicas.
         free_size: take images of any size, as training with changing resolutions needs.
     """
-    *size, channels = data.info(recipe.source_dataset).image_shape
+    *size, channels = recipe.image_shape
     if free_size:
         smallest = round(min(recipe.data.resolutions, default=1) * min(size))
         if smallest < SMALLEST_CROPPED:
@@ -54,14 +54,25 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
             student_loss=model.student_loss,
             **common,
         )
-    objective, *arguments = rules.OBJECTIVES[recipe.objective]
     return models.Student(
         backbone,
         recipe.num_classes,
-        getattr(losses, objective)(**{name: getattr(model, name) for name in arguments}),
+        _objective(recipe),
         num_draws=model.num_draws,
         initial_scale=model.initial_scale,
+        draws=model.student_draws,
         **common,
+    )
+
+
+def _objective(recipe):
+    model = recipe.model
+    name, *arguments = rules.OBJECTIVES[recipe.objective]
+    objective = getattr(losses, name)(**{key: getattr(model, key) for key in arguments})
+    if model.distribution_weight is None:
+        return objective
+    return losses.WithSoftCrossEntropy(
+        objective, model.distribution_weight, model.temperature, model.scale_student
     )
 
 

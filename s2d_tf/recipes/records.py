@@ -4,6 +4,7 @@ import dataclasses
 import operator
 
 from s2d_tf import files
+from s2d_tf.data.registry import info
 from s2d_tf.recipes import rules
 
 SECTIONS = ("data", "training", "model")
@@ -15,7 +16,11 @@ class RecipeError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class DataRecipe:
-    """What the network sees; statistics are of raw pixels."""
+    """What the network sees; statistics are of raw pixels.
+
+    `held_out` training images are not trained on: a model with `temperature = "auto"` follows its
+    calibration on them.
+    """
 
     mean: tuple
     stddev: tuple
@@ -25,6 +30,7 @@ class DataRecipe:
     max_shift: int = 4
     resolutions: tuple = ()
     resolution_milestones: tuple = ()
+    held_out: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,18 +57,27 @@ class TrainingRecipe:
 
 @dataclasses.dataclass(frozen=True)
 class ModelRecipe:
-    """Numbers of the networks and their losses; each method uses those that concern it."""
+    """Numbers of the networks and their losses; each method uses those that concern it.
+
+    A `distribution_weight` adds a soft cross-entropy to a student's objective, which it weighs.
+    """
 
     dropout: float = 0.0
     num_samples: int = 5
     noise_stddev: float | tuple = 0.1
-    temperature: float = 1.5
+    temperature: float | str = 1.5
     student_weight: float = 1.28e-4
     proxy: str = "newton"
     student_loss: str = "kl"
     reverse: bool = False
     num_draws: int = 50
     initial_scale: float = 0.5
+    student_draws: str = "independent"
+    teacher_kind: str = "dirichlet"
+    scale_student: bool = True
+    distribution_weight: float | None = None
+    concentration_temperature: float = 1.0
+    detach_scale: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +86,22 @@ class Start:
 
     method: str
     at: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnData:
+    """What a recipe must know of images that are in no registry, to be used without them.
+
+    `mean` and `stddev` of the training images' raw pixels; `images` and `fingerprint` are the
+    number and the hash of the training images. Where the images are is no part of it.
+    """
+
+    image_shape: tuple[int, ...]
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...]
+    stddev: tuple[float, ...]
+    images: int
+    fingerprint: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,16 +130,36 @@ class Recipe:
     parameters: int | None = None
     out_of_distribution: tuple = ()
     detection_score: str | None = None
+    own_data: OwnData | None = None
 
     @property
     def name(self):
         return f"{self.architecture}.{self.method}.{self.dataset}"
 
+    @property
+    def train_arguments(self):
+        """What `s2d train` takes to train this recipe."""
+        own = f"{self.architecture}.{self.method} --data=FOLDER"
+        return self.name if self.own_data is None else own
+
+    @property
+    def image_shape(self):
+        """Height, width and channels of the images."""
+        return (self.own_data or info(self.source_dataset)).image_shape
+
+    @property
+    def class_names(self):
+        """One name for each class, where they are known."""
+        return (self.own_data or info(self.source_dataset)).class_names
+
     def sibling(self, method):
         """The recipe of another method on the same network and data."""
-        from s2d_tf.recipes.registry import resolve
+        from s2d_tf.recipes import registry
 
-        return resolve(f"{self.architecture}.{method}.{self.dataset}")
+        if self.own_data is not None:
+            names = f"{self.architecture}.{method}", self.dataset
+            return registry.resolve_own(*names, self.own_data)
+        return registry.resolve(f"{self.architecture}.{method}.{self.dataset}")
 
     @property
     def member_recipe(self):
@@ -124,7 +175,10 @@ class Recipe:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self):
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        if self.own_data is None:  # As before there were any: hashes of recipes stay.
+            del values["own_data"]
+        return values
 
     @classmethod
     def from_dict(cls, values):

@@ -1,15 +1,19 @@
 """Recipes by name: an architecture, a method and a dataset make an entry of the zoo."""
 
+import dataclasses
 import difflib
 import functools
 import itertools
 import json
+import shlex
 import tomllib
 
-from s2d_tf import _paths
+from s2d_tf import _paths, data
 from s2d_tf.recipes.records import SECTIONS, Recipe, RecipeError
 
 PARTS = ("architecture", "method", "dataset")
+MIN_STEPS = 8
+"""Batches that an epoch of own data has at least."""
 
 
 def names():
@@ -25,23 +29,52 @@ def resolve(name):
     if not _known(parts):
         near = difflib.get_close_matches(name, names(), n=4, cutoff=0.4)
         hint = ", ".join(near) if near else "see `s2d list`"
+        own = " Own images need --data=FOLDER." if len(parts) == 2 else ""
         raise RecipeError(
-            f"Expected a name architecture.method.dataset, received {name!r}; near: {hint}."
+            f"Expected a name architecture.method.dataset, received {name!r}; near: {hint}.{own}"
         )
-    values = _merge(*parts)
-    if not _exists(values):
+    return _read(name, _merge(*parts))
+
+
+def resolve_own(name, dataset, own_data):
+    """The `Recipe` of a network and a method on images of one's own.
+
+    The network's record says how to train, as for a dataset that it has no special case for. The
+    batch size is halved until an epoch has at least 8 batches. There is no augmentation.
+
+    Args:
+        name: `architecture.method`.
+        dataset: what to call the data; see `own_name`.
+        own_data: its `OwnData`.
+    """
+    check_network(name)
+    dataset = own_name(dataset)
+    return _read(f"{name}.{dataset}", _merge(*name.split("."), dataset, own_data=own_data))
+
+
+def check_network(name):
+    """Rejects what is not the name `architecture.method` of a recipe for own data."""
+    known = [f"{a}.{m}" for a in _stems(PARTS[0]) for m in _stems(PARTS[1])]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
         raise RecipeError(
-            f"{name} does not exist: Monte Carlo dropout needs a network that is trained with "
-            f"dropout, and {parts[0]} is trained on {parts[2]} without."
+            f"Expected a name architecture.method for own data, received {name!r}; near: "
+            f"{', '.join(near) or 'see `s2d list`'}."
         )
-    return Recipe.from_dict(values)
+
+
+def own_name(dataset):
+    """A name for own data that no record of the zoo and no registered dataset has."""
+    taken = dataset in data.names() or any(dataset in _stems(part) for part in PARTS)
+    return f"{dataset}_images" if taken else dataset
 
 
 def snapshots(recipe):
     """Fractions of a recipe's epochs after which other methods start from its weights."""
-    if not _known(recipe.name.split(".")):
+    if recipe.own_data is None and not _known(recipe.name.split(".")):
         return set()
-    others = [_merge(recipe.architecture, method, recipe.dataset) for method in _stems("method")]
+    names = [(recipe.architecture, method, recipe.dataset) for method in _stems("method")]
+    others = [_merge(*parts, own_data=recipe.own_data) for parts in names]
     starts = [other["start"] for other in others if "start" in other]
     return {start.get("at", 1.0) for start in starts if start["method"] == recipe.method} - {1.0}
 
@@ -49,7 +82,9 @@ def snapshots(recipe):
 def override(recipe, assignments=(), epochs=None, members=None):
     """A recipe with some values changed, for example `["model.noise_stddev=0.2"]`.
 
-    A student may have another loss: `["objective=normal_negative_log_likelihood"]`.
+    A student may have another loss, other teachers and another start:
+    `["objective=normal_negative_log_likelihood", "teachers=ensemble", "start=individual"]`, where
+    `start=none` is from scratch, and `start=s2d@0.5` from half of the epochs of `s2d`.
     """
     changes = recipe.to_dict()
     if epochs is not None:
@@ -61,12 +96,16 @@ def override(recipe, assignments=(), epochs=None, members=None):
     for assignment in assignments:
         key, _, text = assignment.partition("=")
         section, _, name = key.partition(".")
-        if key == "objective" and recipe.objective:
-            changes["objective"] = text
+        if key in ("objective", "teachers", "start") and recipe.objective:
+            changes[key] = _start(text) if key == "start" else text
             continue
         if section not in SECTIONS or name not in changes[section]:
             known = [f"{s}.{n}" for s in SECTIONS for n in changes[s]]
-            raise RecipeError(f"Expected one of {', '.join(known)}, received {assignment!r}.")
+            # A name without its section is as good as a typo.
+            typed = [k for k in known if k.endswith(f".{key}")]
+            near = typed or difflib.get_close_matches(key, known, n=3, cutoff=0.7)
+            keys = f"a key such as {' or '.join(near)}" if near else f"one of {', '.join(known)}"
+            raise RecipeError(f"--set: expected {keys}, received {assignment!r}.")
         try:
             changes[section][name] = json.loads(text)
         except json.JSONDecodeError:
@@ -74,20 +113,75 @@ def override(recipe, assignments=(), epochs=None, members=None):
     return Recipe.from_dict(changes)
 
 
+def overrides(recipe) -> list[str]:
+    """The flags of `s2d train` that make this recipe of the one that has its name."""
+    try:
+        base = resolve(recipe.name).to_dict()
+    except RecipeError:
+        return []
+    own, made = recipe.to_dict(), []
+    if own["training"]["epochs"] != base["training"]["epochs"]:
+        made.append(f"--epochs={own['training']['epochs']}")
+    if own["num_members"] != base["num_members"]:
+        made.append(f"--members={own['num_members']}")
+    changed = {
+        f"{section}.{name}": value
+        for section in SECTIONS
+        for name, value in own[section].items()
+        if base[section].get(name) != value and (section, name) != ("training", "epochs")
+    }
+    start = recipe.start and f"{recipe.start.method}@{recipe.start.at:g}"
+    students = {
+        "objective": recipe.objective,
+        "teachers": recipe.teachers,
+        "start": start or "none",
+    }
+    changed |= {key: text for key, text in students.items() if own[key] != base[key]}
+    for key, value in changed.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        made.append(f"--set {shlex.quote(f'{key}={text}')}")
+    return made
+
+
+def _start(text):
+    """A start as a recipe has it, from `METHOD`, `METHOD@FRACTION` or `none`."""
+    method, _, at = text.partition("@")
+    try:
+        return None if text == "none" else {"method": method, "at": float(at or 1)}
+    except ValueError:
+        raise RecipeError(
+            f"start: expected METHOD, METHOD@FRACTION or none, received {text!r}."
+        ) from None
+
+
 def _known(parts):
     return len(parts) == 3 and all(p in _stems(part) for p, part in zip(parts, PARTS, strict=True))
+
+
+def _read(name, values):
+    if not _exists(values):
+        network, _, dataset = name.split(".")
+        raise RecipeError(
+            f"{name} does not exist: Monte Carlo dropout needs a network that is trained with "
+            f"dropout, and {network} is trained on {dataset} without."
+        )
+    return Recipe.from_dict(values)
 
 
 def _exists(values):
     return values.get("draws") != "dropout" or values["model"].get("dropout", 0) > 0
 
 
-def _merge(*parts):
+def _merge(*parts, own_data=None):
     """The three records as one: architecture, then dataset, then method, then special cases."""
-    architecture, method, dataset = map(_load, PARTS, parts)
+    architecture, method = map(_load, PARTS[:2], parts[:2])
+    dataset = _own_record(parts[2], own_data) if own_data else _load(PARTS[2], parts[2])
     merged = {section: {} for section in SECTIONS}
     records = (architecture, dataset, method)
-    cases = [record.get("when", {}).get(other, {}) for record in records for other in parts]
+    others = [name for own in zip(PARTS[:2], parts[:2], strict=True) for name in _lineage(*own)]
+    cases = [
+        record.get("when", {}).get(other, {}) for record in records for other in (*others, parts[2])
+    ]
     for values in (*records, *cases):
         for key, value in values.items():
             if key in SECTIONS:
@@ -95,7 +189,25 @@ def _merge(*parts):
             elif key not in ("when", "extends"):
                 merged[key] = value
     merged["source_dataset"] = dataset["dataset"]
+    if own_data:
+        batch_size = merged["data"]["batch_size"]
+        while batch_size > 1 and own_data.images < MIN_STEPS * batch_size:
+            batch_size //= 2
+        merged["data"]["batch_size"] = batch_size
+        held_out = merged["data"].get("held_out", 0)
+        merged["data"]["held_out"] = min(held_out, own_data.images // 10)
     return merged | dict(zip(PARTS, parts, strict=True))
+
+
+def _own_record(name, own_data):
+    """What a TOML file of `zoo/datasets` would say of own data."""
+    statistics = {"mean": own_data.mean, "stddev": own_data.stddev}
+    return {
+        "dataset": name,
+        "num_classes": len(own_data.class_names),
+        "own_data": dataclasses.asdict(own_data),
+        "data": {"augmentation": "none", **statistics},
+    }
 
 
 def _stems(part):
@@ -108,6 +220,12 @@ def _load(part, stem):
     path = _paths.zoo_directory() / f"{part}s" / f"{stem}.toml"
     values = tomllib.loads(path.read_text(encoding="utf-8"))
     return _extended(_load(part, values["extends"]), values) if "extends" in values else values
+
+
+def _lineage(part, stem):
+    """A record's name after those that it extends: what holds for them holds for it."""
+    base = _load(part, stem).get("extends")
+    return [*(_lineage(part, base) if base else ()), stem]
 
 
 def _extended(base, values):

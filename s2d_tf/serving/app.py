@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import logging
 import os
+import time
 
 import fastapi
 from fastapi.responses import JSONResponse, Response
@@ -10,7 +12,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from s2d_tf.serving import monitoring, protocol
 from s2d_tf.serving.limits import Limits, RequestError
+
+_LOG = logging.getLogger("s2d_tf.serving")
 
 # A rejected body is read on for a while, so that a client that only listens after it has sent all
 # gets to know why.
@@ -26,6 +31,7 @@ def create_app(name, servables, limits=None):
         limits: `Limits`; the default ones if `None`.
     """
     limits = limits or Limits()
+    monitor = monitoring.Monitor(servables)
     admitted = asyncio.Semaphore(limits.concurrency)
     # More at a time would only wait for the same cores, each with its arrays in memory.
     slots = asyncio.Semaphore(2 * (os.cpu_count() or 1))
@@ -49,12 +55,21 @@ def create_app(name, servables, limits=None):
             raise RequestError(f"Expected the model {name!r}, received {model!r}.", 404)
         return servables.get(version)
 
+    def answer(servable, body):
+        outputs, form = servable.predict(body, limits)
+        monitor.answers(servable.version, outputs)
+        return protocol.response(outputs, form)
+
     async def predict(request: fastapi.Request):
         servable = find(request)
         body = await _read(request, limits)
         async with slots:
-            answer = await run_in_threadpool(servable.predict, body, limits)
-        return Response(answer, media_type="application/json")
+            content = await run_in_threadpool(answer, servable, body)
+        return Response(content, media_type="application/json")
+
+    async def predict_by_get():
+        # Else the route of the status takes ":predict" for a part of the model's name.
+        raise HTTPException(405, headers={"Allow": "POST"})
 
     async def status(request: fastapi.Request):
         return {
@@ -74,13 +89,24 @@ def create_app(name, servables, limits=None):
             "metadata": {"signature_def": {"signature_def": servable.metadata}},
         }
 
+    async def health():
+        """Whether the process is worth keeping: it answers, and looks for versions."""
+        return Response(status_code=503 if servables.stopped_watching else 200)
+
+    async def readiness():
+        """Whether to send requests here now."""
+        return Response(status_code=503 if admitted.locked() else 200)
+
+    async def metrics():
+        return Response(monitor.text(), media_type=monitoring.CONTENT_TYPE)
+
     async def reject(request, error):
         headers = {"Retry-After": "1"} if error.status == 503 else None
         return JSONResponse({"error": str(error)}, error.status, headers)
 
     async def reject_route(request, error):
         message = f"{error.detail}: expected /v1/models/{name}:predict (POST) or /v1/models/{name}."
-        return JSONResponse({"error": message}, error.status_code)
+        return JSONResponse({"error": message}, error.status_code, error.headers)
 
     async def fail(request, error):
         return JSONResponse({"error": "The server failed; its log says why."}, 500)
@@ -90,14 +116,53 @@ def create_app(name, servables, limits=None):
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        dependencies=[fastapi.Depends(admit)],
         exception_handlers={RequestError: reject, HTTPException: reject_route, Exception: fail},
     )
+    limited = {"dependencies": [fastapi.Depends(admit)]}
     for path in ("/v1/models/{model}", "/v1/models/{model}/versions/{version}"):
-        app.add_api_route(path + ":predict", predict, methods=["POST"])
-        app.add_api_route(path + "/metadata", metadata)
-        app.add_api_route(path, status)
+        app.add_api_route(path + ":predict", predict, methods=["POST"], **limited)
+        app.add_api_route(path + ":predict", predict_by_get)
+        app.add_api_route(path + "/metadata", metadata, **limited)
+        app.add_api_route(path, status, **limited)
+    app.add_api_route("/healthz", health)
+    app.add_api_route("/readyz", readiness)
+    for path in ("/metrics", "/monitoring/prometheus/metrics"):  # the second is TF Serving's
+        app.add_api_route(path, metrics)
+    app.add_middleware(_Observed, monitor=monitor)
     return app
+
+
+class _Observed:
+    """Counts and logs every request."""
+
+    def __init__(self, app, monitor):
+        self._app = app
+        self._monitor = monitor
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 500  # unless an answer says another
+
+        async def seen(message):
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, seen)
+        finally:
+            seconds, path = time.monotonic() - began, scope["path"][:200]
+            self._monitor.request(status, seconds, path.endswith(":predict"))
+            fields = {
+                "method": scope["method"][:20],
+                "path": path,
+                "status": status,
+                "seconds": round(seconds, 4),
+                "client": (scope.get("client") or ("",))[0],
+            }
+            _LOG.info("request", extra={"fields": fields})
 
 
 async def _read(request, limits, keep=True):

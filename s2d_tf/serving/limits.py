@@ -25,16 +25,21 @@ class Limits:
             `MAX_IMAGE_PIXELS`.
         request_pixels: the same of all encoded images in a request; one image of `image_pixels` is
             always allowed.
-        request_seconds: how long a client may take to send its request.
+        header_seconds: how long a client may take to send the head of a request.
+        request_seconds: how long a client may take to send its request, or to take an answer.
         concurrency: requests that are received or answered at once; more are told to come again.
+        connections: open connections, busy or idle; more are closed at once. Where the system
+            lets the process have fewer files, fewer.
     """
 
     request_bytes: int = 16 << 20
     batch_size: int = 256
     image_pixels: int = MAX_IMAGE_PIXELS
     request_pixels: int = 1 << 26
+    header_seconds: float = 10.0
     request_seconds: float = 30.0
     concurrency: int = 64
+    connections: int = 512
 
     def __post_init__(self):
         if not 1 <= self.image_pixels <= MAX_IMAGE_PIXELS:

@@ -1,5 +1,6 @@
 """A loaded version of a model, and the folder in which newer ones appear."""
 
+import contextlib
 import logging
 import pathlib
 import re
@@ -9,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import json_format
 
-from s2d_tf import engines
+from s2d_tf.engines import Engine
 from s2d_tf.engines.loaded import inlined
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.versions import versions
@@ -22,22 +23,22 @@ _LOG = logging.getLogger("s2d_tf.serving")
 class Servable:
     """One version of an exported model, checked against the list of operations, then loaded.
 
+    Pixels are answered by the engine that `engines.use` set, files by TensorFlow.
+
     Args:
         directory: the version folder.
-        engine: what computes the answers to arrays of pixels, see `engines`. Files are decoded and
-            answered by TensorFlow.
 
     Attributes:
         version: its number.
         metadata: dict of signature name to its inputs and outputs, as TF Serving describes them.
     """
 
-    def __init__(self, directory: pathlib.Path, engine: str = "auto"):
-        self._engine = engines.check(engine)
-        self._engines = {}
+    def __init__(self, directory: pathlib.Path):
         self.version = int(directory.name)
         (meta_graph,) = operations.check(directory).meta_graphs
         self._loaded = tf.saved_model.load(str(directory))
+        if not self._loaded.signatures:
+            raise ValueError(f"{directory}: expected a signature, received a model without any.")
         self._specs = {
             name: function.structured_input_signature[1]
             for name, function in self._loaded.signatures.items()
@@ -50,24 +51,24 @@ class Servable:
             )
             for name in self._specs
         }
+        self._engines = {}
         self._warm_up()
 
     def predict(self, body, limits):
-        """The answer to a predict request, both as bytes."""
+        """The outputs for the body of a predict request, and the form to send them back in."""
         name, form, values = protocol.parse(body)
         if name not in self._specs:
             raise RequestError(
                 f"signature_name: expected one of {sorted(self._specs)}, received {name!r}."
             )
         inputs = protocol.arrays(form, values, self._specs[name], limits)
-        return protocol.response(self.run(name, inputs), form)
+        return self.run(name, inputs), form
 
     def run(self, signature_name, inputs):
         """Dict of output arrays for a dict of input arrays."""
         compute = self._engines.get(signature_name)
         if compute is not None and _are_numbers(inputs):
-            (value,) = inputs.values()
-            answers = compute(value, self._engine)
+            answers = compute(list(inputs.values()))
             if _are_numbers(answers):
                 return answers
         # Also where something is not a number: the signature itself says what is wrong.
@@ -80,38 +81,56 @@ class Servable:
 
     def _warm_up(self):
         images = self._specs.get("serving_default", {}).get("images")
-        if images is not None and images.shape[1:].is_fully_defined():
-            shape = tuple(images.shape[1:])
-            for signature in {"serving_default", "serve_float"} & set(self._specs):
-                function, spec = inlined(self._loaded.signatures[signature])
-                self._engines[signature] = engines.Engine(function, spec, background=True)
-            for signature, name, value in warmup.requests(shape, self._specs, batch_sizes=(1,)):
-                self.run(signature, {name: value})
+        if images is not None and images.dtype == tf.uint8:
+            # Floats can be outside of their range, which only the signature notices.
+            function, specs = inlined(self._loaded.signatures["serving_default"])
+            self._engines["serving_default"] = Engine(function, specs, background=True)
+            for signature, inputs in warmup.image_requests(images.shape[1:], self._specs, (1,)):
+                self.run(signature, inputs)
 
 
 class Servables:
-    """The newest version in a model's folder, replaced when a newer one appears.
+    """The newest version in a model's folder that can be loaded, kept up to date.
 
-    A version that cannot be loaded is reported once, and the one before it stays.
+    A version that cannot be loaded is reported, and tried again when its files change; until then
+    the newest of the others is served. If the folder of the loaded version is removed, the newest
+    of the remaining ones takes its place; the last one stays loaded, since a folder that is moved
+    or a disk that is away for a moment should not stop a service.
 
     Args:
         directory: the model's folder.
-        poll_seconds: how often to look for a newer version.
-        engine: as for `Servable`.
+        poll_seconds: how often to look for changes.
+
+    Attributes:
+        current: the loaded `Servable`.
+        failed: versions that could not be loaded, with the files that were tried.
     """
 
-    def __init__(self, directory, poll_seconds=2.0, engine="auto"):
-        self._engine = engines.check(engine)
+    def __init__(self, directory, poll_seconds=2.0):
         self.directory = pathlib.Path(directory).expanduser()
         self.poll_seconds = poll_seconds
+        self.current = None
+        self.failed = {}
+        self._reason = ""
         self._stopped = threading.Event()
-        found = versions(self.directory)
-        if not found:
+        self._watcher = None
+        if not versions(self.directory):
             raise ValueError(
                 f"{self.directory}: expected a folder with versions of a model (1, 2, ...), "
                 f"received none. `s2d export NAME_OR_RUN {self.directory}` writes one."
             )
-        self._load(found[-1])
+        self.refresh()
+        if self.current is None:
+            raise ValueError(
+                f"{self.directory}: expected a version that can be loaded, received "
+                f"{sorted(self.failed)}, of which the oldest fails with: {self._reason} "
+                f"`s2d export NAME_OR_RUN {self.directory}` writes another."
+            )
+
+    @property
+    def stopped_watching(self):
+        """Whether newer versions are no longer looked for, although they should be."""
+        return self._watcher is not None and not self._watcher.is_alive()
 
     def get(self, version=None):
         """The current servable; `version` must be its number, if given."""
@@ -123,35 +142,62 @@ class Servables:
         return servable
 
     def refresh(self):
-        """Looks for a newer version now."""
-        newest = max(versions(self.directory), default=0)
-        if newest > self._tried:
-            try:
-                self._load(newest)
-            except Exception:
-                # Whatever it is, requests go on being answered by the version before.
-                _LOG.exception("version %d could not be loaded", newest)
+        """Loads the newest version that can be loaded, unless it is loaded already."""
+        found = versions(self.directory)
+        self.failed = {version: tried for version, tried in self.failed.items() if version in found}
+        for version in reversed(found):
+            if self.current is not None and version == self.current.version:
+                return
+            if self._load(version):
+                return
 
     def watch(self):
         """Starts to look for newer versions, until `stop`."""
-        threading.Thread(target=self._poll, name="versions", daemon=True).start()
+        self._watcher = threading.Thread(target=self._poll, name="versions", daemon=True)
+        self._watcher.start()
 
     def stop(self):
         self._stopped.set()
 
     def _poll(self):
         while not self._stopped.wait(self.poll_seconds):
-            self.refresh()
+            try:
+                self.refresh()
+            except Exception as error:  # such as too many open files: that passes
+                _LOG.error("cannot look for versions: %s", error)
 
     def _load(self, version):
-        self._tried = version
-        self.current = Servable(self.directory / str(version), self._engine)
+        """Whether a version could be loaded; not tried again while its files stay as they are."""
+        folder = self.directory / str(version)
+        files = _files(folder)
+        if self.failed.get(version) == files:
+            return False
+        try:
+            self.current = Servable(folder)
+        except Exception as error:
+            # Whatever it is, another version can answer.
+            self.failed[version] = files
+            self._reason = _readable(str(error)).rstrip(".") + "."
+            _LOG.error("version %d could not be loaded: %s", version, self._reason)
+            return False
+        self.failed.pop(version, None)
         _LOG.warning("version %d is loaded", version)
+        return True
 
 
 def _are_numbers(arrays):
     floats = (value for value in arrays.values() if value.dtype.kind == "f")
     return all(np.isfinite(value).all() for value in floats)
+
+
+def _files(folder):
+    """Names, sizes and times of all files of a version."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # of a copy that is under way
+            facts = path.stat()
+            found.append((str(path), facts.st_size, facts.st_mtime_ns))
+    return found
 
 
 def _readable(message):

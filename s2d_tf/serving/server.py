@@ -1,14 +1,23 @@
 """Runs the application on uvicorn."""
 
 import contextlib
+import logging.config
 import pathlib
 import socket
 
+from s2d_tf.serving import logs
+from s2d_tf.serving.limits import Limits
 from s2d_tf.serving.servable import Servables
 
 
 def serve(
-    directory, host="127.0.0.1", port=8501, name=None, limits=None, announce=print, engine="auto"
+    directory,
+    host="127.0.0.1",
+    port=8501,
+    name=None,
+    limits=None,
+    announce=print,
+    log_level="warning",
 ):
     """Serves the newest version in `directory` over TF Serving's REST protocol, until interrupted.
 
@@ -18,13 +27,15 @@ def serve(
         name: the model's name in the addresses; default: the folder's.
         limits: `Limits` on requests; the default ones if `None`.
         announce: function that gets one line of text once the server answers requests.
-        engine: "tensorflow", "xla" or "onnx"; "auto" answers by TensorFlow, measures the others
-            beside the requests once there is enough work, and takes the fastest.
+        log_level: one of `logs.LEVELS`; "info" adds a line for each request. The log goes to the
+            standard error, as one JSON object on each line.
 
     Raises:
-        ImportError: FastAPI or uvicorn is not installed (the extra `s2d_tf[serve]`).
+        ImportError: FastAPI, uvicorn or prometheus_client is not installed (the extra
+            `s2d_tf[serve]`).
         OSError: the port is in use.
-        ValueError: `directory` holds no version, or `name` does not fit into an address.
+        ValueError: `directory` holds no version that can be loaded, or `name` does not fit into an
+            address.
 
     Example:
 
@@ -34,26 +45,21 @@ def serve(
     ```
     """
     try:
-        import uvicorn
-
         from s2d_tf.serving.app import create_app
+        from s2d_tf.serving.connections import make_server
     except ImportError as error:
         raise ImportError(
-            f"s2d serve: expected FastAPI and uvicorn, received {error}. Run `pip install "
-            "'s2d_tf[serve]'`."
+            f"s2d serve: expected FastAPI, uvicorn and prometheus_client, received {error}. Run "
+            "`pip install 's2d_tf[serve]'`."
         ) from None
     name = name or pathlib.Path(directory).expanduser().resolve().name
     if not name or set(name) & set("/:?#%"):
         raise ValueError(f"name: expected text without / : ? # or %, received {name!r}.")
+    limits = limits or Limits()
     with contextlib.closing(_listen(host, port)) as listener:
-        servables = Servables(directory, engine=engine)
-        config = uvicorn.Config(
-            create_app(name, servables, limits),
-            log_level="warning",
-            access_log=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=10,
-        )
+        logging.config.dictConfig(logs.config(log_level))
+        servables = Servables(directory)
+        server = make_server(create_app(name, servables, limits), limits)
         servables.watch()
         host, port = listener.getsockname()[:2]
         host = f"[{host}]" if ":" in host else host
@@ -62,7 +68,7 @@ def serve(
             f"http://{host}:{port}/v1/models/{name} (stop with Ctrl-C)"
         )
         try:
-            uvicorn.Server(config).run(sockets=[listener])
+            server.run(sockets=[listener])
         finally:
             servables.stop()
 

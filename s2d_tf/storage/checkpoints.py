@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 
 from s2d_tf import files
-from s2d_tf.storage import arrays as packing
+from s2d_tf.files import arrays as packing
 
 FORMAT = 3
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"

@@ -8,7 +8,7 @@ from s2d_tf import files, recipes
 
 FORMAT = 1
 MAX_TEXT_BYTES = 2**20
-MAX_MEMBERS, MAX_DRAWS = 100, 1000
+MAX_MEMBERS, MAX_DRAWS, MAX_STEPS = 100, 1000, 20
 PRECISIONS = ("float16", "float32")
 KINDS = ("categorical", "dirichlet")
 
@@ -51,6 +51,23 @@ class GoldenFile:
 
 
 @dataclasses.dataclass(frozen=True)
+class StepFile:
+    """A fitted post-hoc step.
+
+    Attributes:
+        file: name of the file in the entry's folder.
+        sha256: of the file.
+        step: the step with its options, as text.
+        fitted_on: `dataset/split`; empty where nothing was fitted.
+    """
+
+    file: str
+    sha256: str
+    step: str
+    fitted_on: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Record:
     """A published entry.
 
@@ -59,13 +76,16 @@ class Record:
         recipe: the resolved `Recipe` of the run.
         preprocessing: what the model does with raw pixels by itself.
         class_names: one for each class.
-        kind, num_members: of the member predictions.
+        kind, num_members: of the member predictions, before any step.
         parameters: trained numbers that a prediction needs.
         weights: a `WeightsFile` for each network; several only for deep ensembles.
         golden: file and sha256 of the predictions for fixed images.
-        metrics: the flat dict of `s2d evaluate`, for these very weights.
+        metrics: the flat dict of `s2d evaluate`, for these very weights and steps.
         spread: `{metric: {"mean", "stddev", "seeds"}}` over runs with other seeds, if any.
         provenance: flat facts on the run and its publication.
+        steps: fitted post-hoc steps, in the order in which they stack.
+        inputs: what the model takes, as `models.contract.Contract.to_dict` writes it; `None` in
+            entries from before there was one.
     """
 
     name: str
@@ -80,10 +100,16 @@ class Record:
     metrics: dict
     spread: dict
     provenance: dict
+    steps: tuple[StepFile, ...] = ()
+    inputs: dict | None = None
 
     def to_json(self) -> str:
-        """The text of `entry.json`."""
-        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
+        """The text of `entry.json`; steps and inputs are in it only where there are some."""
+        values = dataclasses.asdict(self) | {"recipe": self.recipe.to_dict()}
+        for name in ("steps", "inputs"):
+            if not values[name]:
+                del values[name]
+        return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
 
 
 def read(text: str | bytes, where) -> Record:
@@ -140,7 +166,7 @@ def _rules(record):
     networks = recipe.num_members if recipe.draws == "ensemble" else 1
     short = len(names) == recipe.num_classes and all(len(name) <= 100 for name in names)
     stated = preprocessing(recipe)
-    files_named = (*record.weights, record.golden)
+    files_named = (*record.weights, record.golden, *record.steps)
     facts = {f"spread, {key}"[:80]: values for key, values in record.spread.items()}
     facts |= {"metrics": record.metrics, "provenance": record.provenance}
     return [
@@ -152,6 +178,7 @@ def _rules(record):
         _between("num_members", record.num_members, 1, MAX_MEMBERS * MAX_DRAWS),
         _between("parameters", record.parameters, 1, 10**12),
         ("weights", len(record.weights) == networks, f"{networks} files", record.weights),
+        ("steps", len(record.steps) <= MAX_STEPS, f"up to {MAX_STEPS}", record.steps),
         *(_matches("file", item.file, _FILE) for item in files_named),
         *(_matches("sha256", item.sha256, _SHA256) for item in files_named),
         *(_matches("source", item.source, _SHA256) for item in record.weights),
@@ -181,7 +208,7 @@ def _recipe_rules(recipe):
     known = recipes.resolve(entry_name(recipe.checked().name))
     fixed = (
         "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
-        "member", "objective",
+        "member", "objective", "own_data",
     )  # fmt: skip
     pairs = {field: (getattr(recipe, field), getattr(known, field)) for field in fixed}
     channels = len(known.data.mean)

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 
+from s2d_tf import recipes
 from s2d_tf.recipes import Recipe
 from s2d_tf.storage import sources
 from s2d_tf.storage.entries import MAX_TEXT_BYTES, Record, ZooError, read
@@ -24,7 +25,8 @@ class Opened:
         seeds: of the training runs, one for each network.
         split: what it was trained on.
         class_names: one for each class.
-        metadata: what an export keeps: the entry's record, or the run's recipe, seed and split.
+        metadata: what an export keeps: the entry's record, or the run's recipe, seed, split and
+            fitted steps.
         run: the run, if it is one.
         record: the entry's record, if it is one.
     """
@@ -70,31 +72,38 @@ def open_model(where, sha256: str | None = None) -> Opened:
     return open_run(Run.open(where))
 
 
-def open_run(run: Run) -> Opened:
-    """Opens a finished run."""
-    from s2d_tf.data.registry import info
-    from s2d_tf.storage import weights
+def open_run(run: Run, with_steps: bool = True) -> Opened:
+    """Opens a finished run, with its fitted post-hoc steps or without."""
+    from s2d_tf.storage import steps, weights
 
     if not run.finished:
+        command = [
+            f"s2d train {run.recipe.train_arguments} --workdir={run.directory} --seed={run.seed}",
+            *([f"--split={run.split}"] if run.split != "train" else []),
+            *recipes.overrides(run.recipe),
+        ]
         raise RunError(
-            f"{run.directory} is not finished: `s2d train {run.recipe.name} "
-            f"--workdir={run.directory} --seed={run.seed}` continues it."
+            f"{run.directory} is not finished: `{' '.join(command)}` continues it, with the "
+            "--data_dir, --teachers and --start that it had, if any."
         )
     parts = run.members or [run]
     predictor = build_model(run.recipe, [(part.recipe, part.seed) for part in parts])
     for network, part in zip(predictor.networks, parts, strict=True):
         weights.load(network, part.weights())
+    stepped = steps.on_run(run.directory, predictor) if with_steps else predictor
+    fitted = {} if stepped is predictor else {"steps": steps.summaries(stepped)}
     return Opened(
-        predictor,
+        stepped,
         run.recipe,
         seeds=tuple(part.seed for part in parts),
         split=run.split,
-        class_names=info(run.recipe.source_dataset).class_names,
+        class_names=run.recipe.class_names,
         metadata={
             "name": run.recipe.name,
             "recipe": run.recipe.to_dict(),
             "seed": run.seed,
             "split": run.split,
+            **fitted,
         },
         run=run,
     )
@@ -102,7 +111,7 @@ def open_run(run: Run) -> Opened:
 
 def open_entry(source, sha256: str | None = None) -> Opened:
     """Opens the entry in a `sources.Folder` or `web.Address`."""
-    from s2d_tf.storage import weights
+    from s2d_tf.storage import steps, weights
 
     record = read_record(source, sha256)
     recipe = record.recipe
@@ -118,8 +127,11 @@ def open_entry(source, sha256: str | None = None) -> Opened:
             f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
             f"{record.num_members} {record.kind}."
         )
+    taken = predictor.contract.to_dict()
+    if record.inputs not in (None, taken):
+        raise ZooError(f"{source}: expected the inputs {taken}, received {record.inputs!r:.200}.")
     return Opened(
-        predictor,
+        steps.on_entry(source, record.steps, predictor),
         recipe,
         seeds=tuple(item.seed for item in record.weights),
         split="train",  # A rule of the zoo, which `s2d publish` keeps.

@@ -22,17 +22,21 @@ def is_run(where) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run directory and what its `recipe.json` says."""
+    """A run directory and what its `recipe.json` says.
+
+    `data` is the folder of images where own data was last found, which may move.
+    """
 
     directory: pathlib.Path
     recipe: Recipe
     seed: int
     split: str = "train"
+    data: str | None = dataclasses.field(default=None, compare=False)
 
     @classmethod
-    def create(cls, directory, recipe, seed, split="train"):
+    def create(cls, directory, recipe, seed, split="train", data=None):
         """Makes the directory, or opens it if it holds the very same run."""
-        run = cls(pathlib.Path(directory), recipe, seed, split)
+        run = cls(pathlib.Path(directory), recipe, seed, split, data)
         path = run.directory / RECIPE
         if path.exists():
             held = cls.open(directory)
@@ -43,11 +47,13 @@ class Run:
                     + (", other numbers" if held.recipe.name == recipe.name else "")
                     + "); nothing was changed: choose another --workdir."
                 )
-            if held == run:
+            if held == run and data in (None, held.data):
                 return held
+        place = {} if data is None else {"data": str(data)}
         files.write_json(
             path,
-            {"name": recipe.name, "seed": seed, "split": split, "recipe": recipe.to_dict()},
+            {"name": recipe.name, "seed": seed, "split": split, **place}
+            | {"recipe": recipe.to_dict()},
         )
         return run
 
@@ -70,7 +76,8 @@ class Run:
             recipe, seed, split = (facts[key] for key in ("recipe", "seed", "split"))
             if not (isinstance(recipe, dict) and isinstance(seed, int) and isinstance(split, str)):
                 raise ValueError("a value of another type")
-            return cls(directory, Recipe.from_dict(recipe), seed, split)
+            data = str(facts["data"]) if "data" in facts else None
+            return cls(directory, Recipe.from_dict(recipe), seed, split, data)
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(
                 f"{path} is damaged ({error}): restore it, or train in another --workdir."

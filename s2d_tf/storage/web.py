@@ -1,6 +1,8 @@
 """Entries on the web."""
 
 import http.client
+import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -9,27 +11,40 @@ from s2d_tf import files
 from s2d_tf.storage.entries import ZooError, entry_name, file_name
 
 TIMEOUT_SECONDS = 30
+"""For each answer of a server, however little it is."""
+TOTAL_SECONDS = 600
+"""For all files of an entry together."""
+_CHUNK = 1 << 16
 
 
 class Address:
-    """An entry's folder on the web."""
+    """An entry's folder on the web.
 
-    def __init__(self, url):
+    Args:
+        url: its address.
+        deadline: `time.monotonic()` at which reading ends; default: in `TOTAL_SECONDS`.
+    """
+
+    def __init__(self, url, deadline: float | None = None):
         self.url = url.rstrip("/")
+        self._deadline = time.monotonic() + TOTAL_SECONDS if deadline is None else deadline
 
     def __str__(self):
         return self.url
 
     def sibling(self, name):
-        return Address(f"{self.url.rpartition('/')[0]}/{entry_name(name)}")
+        return Address(f"{self.url.rpartition('/')[0]}/{entry_name(name)}", self._deadline)
 
     def read(self, name, limit):
         """The bytes of a file, at most `limit` of them."""
         url = f"{self.url}/{urllib.parse.quote(file_name(name))}"
         try:
-            with urllib.request.build_opener(_WebOnly).open(url, timeout=TIMEOUT_SECONDS) as answer:
-                data = answer.read(limit + 1)
-                stated = answer.headers.get("Content-Length", "")
+            data, stated = _in_time(lambda: self._fetch(url, limit), self._deadline)
+        except _LateError:
+            raise ZooError(
+                f"{url}: expected all files of the entry within {TOTAL_SECONDS} seconds, received "
+                "less. Download the folder, and load it from there."
+            ) from None
         except urllib.error.HTTPError as error:
             raise ZooError(f"{url} answered {error.code} {error.reason}.") from None
         # URLError is an OSError; http.client has errors of its own for answers that are no HTTP.
@@ -40,6 +55,46 @@ class Address:
         if stated.isdecimal() and len(stated) < 20 and len(data) < int(stated):
             raise ZooError(f"{url} ended after {len(data):,} of {stated} bytes: try again.")
         return data
+
+    def _fetch(self, url, limit):
+        """At most `limit` + 1 bytes, and how many the server said there are."""
+        parts, room = [], limit + 1
+        with urllib.request.build_opener(_WebOnly).open(url, timeout=TIMEOUT_SECONDS) as answer:
+            # Not read, which waits for all of it as long as something comes now and then.
+            while room and (part := answer.read1(min(room, _CHUNK))):
+                if time.monotonic() > self._deadline:
+                    raise _LateError
+                parts.append(part)
+                room -= len(part)
+            return b"".join(parts), answer.headers.get("Content-Length", "")
+
+
+class _LateError(Exception):
+    """The deadline is over."""
+
+
+def _in_time(function, deadline):
+    """What a function returns or raises before the deadline.
+
+    In a thread, since nothing else ends a server's headers, or a name server's search, that come
+    one byte at a time. A thread that is late ends with its connection, or with the process.
+    """
+    found = {}
+
+    def run():
+        try:
+            found["value"] = function()
+        except BaseException as error:
+            found["error"] = error
+
+    thread = threading.Thread(target=run, name="download", daemon=True)
+    thread.start()
+    thread.join(max(0.0, deadline - time.monotonic()))
+    if "error" in found:
+        raise found["error"]
+    if "value" not in found:
+        raise _LateError
+    return found["value"]
 
 
 class _WebOnly(urllib.request.HTTPRedirectHandler):

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from s2d_tf import files
-from s2d_tf.storage import arrays as packing
+from s2d_tf.files import arrays as packing
 
 HEADER_BYTES, HEADER_BYTES_PER_ARRAY = 2**12, 2**9
 _ADVICE = "Get the file again, or train the model again."

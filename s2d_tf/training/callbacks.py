@@ -59,6 +59,17 @@ def _stopped(where, what, writer):
     )
 
 
+class Progress(keras.callbacks.ProgbarLogger):
+    """Keras' bar, which counts the epochs of the whole run and not those of one `fit`."""
+
+    def __init__(self, epochs):
+        super().__init__()
+        self._all_epochs = epochs
+
+    def set_params(self, params):
+        super().set_params({**params, "epochs": self._all_epochs})
+
+
 class RunLog(keras.callbacks.Callback):
     """Keeps the history, as a CSV file that grows by a row each epoch."""
 
@@ -98,6 +109,8 @@ class Checkpoint(keras.callbacks.Callback):
         stop: `preemption.StopRequest`.
         team: who has to agree; see `multi_worker`.
     """
+
+    requires_finite_loss = True  # so that `fit` does not look a second time
 
     def __init__(self, writer, variables, facts, held, steps_per_epoch, settings, stop, team):
         super().__init__()

@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from s2d_tf import data, files, recipes
-from s2d_tf.recipes import build
+from s2d_tf.recipes import build, own_data
 from s2d_tf.storage import checkpoints, layout, weights
 from s2d_tf.storage.runs import Run, snapshot_epoch
 from s2d_tf.training import (
@@ -38,6 +38,7 @@ class Settings:
 
     Attributes:
         data_dir: TFDS folder; `None` takes `TFDS_DATA_DIR` or the default one.
+        data: folder of the images of a recipe for own data.
         split: "train", or "train_without_validation" for tuning.
         strategy: see `strategies.make`.
         jit_compile: compile the step with XLA; `None` chooses.
@@ -52,6 +53,7 @@ class Settings:
     """
 
     data_dir: str | None = None
+    data: str | None = None
     split: str = "train"
     strategy: str = "auto"
     jit_compile: bool | None = None
@@ -88,7 +90,9 @@ def train(recipe, directory, seed=0, settings=None, member=None):
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
     make = Run.create if team.is_chief else Run
-    run = make(pathlib.Path(directory), recipe, seed, settings.split)
+    place = settings.data and str(pathlib.Path(settings.data).expanduser().absolute())
+    run = make(pathlib.Path(directory), recipe, seed, settings.split, place)
+    settings = dataclasses.replace(settings, data=run.data)  # For the members of an ensemble.
     if members:
         for index in members if member is None else [member]:
             logging.info("member %d of %d", index + 1, recipe.num_members)
@@ -108,7 +112,10 @@ def _train_network(run, settings, strategy, team, stop):
     strategies.set_determinism(settings.deterministic, strategy, settings.jit_compile)
     if team.is_chief:
         files.sweep(run.directory)
-    images, labels = data.load_arrays(recipe.source_dataset, run.split, settings.data_dir)
+    images, labels = own_data.load_arrays(recipe, run.split, settings.data_dir, run.data)
+    held_out = None
+    if recipe.data.held_out:
+        (images, labels), held_out = data.hold_out(images, labels, recipe.data.held_out)
     steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
     network = _network(run, settings, strategy, steps)
     state = [*network.variables, *network.optimizer.variables]
@@ -151,7 +158,10 @@ def _train_network(run, settings, strategy, team, stop):
         options = {
             "callbacks": [each for each in (*done, moments, save) if each],
             "verbose": shown if team.is_chief else 0,
+            "validation_data": held_out,
         }
+        if options["verbose"]:
+            options["callbacks"].append(callbacks.Progress(recipe.training.epochs))
         _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
     values = [variable.numpy() for variable in network.variables]
     if team.is_chief:

@@ -54,6 +54,6 @@ class StopRequest:
     def error(self, where):
         """What to raise when training has stopped."""
         if self.signal is signal.SIGINT:
-            return KeyboardInterrupt()
+            return KeyboardInterrupt(f"{where}; the same command continues.")
         name = "another worker's request" if self.signal is None else self.signal.name
         return Preempted(f"stopped by {name} {where}; the same command continues.")

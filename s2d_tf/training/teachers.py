@@ -10,6 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf.posthoc.predictor import root
 from s2d_tf.recipes import build
 from s2d_tf.storage import weights
 from s2d_tf.storage.layout import RECIPE, TEACHER_LOGITS
@@ -45,7 +46,13 @@ def attach(network, run, settings, images):
     """
     source = find(run, run.recipe.teachers, settings.teachers)
     if run.recipe.data.augmentation != "none":
-        network.learn_from(source.predictor())
+        if run.recipe.data.resolutions:
+            raise RunError(
+                "data.resolutions: expected none where teachers see each augmented image, received "
+                f"{run.recipe.data.resolutions}. Use --set data.resolutions=[] --set "
+                "data.resolution_milestones=[]."
+            )
+        network.learn_from(root(source.predictor()))  # Without fitted steps.
         return None
     path = run.directory / TEACHER_LOGITS
     origin = {
@@ -57,7 +64,9 @@ def attach(network, run, settings, images):
     if targets is not None:
         return targets
     logging.info("computing the predictions of %s once", source.directory)
-    _, members = source.predictor().predict_members(images)
+    predictor = root(source.predictor())
+    network.check_teacher(predictor)
+    _, members = predictor.predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
     files.write_array(path, targets)
     files.write_json(path.with_suffix(".json"), origin | {"sha256": files.sha256(path)})
@@ -130,7 +139,8 @@ def _look(run, recipe, folder):
 
 
 def _fits(found, run, recipe):
-    return (found.recipe.name, found.split) == (recipe.name, run.split)
+    own_data = found.recipe.own_data == run.recipe.own_data
+    return own_data and (found.recipe.name, found.split) == (recipe.name, run.split)
 
 
 def _nearby(run, recipe):
@@ -146,4 +156,4 @@ def _command(run, recipe):
     taken = is_run(beside) and not _fits(Run.open(beside), run, recipe)
     workdir = shlex.quote(str(inside if taken else beside))
     split = "" if run.split == "train" else f" --split={run.split}"
-    return f"s2d train {recipe.name} --workdir={workdir}{split}"
+    return f"s2d train {recipe.train_arguments} --workdir={workdir}{split}"

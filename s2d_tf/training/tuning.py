@@ -3,10 +3,20 @@
 import dataclasses
 import pathlib
 
-from s2d_tf import data, files, metrics, recipes
+import numpy as np
+from scipy import stats
+
+from s2d_tf import files, metrics, recipes, uncertainty
+from s2d_tf.recipes import own_data
 from s2d_tf.training import loop
 
 RECORD = "tuning.json"
+LEVEL = 0.95
+COLUMNS = (
+    ("accuracy", "accuracy", 100, ".1f"),
+    ("nll", "NLL", 1, ".3f"),
+    ("ece", "%ECE", 100, ".2f"),
+)
 
 
 def tune(recipe, directory, key, values, seed=0, settings=None):
@@ -21,26 +31,42 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
         settings: `loop.Settings`; its split is set here.
 
     Returns:
-        Rows `{"value": ..., "accuracy": ..., "nll": ..., "ece": ...}`, the best NLL first.
+        Rows, the best NLL first: `{"value", "accuracy", "nll", "ece", "examples",
+        "accuracy_interval", "nll_interval", "nll_minus_best"}`. Intervals are `[low, high]` at 95%
+        over the validation images, Wilson's for the accuracy and Student's for the NLL;
+        `nll_minus_best` is `[estimate, low, high]` of the paired difference to the first row. A
+        Gaussian student has "mean_accuracy" and so on as well, see `Predictor.readings`.
     """
     directory = pathlib.Path(directory)
     settings = dataclasses.replace(settings or loop.Settings(), split="train_without_validation")
     # All of them before the first is trained: a mistake in the last value costs nothing, too.
     varied = [(value, recipes.override(recipe, [f"{key}={value}"])) for value in values]
-    images, labels = data.load_arrays(recipe.source_dataset, "validation", settings.data_dir)
-    rows = []
+    place = settings.data_dir, settings.data
+    images, labels = own_data.load_arrays(recipe, "validation", *place)
+    rows, losses = [], {}
     for value, each in varied:
         run = loop.train(each, directory / f"{key}={value}".replace("/", "_"), seed, settings)
-        probs = run.predictor().predict_uncertainty(images)["probs"]
-        rows.append(
-            {
-                "value": value,
-                "accuracy": metrics.accuracy(probs, labels),
-                "nll": metrics.negative_log_likelihood(probs, labels),
-                "ece": metrics.expected_calibration_error(probs, labels),
-            }
-        )
+        predictor = run.predictor()
+        probs = predictor.predict_uncertainty(images)["probs"]
+        with np.errstate(divide="ignore"):
+            losses[value] = -np.log(np.float64(probs[np.arange(len(labels)), labels]))
+        correct = int((probs.argmax(axis=-1) == labels).sum())
+        wilson = stats.binomtest(correct, len(labels)).proportion_ci(LEVEL, "wilson")
+        row = {
+            "value": value,
+            **_measured(probs, labels),
+            "examples": len(labels),
+            "accuracy_interval": [wilson.low, wilson.high],
+            "nll_interval": _student(losses[value])[1:],
+        }
+        for reading, members in predictor.readings.items():
+            stack = members(predictor.predict_raw(images))
+            probs = uncertainty.from_members(predictor.kind, stack)["probs"].numpy()
+            row |= {f"{reading}_{k}": v for k, v in _measured(probs, labels).items()}
+        rows.append(row)
     rows.sort(key=lambda row: row["nll"])
+    for row in rows:
+        row["nll_minus_best"] = _student(losses[row["value"]] - losses[rows[0]["value"]])
     files.write_json(
         directory / RECORD,
         {
@@ -55,12 +81,60 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
     return rows
 
 
+def _measured(probs, labels):
+    return {
+        "accuracy": metrics.accuracy(probs, labels),
+        "nll": metrics.negative_log_likelihood(probs, labels),
+        "ece": metrics.expected_calibration_error(probs, labels),
+    }
+
+
 def table(key, rows):
-    """The rows as Markdown."""
-    lines = [f"| {key} | accuracy | NLL | %ECE |", "| --- | --- | --- | --- |"]
-    lines += [
-        f"| {row['value']} | {100 * row['accuracy']:.1f} | {row['nll']:.3f} | "
-        f"{100 * row['ece']:.2f} |"
-        for row in rows
-    ]
-    return "\n".join(lines)
+    """The rows as Markdown; those of sweeps without intervals as they are."""
+    prefixes = ("", *(name.removesuffix("nll") for name in rows[0] if name.endswith("_nll")))
+    head, cells = [key], [[f"{row['value']}"] for row in rows]
+    for prefix in prefixes:
+        by = f" by {prefix.rstrip('_')}" if prefix else ""
+        for name, title, scale, form in COLUMNS:
+            name = f"{prefix}{name}"
+            head.append(f"{title}{by} [95%]" if f"{name}_interval" in rows[0] else f"{title}{by}")
+            for row, own in zip(rows, cells, strict=True):
+                own.append(_value(row, name, scale, form))
+    if "examples" not in rows[0]:
+        return _markdown(head, cells)
+    head.append("NLL minus the best's [95%]")
+    for row, own in zip(rows, cells, strict=True):
+        ends = _interval(row["nll_minus_best"][1:], "+.3f")
+        best = row is rows[0]
+        own.append("the best" if best else f"{row['nll'] - rows[0]['nll']:+.3f} {ends}")
+    return (
+        f"{_markdown(head, cells)}\n\n{rows[0]['examples']:,} validation examples, one seed. "
+        "Intervals are over the examples; where that of a difference holds 0, the order may be "
+        "chance."
+    )
+
+
+def _value(row, name, scale, form):
+    text = f"{scale * row[name]:{form}}" if name in row else ""
+    ends = row.get(f"{name}_interval")
+    if not ends:
+        return text
+    return f"{text} {_interval([None if end is None else scale * end for end in ends], form)}"
+
+
+def _markdown(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _interval(ends, form):
+    return "[?]" if None in ends else f"[{ends[0]:{form}}, {ends[1]:{form}}]"
+
+
+def _student(values):
+    """Mean and Student's interval for it; the ends are None where there is none."""
+    mean, size = float(np.mean(values)), len(values)
+    if size < 2 or not np.isfinite(values).all():
+        return [mean if np.isfinite(mean) else None, None, None]
+    half = stats.t.ppf((1 + LEVEL) / 2, size - 1) * np.std(values, ddof=1) / np.sqrt(size)
+    return [mean, float(mean - half), float(mean + half)]

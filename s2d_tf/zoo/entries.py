@@ -77,9 +77,38 @@ def load(where, sha256: str | None = None):
 
 
 def listing(chosen: list) -> str:
-    """A table of entries for a person."""
-    held, width = sources.pretrained_names(), max(map(len, chosen))
-    states = {name: "pretrained" if name in held else "not trained" for name in chosen}
-    lines = [f"{n:{width}}  {state:11}  {recipes.resolve(n).title}" for n, state in states.items()]
-    end = f"\n{len(chosen)} entries; `s2d train NAME --workdir=DIR` trains one."
+    """A table of entries for a person: how good those with weights are, and what they cost."""
+    rows = [("entry", "accuracy", "NLL", "ECE", "parameters", "time", "method")]
+    rows += [_row(entry(name)) for name in chosen]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if index in (0, len(row) - 1) else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    end = (
+        f"\n{len(chosen)} entries; those without metrics are not trained: `s2d train NAME "
+        "--workdir=DIR`.\ntime: of a prediction, relative to one plain network."
+    )
     return "\n".join([*lines, end])
+
+
+def _row(held: Entry) -> tuple:
+    recipe, record = held.recipe, held.record
+    if record is None:
+        return (held.name, "", "", "", "", "", recipe.title)
+    accuracy, nll, ece = (
+        record.metrics[f"{recipe.source_dataset}/{key}"] for key in ("accuracy", "nll", "ece")
+    )
+    time = record.metrics.get("cost/relative_inference_time")
+    return (
+        held.name,
+        f"{accuracy:.1%}",
+        f"{nll:.3f}",
+        f"{ece:.1%}",
+        f"{record.parameters:,}",
+        "" if time is None else f"{time:.1f}x",
+        recipe.title,
+    )

@@ -42,3 +42,17 @@ def test_validation_and_the_rest_make_up_train(name):
     assert not set(rows("validation")) & set(rows("train_without_validation"))
     sizes = np.bincount(data.load_arrays(name, "validation")[1])
     np.testing.assert_array_equal(sizes, [2] * 8)
+
+
+def test_held_out_examples_are_others_than_validation_and_are_not_trained_on():
+    images, labels = data.load_arrays("digits", "train")
+    (kept, kept_labels), (held, held_labels) = data.hold_out(images, labels, 100)
+    assert len(kept) + len(held) == len(images) == len(kept_labels) + len(held_labels)
+    assert abs(len(held) - 100) <= 8
+    assert np.ptp(np.bincount(held_labels)) <= 2
+    pixels = {image.tobytes() for image in held}
+    assert not pixels & {image.tobytes() for image in kept}
+    validation = {image.tobytes() for image in images[validation_mask(images, labels)]}
+    assert not pixels <= validation
+    with pytest.raises(ValueError, match="held_out: expected 1 to"):
+        data.hold_out(images, labels, len(images))

@@ -134,26 +134,26 @@ def test_compiling_waits_until_it_pays(model, monkeypatch, own_cache):
 def test_a_damaged_record_of_verdicts_is_ignored(model, own_cache):
     own_cache.mkdir(parents=True)
     (own_cache / "fastest.json").write_text('{"x": [')
-    seconds = model.engine().measure(IMAGES.astype(np.float32))
+    seconds = model.engine().measure([IMAGES.astype(np.float32)])
     assert set(seconds) == set(runtimes.available())
     assert all(value > 0 for value in seconds.values())
 
 
 def test_what_cannot_be_frozen_stays_as_it_was():
     spec = tf.TensorSpec([None, 2], tf.float32, name="x")
-    computes = engines.Engine(lambda x: {"y": 2.0 * x, "constant": tf.ones([3])}, spec)
+    computes = engines.Engine(lambda x: {"y": 2.0 * x, "constant": tf.ones([3])}, [spec])
     computes._spent[1] = 1e6
     for _ in range(2):
-        np.testing.assert_array_equal(computes(np.ones([1, 2], np.float32))["y"], [[2.0, 2.0]])
+        np.testing.assert_array_equal(computes([np.ones([1, 2], np.float32)])["y"], [[2.0, 2.0]])
     assert computes.used == "tensorflow"
     assert not computes._chosen
 
 
 def test_in_the_background(model):
     spec = tf.TensorSpec([None, 8, 8, 1], tf.float32, name="images")
-    computes = engines.Engine(model._uncertainty, spec, model.weights, background=True)
+    computes = engines.Engine(model._uncertainty, [spec], model.weights, background=True)
     computes._seconds = 0.0
-    images = IMAGES.astype(np.float32)
+    images = [IMAGES.astype(np.float32)]
     computes(images)
     ends = time.monotonic() + 120
     while not computes._chosen and time.monotonic() < ends:

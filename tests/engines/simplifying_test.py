@@ -27,7 +27,7 @@ def shake(model):
 
 def simplified(function, portable=False, spec=SPEC):
     """The answer of a simplified function, and how many of each operation it has."""
-    call, _ = freeze(function, spec, portable)
+    call, _ = freeze(function, spec, portable=portable)
     concrete = tf.function(call).get_concrete_function(spec)
     used = collections.Counter(node.op for node in concrete.graph.as_graph_def().node)
     return tf.function(call), used

@@ -1,13 +1,15 @@
 """The flat dict against scikit-learn and NumPy, computed from the member logits alone."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import scipy.special
 from sklearn import metrics as sklearn_metrics
 
-from s2d_tf import data, evaluation, models
-from s2d_tf.evaluation import evaluator, scoring
+from s2d_tf import data, evaluation, losses, models, recipes
+from s2d_tf.evaluation import evaluator, names, results, scoring
 
 OOD = ("digits_heldout", "digits_photos")
 
@@ -131,11 +133,12 @@ def test_keys_are_flat_and_values_are_fractions(found):
         for key, value in values.items():
             assert key.count("/") in (1, 2)
             assert isinstance(value, float)
-            assert 0 <= value <= 1 or "/nll" in key or "/brier" in key, key
+            smallest = -1 if key.endswith("/rank_correlation") else 0
+            assert smallest <= value <= 1 or "/nll" in key or "/brier" in key, key
     names = {key.split("/")[1] for key in found["s2d"]}
     assert names == {
         "accuracy", "nll", "ece", "adaptive_ece", "brier", "aurc", "augrc", "risk_at_80_coverage",
-        "auroc", "aupr", "fpr_at_95_recall",
+        "auroc", "aupr", "fpr_at_95_recall", "rank_correlation",
     }  # fmt: skip
 
 
@@ -165,6 +168,34 @@ def test_the_order_of_the_images_does_not_count(predictors, found, monkeypatch):
     again = evaluation.evaluate(predictors["s2d"], "digits", OOD[:1])
     for key, value in again.items():
         assert value == pytest.approx(found["s2d"][key], abs=2e-5), key
+
+
+@pytest.mark.parametrize(("draws", "reading", "other"), [
+    ("independent", "mean", "mean"),
+    ("mean", "draws", "balanced"),
+])  # fmt: skip
+def test_a_gaussian_student_is_measured_by_its_mean_and_by_its_draws(draws, reading, other):
+    loss = losses.NormalKLDivergence()
+    make = functools.partial(models.Student, objective=loss, num_draws=4, initial_scale=1.5)
+    model = network(functools.partial(make, draws=draws))
+    found = evaluation.evaluate(model, "digits", OOD[:1])
+    own = evaluation.evaluate(model.redrawn(draws), "digits", OOD[:1])
+    expected = evaluation.evaluate(model.redrawn(other), "digits", OOD[:1])
+    assert found["digits/nll"] == own["digits/nll"] != expected["digits/nll"]
+    plain = {key for key in expected if f"/{'mean' if reading == 'draws' else 'draws'}_" not in key}
+    for key in plain & {k for k in own if f"/{reading}_" not in k}:
+        assert found[names.reading_key(reading, key)] == pytest.approx(expected[key], rel=1e-6), key
+    assert names.metric(f"digits/{reading}_scaled_nll").title == "NLL"
+
+
+def test_tables_have_a_row_for_each_reading():
+    recipe = recipes.resolve("wrn_10_2_s2.h2d_gauss.digits")
+    measured = {"digits/nll": 1.7, "digits/mean_nll": 1.6, "svhn/mean_auroc/total": 0.8, "x/y": 3}
+    result = results.Result("directory", recipe, 0, metrics=measured)
+    assert results.by_title([result]) == {
+        "H2D-Gauss": [measured],
+        "H2D-Gauss, by its mean": [{"digits/nll": 1.6, "svhn/auroc/total": 0.8}],
+    }
 
 
 def test_missing_data_is_an_error_or_recorded(predictors, tmp_path):

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from s2d_tf import cli, evaluation, models, paper, recipes, storage
-from s2d_tf.evaluation import cost, drawing, intervals, report_pictures, run_evaluation
+from s2d_tf.evaluation import (
+    cost,
+    drawing,
+    intervals,
+    report_pictures,
+    result_tables,
+    run_evaluation,
+)
 from s2d_tf.recipes import build
 
 ARCHITECTURE = "wrn_10_2_s2"
@@ -65,6 +72,18 @@ def test_costs_are_stored(metrics):
     assert ensemble["cost/parameters"] == 3 * s2d["cost/parameters"]
     assert s2d["cost/inference_ms"] == 0.5
     assert s2d["cost/relative_inference_time"] == 1.25
+
+
+def test_a_gaussian_student_is_measured_by_its_mean_too(untrained, evaluate, tmp_path):
+    run = untrained(tmp_path / "run", "h2d_gauss", split="train_without_validation")
+    found = evaluate(run)
+    assert found["run/temperature_fitted_on"] == "validation"
+    for key in ("digits/nll", "digits/scaled_nll", "digits_photos/auroc/knowledge"):
+        dataset, name = key.split("/", 1)
+        assert found[f"{dataset}/mean_{name}"] != found[key]
+    performance, *_ = result_tables.overview(evaluation.collect([run]))
+    titles = [row[0].text for row in performance.rows]
+    assert titles == ["H2D-Gauss", "H2D-Gauss, by its mean"]
 
 
 def test_times_are_measured(runs):

@@ -67,7 +67,7 @@ def test_latex_escapes_and_marks(table):
 def test_html_escapes(table):
     text = tables.render(table, "html")
     assert "A &amp; B" in text
-    assert '<th colspan="2" class=group>C100</th>' in text
+    assert '<th colspan="2" scope="colgroup" class=group>C100</th>' in text
     assert text.count("<tbody>") == 2
     assert text.count("<tr>") == text.count("</tr>") == 4
 

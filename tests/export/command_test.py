@@ -48,7 +48,9 @@ def test_a_run_is_exported_with_its_facts(finished_run, tmp_path, capsys):
     assert description["metadata"]["seed"] == 3
     assert description["class_names"] == list("01234567")
     images = np.random.RandomState(0).randint(0, 256, [3, 8, 8, 1]).astype(np.uint8)
-    answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
+    answers = tf.saved_model.load(str(path)).signatures["serving_default"](
+        tf.constant(images, tf.float32)
+    )
     expected = finished_run.predictor().predict_uncertainty(images)
     np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-5, atol=1e-6)
 
@@ -184,7 +186,9 @@ def test_a_cast_keras_classifier_is_exported(tmp_path):
     model = models.S2DClassifier.from_classifier(network)
     images = np.random.RandomState(0).randint(0, 256, [3, 8, 8, 3]).astype(np.uint8)
     path = export.save(model, tmp_path)
-    answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
+    answers = tf.saved_model.load(str(path)).signatures["serving_default"](
+        tf.constant(images, tf.float32)
+    )
     expected = model.predict_uncertainty(images)
     for name in ("total", "knowledge"):
         np.testing.assert_allclose(

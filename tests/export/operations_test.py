@@ -100,12 +100,36 @@ def test_others_are_refused_by_name(tmp_path, function, operation):
         check(save(tmp_path, function))
 
 
-def test_an_object_that_runs_on_loading_is_refused(tmp_path):
-    table = tf.lookup.StaticHashTable(
-        tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([2])), 0
+def words(source):
+    return tf.lookup.StaticHashTable(source, 0)
+
+
+def test_a_table_of_constants_is_filled_on_loading_but_none_of_a_file(tmp_path):
+    constants = tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([2]))
+    (meta_graph,) = check(
+        save(tmp_path / "constants", harmless, table=words(constants))
+    ).meta_graphs
+    used = operations.operations(meta_graph)
+    assert "LookupTableImportV2" in used["restoring"]
+    assert "LookupTableImportV2" not in used["serving"]
+    (tmp_path / "words.txt").write_text("one")
+    file = tf.lookup.TextFileInitializer(
+        str(tmp_path / "words.txt"), tf.string, 0, tf.int64, 1, delimiter=" "
     )
-    with pytest.raises(OperationError, match="an object of"):
-        check(save(tmp_path, harmless, table=table))
+    with pytest.raises(OperationError, match="InitializeTableFromTextFileV2"):
+        check(save(tmp_path / "file", harmless, table=words(file)))
+
+
+def test_a_table_may_not_be_filled_by_a_request(tmp_path):
+    constants = tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([2]))
+    table = words(constants)
+
+    def fills(x):
+        tf.raw_ops.LookupTableImportV2(table_handle=table.resource_handle, keys=[3], values=[4])
+        return {"y": x + 1.0}
+
+    with pytest.raises(OperationError, match="LookupTableImportV2 in serving"):
+        check(save(tmp_path, fills, table=table))
 
 
 def test_what_runs_on_loading_is_looked_at(tmp_path):

@@ -7,7 +7,10 @@ import pytest
 
 from s2d_tf import export
 
-SINGLE_PASS = ("s2d", "individual", "mimo", "end", "en2d", "h2d_dir", "h2d_gauss")
+SINGLE_PASS = (
+    *("s2d", "individual", "mimo", "end", "en2d", "h2d_dir", "h2d_gauss"),
+    *("h2d", "h2d_spread", "plain_gauss"),
+)
 OTHERS = ("s2d_mimo", "mc", "s2d_mc", "swag", "s2d_swag", "ensemble", "s2d_ensemble")
 NAMES = {
     "probabilities": "probs",

@@ -62,7 +62,7 @@ def prediction_log():
 def test_a_request_can_be_read_back(prediction_log, size):
     images = np.arange(size * 4, dtype=np.float32).reshape(size, 2, 2, 1)
     message = prediction_log.FromString(
-        warmup.prediction_log("digits", "serve_float", "images", images)
+        warmup.prediction_log("digits", "serve_float", {"images": images})
     )
     request = message.predict_log.request
     assert request.model_spec.name == "digits"
@@ -87,8 +87,8 @@ def test_the_exported_file_holds_requests_that_the_model_answers(prediction_log,
 
 
 def test_large_images_are_warmed_up_one_at_a_time():
-    made = list(warmup.requests((512, 512, 3), ["serving_default"]))
-    assert [value.shape[0] for _, _, value in made] == [1]
+    made = list(warmup.image_requests((512, 512, 3), ["serving_default"]))
+    assert [value.shape[0] for _, inputs in made for value in inputs.values()] == [1]
 
 
 def test_tf_servings_own_package_reads_it():
@@ -96,7 +96,7 @@ def test_tf_servings_own_package_reads_it():
         "tensorflow_serving.apis.prediction_log_pb2", reason="needs tensorflow-serving-api"
     )
     images = np.zeros([2, 8, 8, 1], np.uint8)
-    content = warmup.prediction_log("digits", "serving_default", "images", images)
+    content = warmup.prediction_log("digits", "serving_default", {"images": images})
     log = logs.PredictionLog.FromString(content)
     assert log.WhichOneof("log_type") == "predict_log"
     expected = logs.PredictionLog()

@@ -6,6 +6,7 @@ import keras
 import mpmath
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.special
 import scipy.stats
 import tensorflow as tf
@@ -33,8 +34,46 @@ def soft_cross_entropy(teacher, student, temperature=1.0):
     return -(temperature**2) * (target * log_probs).sum()
 
 
-def forward_kl(teacher, student):
-    return np.mean([dirichlet_kl(np.exp(member), np.exp(student)) for member in teacher])
+def unscaled_cross_entropy(teacher, student, temperature):
+    target = scipy.special.softmax(teacher / temperature, axis=-1).mean(axis=0)
+    return -(target * scipy.special.log_softmax(student)).sum()
+
+
+def forward_kl(teacher, student, temperature=1.0):
+    student = np.exp(student / temperature)
+    return np.mean([dirichlet_kl(np.exp(member / temperature), student) for member in teacher])
+
+
+def moment_match(mean_log_probs):
+    """The Dirichlet with these expected log-probabilities, by a general root finder."""
+
+    def gap(log_concentration):
+        a = np.exp(log_concentration)
+        return scipy.special.psi(a) - scipy.special.psi(a.sum()) - mean_log_probs
+
+    found = scipy.optimize.root(gap, np.zeros(len(mean_log_probs)), tol=1e-12)
+    assert np.abs(gap(found.x)).max() < 1e-9
+    return np.exp(found.x)
+
+
+def fisher_distance(proxy, student):
+    """By the whole matrix: the Hessian of ln B(a) in a, moved to log-concentrations."""
+    trigamma = scipy.special.polygamma
+    information = np.diag(trigamma(1, proxy)) - trigamma(1, proxy.sum())
+    step = proxy * (student - np.log(proxy))
+    return 0.5 * step @ information @ step / (1 + proxy.sum())
+
+
+def dirichlet_fisher(teacher, student):
+    a = np.exp(teacher)
+    psi = scipy.special.psi
+    mean_log_probs = (psi(a) - psi(a.sum(axis=-1, keepdims=True))).mean(axis=0)
+    return fisher_distance(moment_match(mean_log_probs), student)
+
+
+def categorical_fisher(teacher, student, temperature):
+    log_probs = scipy.special.log_softmax(teacher / temperature, axis=-1)
+    return fisher_distance(moment_match(log_probs.mean(axis=0)), student)
 
 
 def reverse_kl(teacher, student):
@@ -63,6 +102,14 @@ def normal_nll(teacher, student):
     return -scipy.stats.norm.logpdf(teacher, loc, np.exp(log_scale)).sum(axis=-1).mean()
 
 
+def centered(teacher):
+    return teacher - teacher.mean(axis=-1, keepdims=True)
+
+
+def mean_of(student):
+    return np.split(student, 2)[0]
+
+
 CASES = {
     "soft_cross_entropy": (losses.SoftCrossEntropy, {}, soft_cross_entropy),
     "soft_cross_entropy_t": (
@@ -70,7 +117,33 @@ CASES = {
         {"temperature": 2.5},
         lambda t, s: soft_cross_entropy(t, s, 2.5),
     ),
+    "soft_cross_entropy_unscaled": (
+        losses.SoftCrossEntropy,
+        {"temperature": 2.5, "scale_student": False},
+        lambda t, s: unscaled_cross_entropy(t, s, 2.5),
+    ),
     "dirichlet_kl": (losses.DirichletKLDivergence, {}, forward_kl),
+    "dirichlet_kl_t": (
+        losses.DirichletKLDivergence,
+        {"concentration_temperature": 4.0},
+        lambda t, s: forward_kl(t, s, 4.0),
+    ),
+    "dirichlet_fisher": (losses.DirichletFisherDistance, {}, dirichlet_fisher),
+    "dirichlet_fisher_categorical": (
+        losses.DirichletFisherDistance,
+        {"teacher_kind": "categorical", "temperature": 1.5},
+        lambda t, s: categorical_fisher(t, s, 1.5),
+    ),
+    "with_soft_cross_entropy": (
+        losses.WithSoftCrossEntropy,
+        {"distribution": losses.DirichletKLDivergence(), "weight": 0.03, "temperature": 2.0},
+        lambda t, s: soft_cross_entropy(t, s, 2.0) + 0.03 * forward_kl(t, s),
+    ),
+    "with_soft_cross_entropy_gaussian": (
+        losses.WithSoftCrossEntropy,
+        {"distribution": losses.NormalKLDivergence(), "weight": 0.2},
+        lambda t, s: soft_cross_entropy(t, mean_of(s)) + 0.2 * normal_kl(t, s),
+    ),
     "dirichlet_reverse_kl": (losses.DirichletKLDivergence, {"reverse": True}, reverse_kl),
     "dirichlet_nll": (losses.DirichletNegativeLogLikelihood, {}, dirichlet_nll),
     "dirichlet_nll_t": (
@@ -80,6 +153,11 @@ CASES = {
     ),
     "normal_kl": (losses.NormalKLDivergence, {}, normal_kl),
     "normal_nll": (losses.NormalNegativeLogLikelihood, {}, normal_nll),
+    "normal_kl_categorical": (
+        losses.NormalKLDivergence,
+        {"teacher_kind": "categorical"},
+        lambda t, s: normal_kl(centered(t), s),
+    ),
 }
 
 
@@ -88,14 +166,14 @@ def case(request):
     return CASES[request.param]
 
 
-def width(kind):
-    return CLASSES * (2 if kind.student == "gaussian" else 1)
+def width(loss):
+    return CLASSES * (2 if loss.student == "gaussian" else 1)
 
 
-def data(kind, seed=0):
+def data(loss, seed=0):
     rng = np.random.default_rng(seed)
     teacher = rng.normal(1.0, 1.5, [BATCH, MEMBERS, CLASSES])
-    student = rng.normal(0.0, 1.0, [BATCH, width(kind)])
+    student = rng.normal(0.0, 1.0, [BATCH, width(loss)])
     return teacher.astype(np.float32), student.astype(np.float32)
 
 
@@ -119,14 +197,14 @@ def numerical_gradient(oracle, teacher, student, step=1e-5):
 
 def test_value(case):
     kind, arguments, oracle = case
-    teacher, student = data(kind)
+    teacher, student = data(kind(**arguments))
     rows = kind(**arguments, reduction="none")(teacher, student)
     np.testing.assert_allclose(rows, numbers(oracle, teacher, student), rtol=1e-5)
 
 
 def test_gradient(case):
     kind, arguments, oracle = case
-    teacher, student = (array[:2] for array in data(kind))
+    teacher, student = (array[:2] for array in data(kind(**arguments)))
     student = tf.constant(student)
     with tf.GradientTape() as tape:
         tape.watch(student)
@@ -137,13 +215,14 @@ def test_gradient(case):
 
 def test_graph_equals_eager(case):
     kind, arguments, _ = case
-    loss, (teacher, student) = kind(**arguments), data(kind)
+    loss = kind(**arguments)
+    teacher, student = data(loss)
     np.testing.assert_allclose(tf.function(loss)(teacher, student), loss(teacher, student), 1e-6)
 
 
 def test_sample_weights_and_reductions(case):
     kind, arguments, oracle = case
-    teacher, student = data(kind)
+    teacher, student = data(kind(**arguments))
     rows = numbers(oracle, teacher, student)
     weights = np.float32([0.5, 0.0, 2.0, 1.0])
     mean, total = kind(**arguments), kind(**arguments, reduction="sum")
@@ -161,7 +240,7 @@ def test_config_round_trip_keeps_everything(case, dtype):
     assert type(twin) is kind
     assert twin.get_config() == loss.get_config()
     assert twin.dtype == dtype
-    teacher, student = data(kind)
+    teacher, student = data(loss)
     assert twin(teacher, student).dtype == dtype
     np.testing.assert_array_equal(twin(teacher, student), loss(teacher, student))
 
@@ -179,8 +258,8 @@ def test_value_and_gradient_stay_finite(case):
     kind, arguments, _ = case
     pairs = list(itertools.product(EXTREME.values(), repeat=2))
     teacher = np.concatenate([t([1, MEMBERS, CLASSES]) for t, _ in pairs]).astype(np.float32)
-    student = tf.constant(np.concatenate([s([1, width(kind)]) for _, s in pairs]), tf.float32)
     loss = kind(**arguments, reduction="none")
+    student = tf.constant(np.concatenate([s([1, width(loss)]) for _, s in pairs]), tf.float32)
     with tf.GradientTape() as tape:
         tape.watch(student)
         value = loss(teacher, student)
@@ -236,7 +315,120 @@ def test_bad_temperature_is_refused(kind, temperature):
 def test_mixed_precision_does_not_reach_the_loss(case, policy):
     kind, arguments, oracle = case
     keras.config.set_dtype_policy(policy)
-    teacher, student = data(kind)
+    teacher, student = data(kind(**arguments))
     value = kind(**arguments)(teacher, student)
     assert value.dtype == tf.float32
     np.testing.assert_allclose(value, numbers(oracle, teacher, student).mean(), rtol=1e-5)
+
+
+def slopes(loss, teacher, student):
+    """Gradient of the sum over the batch in the student's outputs."""
+    student = tf.constant(student)
+    with tf.GradientTape() as tape:
+        tape.watch(student)
+        value = loss(teacher, student)
+    return tape.gradient(value, student).numpy()
+
+
+@pytest.mark.parametrize(
+    ("kind", "oracle"),
+    [(losses.NormalKLDivergence, normal_kl), (losses.NormalNegativeLogLikelihood, normal_nll)],
+)
+def test_a_detached_scale_learns_the_members_spread_only(kind, oracle):
+    """The mean moves as in the whole divergence, the scale as if the mean were the members'."""
+    detached, whole = kind(detach_scale=True, reduction="sum"), kind(reduction="sum")
+    teacher, student = data(detached)
+    np.testing.assert_allclose(detached(teacher, student), whole(teacher, student), rtol=1e-6)
+    found, usual = slopes(detached, teacher, student), slopes(whole, teacher, student)
+    np.testing.assert_allclose(found[:, :CLASSES], usual[:, :CLASSES], rtol=1e-5)
+    matched = np.concatenate([teacher.mean(axis=1), student[:, CLASSES:]], axis=-1)
+    expected = numerical_gradient(oracle, teacher, matched)[:, CLASSES:]
+    np.testing.assert_allclose(found[:, CLASSES:], expected, rtol=1e-4, atol=1e-4)
+    assert np.abs(found[:, CLASSES:] - usual[:, CLASSES:]).max() > 0.1
+
+
+def test_normal_kl_knows_no_temperature_of_both():
+    """Dividing all log-concentrations scales both Gaussians alike: why no loss has that option."""
+    teacher, student = data(losses.NormalKLDivergence())
+    shift = np.repeat([[0.0, np.log(4.0)]], CLASSES, axis=1).reshape(1, -1)
+    divided = student / np.repeat([[4.0, 1.0]], CLASSES, axis=1).reshape(1, -1) - shift
+    loss = losses.NormalKLDivergence()
+    np.testing.assert_allclose(loss(teacher / 4, np.float32(divided)), loss(teacher, student), 1e-5)
+
+
+def test_the_fisher_distance_is_the_kl_near_the_proxy():
+    """To second order, less the constant of the members, and in units of the total plus 1."""
+    teacher, _ = data(losses.DirichletKLDivergence())
+    a = np.exp(np.float64(teacher))
+    psi = scipy.special.psi
+    moments = (psi(a) - psi(a.sum(axis=-1, keepdims=True))).mean(axis=1)
+    proxy = np.stack([moment_match(row) for row in moments])
+    step = 0.02 * np.random.default_rng(1).normal(size=proxy.shape)
+    near, at = np.log(proxy) + step, np.log(proxy)
+    pairs = zip(np.float64(teacher), near, at, strict=True)
+    rise = np.array([forward_kl(t, s) - forward_kl(t, z) for t, s, z in pairs])
+    found = losses.DirichletFisherDistance(reduction="none", dtype="float64")(teacher, near)
+    np.testing.assert_allclose(found * (1 + proxy.sum(axis=-1)), rise, rtol=0.05)
+
+
+def sharp_and_vague(num_images=200, num_classes=30, seed=0):
+    """Members as S2D networks have them: totals from 1 to 1e6, concentrations down to 1e-8."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=[num_images, 1, num_classes]) * rng.uniform(1, 5, [num_images, 1, 1])
+    members = logits + rng.normal(size=[num_images, 5, num_classes])
+    return np.float32(np.clip(members, -18, 14))
+
+
+def test_the_fisher_distance_has_a_curvature_of_at_most_one():
+    """So its slope is bounded by the error in log-concentrations, whatever the teachers say."""
+    teacher = sharp_and_vague()
+    student = np.random.default_rng(1).normal(0, 4, [2, *teacher[:, 0].shape]).astype(np.float32)
+    loss = losses.DirichletFisherDistance(reduction="sum")
+    first, second = (slopes(loss, teacher, each) for each in student)
+    stretch = np.linalg.norm(first - second, axis=-1)
+    stretch /= np.linalg.norm(student[0] - student[1], axis=-1)
+    assert stretch.max() < 1.0
+    assert stretch.max() > 0.05
+    kl = slopes(losses.DirichletKLDivergence(reduction="sum"), teacher, student[0])
+    energy = [np.sort((rows**2).sum(axis=-1)) for rows in (kl, first)]
+    shares = [rows[-2:].sum() / rows.sum() for rows in energy]
+    assert shares[0] > 0.5, "two images of 200 carry most of the KL's gradient"
+    assert shares[1] < 0.1
+
+
+@pytest.mark.parametrize("kind", ["dirichlet", "categorical"])
+def test_the_fisher_distance_vanishes_only_at_the_proxy(kind):
+    teacher, _ = data(losses.DirichletFisherDistance())
+    loss = losses.DirichletFisherDistance(teacher_kind=kind)
+    one = teacher[:, :1] if kind == "dirichlet" else teacher  # one member is its own proxy
+    a = np.exp(np.float64(one))
+    psi = scipy.special.psi
+    expected_logs = psi(a) - psi(a.sum(axis=-1, keepdims=True))
+    if kind == "categorical":
+        expected_logs = scipy.special.log_softmax(np.float64(teacher), axis=-1)
+    proxy = np.log([moment_match(row.mean(axis=0)) for row in expected_logs]).astype(np.float32)
+    assert 0 <= float(loss(one, proxy)) < 1e-8
+    assert float(loss(one, proxy + 0.5)) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: losses.NormalKLDivergence("plain"), "teacher_kind: expected one of"),
+        (lambda: losses.DirichletFisherDistance("plain"), "teacher_kind: expected one of"),
+        (lambda: losses.DirichletFisherDistance(temperature=0), "temperature: expected above 0"),
+        (
+            lambda: losses.DirichletKLDivergence(concentration_temperature=-1),
+            "concentration_temperature: expected above 0, received -1",
+        ),
+        (lambda: losses.WithSoftCrossEntropy("kl"), "distribution: expected a losses"),
+        (
+            lambda: losses.WithSoftCrossEntropy(losses.SoftCrossEntropy(), -1),
+            "weight: expected at least 0, received -1",
+        ),
+    ],
+)
+def test_bad_options_are_refused(make, message):
+    with pytest.raises(ValueError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)

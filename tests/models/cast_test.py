@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import scipy.special
+import tensorflow as tf
 
 from s2d_tf import models
 
@@ -92,7 +93,6 @@ def test_an_image_size_that_is_open_stays_open():
 def refused():
     images = keras.Input([8, 8, 1])
     flat = keras.layers.Flatten()(images)
-    other = keras.Input([64])
     dense = keras.layers.Dense(3)
 
     class Subclassed(keras.Model):
@@ -122,13 +122,9 @@ def refused():
             keras.Model(images, keras.layers.Dense(3)(images)),
             "pool or flatten first",
         ),
-        "two_inputs": (
-            keras.Model([images, other], dense(keras.layers.Add()([flat, other]))),
-            "one input and one output, received 2 and 1",
-        ),
         "two_outputs": (
             keras.Model(images, [dense(flat), flat]),
-            "one input and one output, received 1 and 2",
+            "one output, received 2",
         ),
         "not_built": (
             keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(3)]),
@@ -142,7 +138,7 @@ def refused():
 @pytest.mark.parametrize(
     "name",
     [
-        "sigmoid", "activation_layer", "convolution", "per_pixel", "two_inputs", "two_outputs",
+        "sigmoid", "activation_layer", "convolution", "per_pixel", "two_outputs",
         "not_built", "subclassed", "layer",
     ],
 )  # fmt: skip
@@ -165,3 +161,76 @@ def test_a_model_of_keras_applications():
     assert len(model.trainable_variables) == 2
     assert "means nothing" in " ".join(models.S2DClassifier.from_classifier.__doc__.split())
     keras.backend.clear_session()
+
+
+def test_a_model_of_two_inputs():
+    images, other = keras.Input([8, 8, 1], name="images"), keras.Input([2], name="facts")
+    x = keras.layers.Concatenate()([keras.layers.Flatten()(images), other])
+    source = keras.Model({"images": images, "facts": other}, keras.layers.Dense(3, "softmax")(x))
+    inputs = {"images": IMAGES / 255, "facts": np.ones([6, 2], np.float32)}
+    for kind in (models.Classifier, models.S2DClassifier):
+        model = kind.from_classifier(source)
+        found = model.predict_uncertainty(inputs)["probs"]
+        np.testing.assert_allclose(found, source.predict(inputs, verbose=0), rtol=1e-5)
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf_tests")
+class Tokenizer(keras.layers.Layer):
+    """Stands for a preprocessor of KerasHub: texts to a dict of the network's inputs."""
+
+    def call(self, texts):
+        codes = tf.strings.unicode_decode(texts, "UTF-8").to_tensor(shape=[None, 5])
+        return {"ids": codes % 16, "mask": codes > 0}
+
+
+def task(with_preprocessor=True):
+    """Stands for a task model of KerasHub: a functional model with a preprocessor beside it."""
+    ids = keras.Input([5], dtype="int32", name="ids")
+    mask = keras.Input([5], dtype="bool", name="mask")
+    weights = keras.ops.cast(mask, "float32")[:, :, None]
+    x = keras.ops.sum(keras.layers.Embedding(16, 4)(ids) * weights, axis=1)
+    model = keras.Model({"ids": ids, "mask": mask}, keras.layers.Dense(3)(x))
+    model.preprocessor = Tokenizer() if with_preprocessor else None
+    return model
+
+
+def test_a_task_model_keeps_its_preprocessor(tmp_path):
+    source = task()
+    texts = np.array(["red", "a green one", "", "blue", "two", "three"])
+    prepared = source.preprocessor(tf.constant(texts))
+    expected = scipy.special.softmax(source(prepared), axis=-1)
+    model = models.S2DClassifier.from_classifier(source, freeze=True, seed=0)
+    np.testing.assert_allclose(model.predict_uncertainty(texts)["probs"], expected, rtol=1e-5)
+    np.testing.assert_allclose(model.predict_uncertainty(list(texts))["probs"], expected, rtol=1e-5)
+    model.compile("sgd", run_eagerly=True)
+    model.fit(texts, LABELS, verbose=0)
+    model.save(tmp_path / "cast.keras")
+    twin = keras.models.load_model(tmp_path / "cast.keras")
+    answer = model.predict_uncertainty(texts)["probs"]
+    np.testing.assert_allclose(twin.predict_uncertainty(texts)["probs"], answer, rtol=1e-5)
+    bare = models.S2DClassifier.from_classifier(task(with_preprocessor=False))
+    assert {tensor.name for tensor in bare.contract.tensors} == {"ids", "mask"}
+
+
+@pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
+def test_cached_features_train_the_linear_layer_as_the_whole_model_does(kind):
+    whole = kind.from_classifier(functional(), freeze=True, seed=0)
+    head = whole.head_only()
+    cached = whole.predict_features(IMAGES)
+    for model, inputs in ((whole, IMAGES), (head, cached)):
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        model.fit(inputs, LABELS, epochs=3, shuffle=False, verbose=0)
+    np.testing.assert_allclose(head.head.kernel, whole.head.kernel, rtol=1e-4, atol=1e-6)
+    answer = head.predict_uncertainty(cached)
+    found = whole.take_head(head).predict_uncertainty(IMAGES)
+    for key, value in answer.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-6)
+
+
+def test_settings_of_the_linear_layer_can_be_changed():
+    model = models.S2DClassifier.from_classifier(functional(), freeze=True, seed=0)
+    head = model.head_only(noise_stddev=0.2, temperature=2.0, seed=3)
+    assert (head.temperature, head.noise.stddev, head.seed) == (2.0, 0.2, 3)
+    np.testing.assert_array_equal(head.head.kernel, model.head.kernel)
+    first, second = (model.head_only(fresh=True, seed=seed).head.kernel for seed in (1, 2))
+    assert not np.array_equal(first, second)

@@ -66,7 +66,7 @@ def test_members_that_do_not_agree_are_refused(members):
     for other, word in (
         (network(kind=models.Classifier), "kind"),
         (network(classes=4), "num_classes"),
-        (network(size=9), "image_shape"),
+        (network(size=9), "inputs"),
     ):
         with pytest.raises(ValueError, match=f"of the same {word}") as error:
             models.Ensemble([members[0], other])

@@ -38,12 +38,16 @@ def mimo():
 BAD = {
     "too_large": (IMAGES, LABELS + 1, r"labels in \[0, 2\], received values from 1 to 3"),
     "negative": (IMAGES, LABELS - 1, r"labels in \[0, 2\], received values from -1 to 1"),
-    "float": (IMAGES, LABELS.astype(np.float32), r"integer labels in \[0, 2\], received float32"),
-    "one_hot": (IMAGES, np.eye(3, dtype=int)[LABELS], r"labels \[batch\].*not one-hot"),
-    "nan": (BROKEN, LABELS, "finite pixels .* received NaN or infinity: clean"),
-    "infinity": (INFINITE, LABELS, "finite pixels .* received NaN or infinity: clean"),
+    "float": (IMAGES, LABELS.astype(np.float32), r"integer labels in \[0, 2\].*received float32"),
+    "one_hot_sum": (IMAGES, 2 * np.eye(3)[LABELS], "that sum to 1, received sums from 2"),
+    "one_hot_negative": (IMAGES, [[-0.5, 1.5, 0]] * 12, "at least 0 .* lowest number -0.5"),
+    "one_hot_nan": (IMAGES, [[np.nan, 1, 0]] * 12, "that sum to 1, received sums from"),
+    "one_hot_width": (IMAGES, np.eye(4, dtype=int)[LABELS], r"\[batch\] .* or \[batch, 3\]"),
+    "nan": (BROKEN, LABELS, "expected pixels.*, received NaN or infinity. Clean"),
+    "infinity": (INFINITE, LABELS, "expected pixels.*, received NaN or infinity. Clean"),
     "size": (IMAGES[:, :4], LABELS, r"images \(batch, 8, 8, 1\), received the shape \("),
     "channels": (np.repeat(IMAGES, 3, axis=-1), LABELS, r"\(batch, 8, 8, 1\), received the shape"),
+    "channels_first": (np.zeros([12, 1, 8, 8]), LABELS, r"1, 8, 8\): transpose"),
     "rank": (IMAGES[..., 0], LABELS, r"\(batch, 8, 8, 1\), received the shape"),
 }
 
@@ -112,8 +116,8 @@ def test_unbatched_and_shapeless_datasets(model):
 
 
 def test_numbers_of_images_and_labels(model):
-    check(lambda: model.fit(IMAGES, LABELS[:5], verbose=0), "received 12 images and 5 targets")
-    check(lambda: model.fit(IMAGES[:0], LABELS[:0], verbose=0), "at least one; received 0 images")
+    check(lambda: model.fit(IMAGES, LABELS[:5], verbose=0), "received 12 inputs and 5 targets")
+    check(lambda: model.fit(IMAGES[:0], LABELS[:0], verbose=0), "at least one; received 0 inputs")
 
 
 def test_column_labels_are_accepted(model):
@@ -132,7 +136,7 @@ def test_mimo(mimo):
 
 ARGUMENTS = {
     "num_classes": ({"num_classes": 1}, "num_classes must be at least 2, received 1"),
-    "num_heads": ({"num_heads": 2}, "num_heads must be at least 1 and divide .* 1 input"),
+    "num_heads": ({"num_heads": 2}, r"num_heads: expected 1, or .* received 2 .*\(8, 8, 1\)"),
     "weight_decay": ({"weight_decay": -1e-4}, "weight_decay must not be negative"),
     "weight_decay_nan": ({"weight_decay": float("nan")}, "weight_decay must not be negative"),
     "mean": ({"mean": [1.0, 2.0, 3.0]}, "mean must be one number for each of 1 channels"),

@@ -168,4 +168,4 @@ class TestUnfittedStem:
     def test_fit_of_what_it_cannot_look_into_says_what_to_do(self, backbone):
         model, _ = self.model(backbone)
         with pytest.raises(ValueError, match=r"Call model\.adapt"):
-            model.fit(iter([(self.IMAGES, self.LABELS)]))
+            model.fit(each for each in [(self.IMAGES, self.LABELS)])

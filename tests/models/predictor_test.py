@@ -93,8 +93,8 @@ def test_answers_follow_the_weights(model):
 
 
 BAD = {
-    "no_images": (lambda: IMAGES[:0], "at least one image, received none"),
-    "empty_dataset": (lambda: slices(IMAGES).take(0), "at least one image, received none"),
+    "no_images": (lambda: IMAGES[:0], "at least one example, received none"),
+    "empty_dataset": (lambda: slices(IMAGES).take(0), "at least one example, received none"),
     "one_image": (lambda: IMAGES[0], r"images \(batch, 8, 8, 1\), received the shape \(8, 8, 1\)"),
     "size": (lambda: IMAGES[:, :4], r"received the shape \(11, 4, 8, 1\)"),
     "channels": (lambda: np.repeat(IMAGES, 3, axis=-1), r"received the shape \(11, 8, 8, 3\)"),

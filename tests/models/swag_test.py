@@ -158,6 +158,6 @@ def test_weights_file_needs_no_training_data(tmp_path):
 def test_no_samples_and_no_images_are_refused():
     with pytest.raises(ValueError, match="num_samples: expected at least 1"):
         models.SWAG(network(), 0)
-    with pytest.raises(ValueError, match="at least one batch") as error:
+    with pytest.raises(ValueError, match="batches: expected at least one") as error:
         models.SWAG(network(), 1).recompute_statistics([])
     assert "\n" not in str(error.value)

@@ -14,6 +14,7 @@ from s2d_tf.numerics import (
     MAX_TOTAL_CONCENTRATION,
     fit_dirichlet,
     fit_dirichlet_with_info,
+    merge_dirichlets,
 )
 
 TOTALS = (1e-2, 1.0, 1e2, 1e4, 1e6)
@@ -298,3 +299,68 @@ def test_bad_input_is_refused():
         fit_dirichlet(log_probs[..., :1])
     with pytest.raises(ValueError, match="`max_iterations` must be at least 1; received 0"):
         fit_dirichlet(log_probs, max_iterations=0)
+
+
+def mean_log_probs(concentrations):
+    """Expected log-probabilities of Dirichlets `[members, K]`, averaged, in 40 digits."""
+    with mpmath.workdps(40):
+        rows = [[mpmath.mpf(float(v)) for v in row] for row in concentrations]
+        means = [[mpmath.digamma(v) - mpmath.digamma(mpmath.fsum(r)) for v in r] for r in rows]
+        return [mpmath.fsum(column) / len(rows) for column in zip(*means, strict=True)]
+
+
+@pytest.mark.parametrize("num_classes", [2, 10, 100])
+@pytest.mark.parametrize("total", TOTALS)
+def test_merged_dirichlets_have_the_members_expected_log_probabilities(total, num_classes):
+    """The condition of the least mean divergence, in units of its own slope."""
+    rng = np.random.default_rng(num_classes)
+    members = total * rng.dirichlet(np.full(num_classes, 0.5), 4) + 1e-8
+    members *= np.exp(rng.normal(size=[4, 1]))
+    found = merge_dirichlets(members).numpy()
+    assert found.shape == (num_classes,)
+    wanted = mean_log_probs(members)
+    with mpmath.workdps(40):
+        psi_total = mpmath.digamma(mpmath.fsum(map(float, found)))
+        gaps = [
+            mpmath.digamma(float(a)) - psi_total - t for a, t in zip(found, wanted, strict=True)
+        ]
+        steps = [
+            gap / (float(a) * mpmath.psi(1, float(a))) for a, gap in zip(found, gaps, strict=True)
+        ]
+    assert max(abs(float(step)) for step in steps) < 1e-6
+
+
+def test_merging_is_the_least_mean_divergence():
+    def mean_divergence(log_concentration, members):
+        q = np.exp(log_concentration)
+        psi, gammaln = scipy.special.psi, scipy.special.gammaln
+        total = members.sum(axis=-1)
+        value = gammaln(total) - gammaln(q.sum())
+        rows = gammaln(q) - gammaln(members) + (members - q) * (psi(members) - psi(total)[:, None])
+        return (value + rows.sum(axis=-1)).mean()
+
+    members = np.exp(np.random.default_rng(0).normal(0, 2, [3, 6]))
+    best = scipy.optimize.minimize(mean_divergence, np.zeros(6), members, tol=1e-12)
+    np.testing.assert_allclose(np.log(merge_dirichlets(members)), best.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_dirichlet_merges_to_itself(dtype):
+    rng = np.random.default_rng(0)
+    one = np.exp(rng.normal(0, 3, [20, 1, 10])).astype(dtype)
+    merged = merge_dirichlets(one)
+    assert merged.dtype == dtype
+    np.testing.assert_allclose(merged, one[:, 0], rtol=1e-4)
+    np.testing.assert_allclose(merge_dirichlets(np.repeat(one, 4, axis=1)), merged, rtol=1e-4)
+
+
+def test_merging_survives_extreme_members_and_passes_no_gradient():
+    ends = np.float32([np.exp(-20), 1e-3, 1.0, 1e3, np.exp(20)])
+    members = tf.constant(np.stack(np.meshgrid(ends, ends, ends), axis=-1).reshape(-1, 1, 3))
+    members = tf.concat([members, tf.reverse(members, [0])], axis=1)
+    with tf.GradientTape() as tape:
+        tape.watch(members)
+        merged = merge_dirichlets(members)
+    assert np.isfinite(merged).all()
+    assert np.all(merged > 0)
+    assert tape.gradient(merged, members) is None

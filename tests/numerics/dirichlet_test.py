@@ -16,6 +16,7 @@ from s2d_tf import numerics
 from s2d_tf.numerics import (
     LOG_CONCENTRATION_LIMIT,
     concentrations_from_logits,
+    dirichlet_fisher_distance,
     dirichlet_kl_divergence,
     dirichlet_negative_log_likelihood,
 )
@@ -189,3 +190,44 @@ def test_tensorflow_probability_is_imported_only_when_used():
             if isinstance(node, ast.Import | ast.ImportFrom)
         ]
         assert not any("tensorflow_probability" in ast.unparse(node) for node in imports), path
+
+
+def fisher_reference(a, d):
+    with mpmath.workdps(40):
+        a, d = ([mpmath.mpf(float(value)) for value in row] for row in (a, d))
+        squares = mpmath.fsum((x * y) ** 2 * mpmath.psi(1, x) for x, y in zip(a, d, strict=True))
+        mean = mpmath.fsum(x * y for x, y in zip(a, d, strict=True))
+        return float((squares - mpmath.psi(1, mpmath.fsum(a)) * mean**2) / 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("total", TOTALS)
+def test_fisher_distance_matches_mpmath(total, dtype):
+    rng = np.random.default_rng(0)
+    a = np.stack([random_concentration(rng, 10, total) for _ in range(3)]).astype(dtype)
+    d = rng.normal(0, 2, a.shape).astype(dtype)
+    d[2] = 1.0  # of the total alone, where the terms cancel
+    found = dirichlet_fisher_distance(a, d)
+    assert found.dtype == dtype
+    expected = [fisher_reference(*row) for row in zip(a, d, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_fisher_distance_is_the_divergence_nearby_in_both_directions(total):
+    rng = np.random.default_rng(1)
+    a = random_concentration(rng, 10, total)
+    d = 1e-3 * rng.normal(size=10)
+    found = dirichlet_fisher_distance(a, d)
+    for pair in ((a, a * np.exp(d)), (a * np.exp(d), a)):
+        np.testing.assert_allclose(found, kl_reference(*pair), rtol=0.02)
+
+
+def test_fisher_distance_passes_no_gradient_to_its_dirichlet():
+    a, d = tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5])
+    with tf.GradientTape() as tape:
+        tape.watch([a, d])
+        value = dirichlet_fisher_distance(a, d)
+    slope, other = tape.gradient(value, [d, a])
+    assert other is None
+    assert np.all(slope != 0)

@@ -228,6 +228,8 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
         "google": "tensorflow",
         "scipy": "scikit-learn",
         "tqdm": "tensorflow-datasets",
+        "pyarrow": "tensorflow-datasets",
+        "h11": "uvicorn",
     }
     declared = configuration["options"]["install_requires"]
     for extra, text in configuration["options.extras_require"].items():

@@ -85,6 +85,14 @@ def test_the_evidence_names_numbers_and_exceptions():
         assert verdict.evidence.endswith(".")
 
 
+def test_methods_of_ours_are_no_rivals_of_the_papers():
+    results = copy.deepcopy(published.results(DENSENET))
+    perfect = {key: 1.0 for key in results["h2d_dir"][0] if "/auroc/" in key or "/aupr/" in key}
+    results |= {name: [perfect] for name in ("h2d", "h2d_spread", "plain_dir", "plain_gauss")}
+    for name in ("h2d_dir_has_the_best_knowledge", "h2d_gauss_has_the_best_data"):
+        assert CHECKS[name](results) == CHECKS[name](published.results(DENSENET))
+
+
 @pytest.mark.parametrize("results", [{}, {"s2d": [{"cifar100/accuracy": 0.7}]}, {"s2d": []}])
 def test_nothing_to_compare_is_not_run(results):
     for verdict in claims.check_all(results):

@@ -240,7 +240,7 @@ def test_bad_arguments_and_data_raise_clear_errors(model, data):
         posthoc.ViM(dimension=12).fit(model, data["train"])
     with pytest.raises(ValueError, match="variant: expected one of"):
         posthoc.ASH(variant="x")
-    with pytest.raises(ValueError, match="name: expected a key"):
+    with pytest.raises(ValueError, match="a key that the model does not have"):
         posthoc.KNN(name="total").fit(model, data["train"])
     with pytest.raises(ValueError, match=r"model: expected a models\.Predictor"):
         posthoc.MSP().fit(object())

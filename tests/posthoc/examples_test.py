@@ -27,7 +27,7 @@ def names():
     return {"posthoc": posthoc, "model": model, "images": images, "labels": labels}
 
 
-@pytest.mark.parametrize("name", [*posthoc.STEPS, "Outputs", "save"])
+@pytest.mark.parametrize("name", [*posthoc.STEPS, "Outputs", "save", "step_class"])
 def test_the_example_runs(names, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     examples = doctest.DocTestFinder(recurse=False).find(

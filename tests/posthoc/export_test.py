@@ -44,7 +44,7 @@ def test_a_saved_model_answers_with_all_outputs(dirichlet_model, data, cached, t
     images = data["test"][0]
     path = export.save(predictor, tmp_path / "model")
     loaded = tf.saved_model.load(str(path))
-    answers = loaded.signatures["serve_float"](images=tf.constant(images))
+    answers = loaded.signatures["serving_default"](images=tf.constant(images))
     expected = predictor.predict_uncertainty(images)
     for output, key in (
         ("probabilities", "probs"),
@@ -55,19 +55,55 @@ def test_a_saved_model_answers_with_all_outputs(dirichlet_model, data, cached, t
     ):
         np.testing.assert_allclose(answers[output], expected[key], rtol=1e-4, atol=1e-5)
     assert answers["prediction_set"].dtype == answers["abstain"].dtype == tf.bool
-    assert set(loaded.signatures) == {"serving_default", "serve_float", "serve_encoded"}
+    # Nobody said that these features are raw pixels.
+    assert set(loaded.signatures) == {"serving_default"}
+
+
+def with_all_outputs(model, cached):
+    """All steps in one model, which is exported with each score under its own name."""
+    predictor = stack(model, cached, DETECTORS)
+
+    def served_outputs(images):
+        state = predictor.state(images)
+        return state.member_logits, state.outputs
+
+    object.__setattr__(predictor, "served_outputs", served_outputs)
+    return predictor
+
+
+def compare(answers, predictor, images):
+    expected = predictor.predict_uncertainty(images)
+    names = {step.name for step in DETECTORS} | {"prediction_set", "abstain"}
+    assert names <= set(answers)
+    for name in names:
+        scale = np.abs(expected[name].astype(np.float32)).max()
+        np.testing.assert_allclose(
+            answers[name], expected[name], rtol=1e-4, atol=1e-5 * scale, err_msg=name
+        )
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_litert_has_all_operations(dirichlet_model, data, cached, tmp_path):
-    predictor = stack(dirichlet_model, cached, DETECTORS[-1:])
+    predictor = with_all_outputs(dirichlet_model, cached)
     images = data["test"][0].astype(np.uint8)
     path = export.save_litert(predictor, tmp_path / "model")
     interpreter = tf.lite.Interpreter(str(path / "model.tflite"))
-    answers = interpreter.get_signature_runner("serving_default")(images=images)
-    expected = predictor.predict_uncertainty(images)
-    for output, key in (("ood_score", "knn"), ("prediction_set",) * 2, ("abstain",) * 2):
-        np.testing.assert_allclose(answers[output], expected[key], rtol=1e-4, atol=1e-5)
+    compare(interpreter.get_signature_runner("serving_default")(images=images), predictor, images)
+
+
+def test_onnx_has_all_operations(dirichlet_model, data, cached, tmp_path):
+    runtime = pytest.importorskip("onnxruntime", reason="needs the extra s2d_tf[onnx]")
+    onnx = pytest.importorskip("onnx", reason="needs the extra s2d_tf[onnx]")
+    pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
+    predictor = with_all_outputs(dirichlet_model, cached)
+    images = data["test"][0].astype(np.uint8)
+    path = export.save_onnx(predictor, tmp_path / "model") / "model.onnx"
+    session = runtime.InferenceSession(str(path))
+    names = [output.name for output in session.get_outputs()]
+    for size in (1, len(images)):
+        answers = dict(zip(names, session.run(None, {"images": images[:size]}), strict=True))
+        compare(answers, predictor, images[:size])
+    assert {node.domain for node in onnx.load(str(path)).graph.node} <= {"", "ai.onnx"}
 
 
 def test_all_steps_use_permitted_operations(dirichlet_model, cached):
@@ -81,7 +117,7 @@ def test_all_steps_use_permitted_operations(dirichlet_model, cached):
 
 def test_a_plain_model_answers_as_before(model, data, tmp_path):
     path = export.save(model, tmp_path / "model")
-    answers = tf.saved_model.load(str(path)).signatures["serve_float"](
+    answers = tf.saved_model.load(str(path)).signatures["serving_default"](
         images=tf.constant(data["test"][0][:2])
     )
     assert set(answers) == {"label", "confidence", "probabilities"} | {

@@ -4,13 +4,14 @@ import keras
 import numpy as np
 import pytest
 
-from s2d_tf import backbones, data, layers, models, recipes, uncertainty
+from s2d_tf import backbones, data, layers, losses, models, recipes, uncertainty
 from s2d_tf.recipes import build
 from s2d_tf.training import schedules, strategies
 
 METHODS = (
     "individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc", "ensemble",
-    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss",
+    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss", "h2d", "h2d_spread", "plain_dir",
+    "plain_gauss",
 )  # fmt: skip
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
@@ -78,9 +79,10 @@ def test_two_steps(method, digits, monkeypatch):
     answer = uncertainty.from_members(predictor.kind, stack)
     assert answer["probs"].shape == (8, 8)
     assert all(np.isfinite(value).all() for value in answer.values())
-    dirichlet = method.startswith(("s2d", "h2d", "en2d"))
+    dirichlet = method.startswith(("s2d", "h2d", "en2d", "plain_dir"))
     assert predictor.kind == ("dirichlet" if dirichlet else "categorical")
-    expected = {"h2d_gauss": 50, "mimo": 2, "s2d_mimo": 2, "ensemble": 2, "s2d_ensemble": 2}
+    expected = {"mimo": 2, "s2d_mimo": 2, "ensemble": 2, "s2d_ensemble": 2}
+    expected |= dict.fromkeys(("h2d_gauss", "h2d_spread", "plain_gauss"), 50)
     drawn = 5 if recipe.draws in ("swag", "dropout") else 1
     assert stack.shape == (expected.get(method, drawn), 8, 8)
 
@@ -103,6 +105,32 @@ def test_numbers_of_the_recipe_reach_the_model():
     assert network.image_shape == (8, 8, 1)
     rates = {layer.rate for layer in network.backbone.layers if hasattr(layer, "rate")}
     assert rates == {0.4}
+
+
+def test_numbers_of_the_recipe_reach_a_student():
+    recipe = tiny("h2d_spread").replace(
+        model={
+            "distribution_weight": 0.3,
+            "temperature": 2.0,
+            "scale_student": False,
+            "detach_scale": True,
+            "teacher_kind": "categorical",
+            "student_draws": "mean",
+        }
+    )
+    student = build.build_network(recipe)
+    objective = student.objective
+    assert (student.draws, student.kind, student.num_members) == ("mean", "categorical", 1)
+    term = objective.categorical
+    assert (objective.weight, term.temperature, term.scale_student) == (0.3, 2.0, False)
+    assert type(objective.distribution) is losses.NormalKLDivergence
+    assert objective.distribution.detach_scale
+    plain = recipe.replace(model={"distribution_weight": None})
+    assert type(build.build_network(plain).objective) is losses.NormalKLDivergence
+    divided = tiny("h2d_dir").replace(model={"concentration_temperature": 4.0})
+    assert build.build_network(divided).objective.concentration_temperature == 4.0
+    unscaled = tiny("end").replace(model={"scale_student": False})
+    assert not build.build_network(unscaled).objective.scale_student
 
 
 def test_the_seed_fixes_the_network():

@@ -1,7 +1,12 @@
 """Every name resolves to a recipe with the numbers of the paper and of the original authors."""
 
+import collections
+import itertools
 import json
 import operator
+import re
+import shlex
+import subprocess
 
 import pytest
 
@@ -10,7 +15,8 @@ from s2d_tf.storage.runs import snapshot_epoch
 
 METHODS = {
     "individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc", "ensemble",
-    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss",
+    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss", "h2d", "h2d_spread", "plain_dir",
+    "plain_gauss",
 }  # fmt: skip
 
 DENSENET = {
@@ -91,6 +97,8 @@ NUMBERS = {
         "training.weight_decay": 1e-4,
         "objective": "dirichlet_kl_divergence",
         "model.reverse": False,
+        "model.concentration_temperature": 1.0,
+        "model.distribution_weight": None,
     },
     "densenet_bc_100_12.h2d_gauss.cifar100": H2D
     | {
@@ -101,6 +109,9 @@ NUMBERS = {
         "training.factor": 0.5,
         "objective": "normal_kl_divergence",
         "model.num_draws": 50,
+        "model.student_draws": "independent",
+        "model.detach_scale": False,
+        "model.distribution_weight": None,
     },
     "wrn_28_10.individual.cifar100": WRN | PLAIN,
     "wrn_28_10.mc.cifar100_plus": WRN | AUGMENTED | {"draws": "dropout"},
@@ -129,6 +140,28 @@ def test_numbers_of_the_paper_and_the_original_authors(name):
 def test_hierarchical_students_start_from_s2d_at_epoch_150(network, method):
     recipe = recipes.resolve(f"{network}.{method}.cifar100")
     assert snapshot_epoch(recipe.sibling("s2d"), recipe.start.at) == 150
+
+
+@pytest.mark.parametrize("method", ["h2d", "h2d_spread", "plain_dir", "plain_gauss"])
+@pytest.mark.parametrize("network", ["fast_resnet_half", "wrn_28_10"])
+def test_our_students_are_marked_and_train_as_their_network_does(network, method):
+    recipe = recipes.resolve(f"{network}.{method}.cifar100")
+    assert recipe.title.endswith("(ours)")
+    plain = method.startswith("plain")
+    assert recipe.teachers == ("ensemble" if plain else "s2d_ensemble")
+    assert recipe.model.teacher_kind == ("categorical" if plain else "dirichlet")
+    start = recipes.Start("individual" if plain else "s2d")
+    assert recipe.start == start
+    assert recipe.training == recipe.sibling(start.method).training
+    assert recipe.model.distribution_weight > 0
+
+
+@pytest.mark.parametrize("method", ["h2d_dir", "h2d_gauss"])
+def test_the_papers_students_of_the_fast_network_leave_muon(method):
+    recipe = recipes.resolve(f"fast_resnet_half.{method}.cifar100")
+    assert (recipe.training.optimizer, recipe.training.schedule) == ("sgd", "cosine")
+    assert recipe.training.learning_rate <= 5e-3
+    assert recipe.training.epochs == recipe.sibling("s2d").training.epochs
 
 
 def test_every_name_resolves_and_survives_json():
@@ -261,6 +294,10 @@ def test_what_is_no_record_at_all_is_refused(values):
         ("model.noise_stddev=[0.0, -1.0]", "model.noise_stddev: expected not below 0"),
         ("model.proxy=guess", "model.proxy: expected one of newton, mean_precision"),
         ("model.temperature=-1", "model.temperature: expected above 0"),
+        ("model.student_draws=some", "model.student_draws: expected one of independent, balanced"),
+        ("model.teacher_kind=plain", "model.teacher_kind: expected one of dirichlet, categorical"),
+        ("model.distribution_weight=-1", "model.distribution_weight: expected not below 0"),
+        ("model.concentration_temperature=0", "concentration_temperature: expected above 0"),
     ],
 )
 def test_values_out_of_range_are_refused(assignment, message):
@@ -302,8 +339,62 @@ def test_another_objective_for_a_student():
     assert recipes.override(recipes.resolve(name), [f"objective={wanted}"]).objective == wanted
     with pytest.raises(recipes.RecipeError, match="objective: expected one of"):
         recipes.override(recipes.resolve(name), ["objective=mystery"])
-    with pytest.raises(recipes.RecipeError, match="Expected one of data"):
+    with pytest.raises(recipes.RecipeError, match="--set: expected one of data"):
         recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [f"objective={wanted}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("none", None),
+        ("individual", recipes.Start("individual", 1.0)),
+        ("s2d@0.5", recipes.Start("s2d", 0.5)),
+    ],
+)
+def test_other_teachers_and_another_start_for_a_student(text, start):
+    recipe = recipes.resolve("wrn_10_2_s2.h2d_gauss.digits")
+    changed = recipes.override(recipe, [f"start={text}", "teachers=ensemble"])
+    assert (changed.start, changed.teachers) == (start, "ensemble")
+
+
+@pytest.mark.parametrize("text", ["s2d@half", "s2d@0", "s2d@2"])
+def test_a_bad_start_is_refused(text):
+    with pytest.raises(recipes.RecipeError, match="start: expected") as error:
+        recipes.override(recipes.resolve("wrn_10_2_s2.h2d.digits"), [f"start={text}"])
+    check(error)
+    with pytest.raises(recipes.RecipeError, match="--set: expected"):
+        recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), ["start=individual"])
+
+
+def test_the_commands_of_the_study_of_our_students_are_right(project_root):
+    """A shell expands them, with `s2d` as a function that prints what it is given."""
+    text = (project_root / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Our students\n(.*?)^## ", text, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)
+    script = "\n".join(["s2d() { printf '%q ' \"$@\"; echo; }", *blocks])
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
+    commands = [shlex.split(line) for line in done.stdout.splitlines()]
+    counts = collections.Counter(command[0] for command in commands)
+    assert counts == {"train": 2 + 2 + 21, "evaluate": 2 + 21, "tune": 17 + 4, "table": 1}
+    folders = set()
+    for command, *words in (each for each in commands if each[0] in ("train", "tune")):
+        changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+        flags = dict(
+            word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word
+        )
+        assert set(flags) <= {"members", "split", "workdir", "teachers", "seed"}
+        folder = (command, flags["workdir"])
+        assert folder not in folders, "two runs in one folder"
+        folders.add(folder)
+        recipe = recipes.override(recipes.resolve(words[0]), changes)
+        values = itertools.takewhile(lambda word: not word.startswith("--"), words[2:])
+        varied = [
+            recipes.override(recipe, [f"{words[1]}={v}"]) for v in values if command == "tune"
+        ]
+        assert len(varied) == len(set(map(repr, varied)))
+        for each in varied or [recipe]:
+            if each.teachers:
+                assert flags["teachers"].endswith(f"{each.sibling(each.teachers).name}")
 
 
 def test_replace_takes_sections():

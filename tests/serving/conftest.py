@@ -91,20 +91,18 @@ def encode():
 @pytest.fixture(scope="session")
 def running():
     """`with running(servables, limits) as url`: a server on a free loopback port."""
-    for module in ("fastapi", "uvicorn"):
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
-    import uvicorn
-
     from s2d_tf import serving
+    from s2d_tf.serving.connections import make_server
     from s2d_tf.serving.server import _listen
 
     @contextlib.contextmanager
     def run(servables, limits=None):
         listener = _listen("127.0.0.1", 0)
-        app = serving.create_app("tiny", servables, limits)
-        config = uvicorn.Config(app, log_level="warning")
-        server = uvicorn.Server(config)
+        limits = limits or serving.Limits()
+        server = make_server(serving.create_app("tiny", servables, limits), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

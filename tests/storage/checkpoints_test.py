@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import files
-from s2d_tf.storage import arrays as packing
+from s2d_tf.files import arrays as packing
 from s2d_tf.storage import checkpoints
 
 

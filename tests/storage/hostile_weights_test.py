@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 
-from s2d_tf.storage import arrays as packing
+from s2d_tf.files import arrays as packing
 from s2d_tf.storage import weights
 
 CRAFTED = {}

@@ -197,7 +197,7 @@ def test_a_slow_disk_does_not_mix_epochs(recipe, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_ctrl_c_saves_and_is_still_an_interrupt(recipe, tmp_path, monkeypatch):
     interrupt_at(monkeypatch, {10}, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="at epoch 1, step 10, where it is saved; the same"):
         training.train(recipe, tmp_path / "run", 3, settings())
     # The last step of an epoch: saved with the epoch's end, not within it.
     held = files.read_json(tmp_path / "run" / "checkpoints" / "step_000000010" / "manifest.json")

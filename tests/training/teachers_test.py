@@ -226,7 +226,8 @@ def count_predictors(monkeypatch):
 
 def attached(run, ensemble, images):
     settings = training.Settings(teachers=str(ensemble.directory))
-    return teachers.attach(None, run, settings, images)
+    network = build.build_network(run.recipe)
+    return teachers.attach(network, run, settings, images)
 
 
 def flip(path):
@@ -264,6 +265,31 @@ def test_predictions_are_computed_once(tmp_path, monkeypatch, ensemble, images, 
     record = files.read_json(run.directory / RECORD)
     assert record["sha256"] == files.sha256(run.directory / ARRAY)
     assert record["teachers"] == [files.sha256(m.weights()) for m in ensemble.members]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("method", ["plain_dir", "plain_gauss"])
+def test_a_plain_ensemble_is_one_more_choice_of_teachers(tmp_path, ensemble, images, right, method):
+    found = attached(student(tmp_path / "run", method), ensemble, images)
+    np.testing.assert_allclose(found, right, rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.usefixtures("quick")
+def test_teachers_of_another_kind_are_refused(tmp_path, ensemble, images):
+    ours = recipes.override(recipe("h2d_dir"), ["teachers=ensemble"])
+    run = runs.Run.create(tmp_path / "run", ours, 0)
+    with pytest.raises(
+        ValueError, match=r"expected kind 'dirichlet', as .* received 'categorical'"
+    ):
+        attached(run, ensemble, images)
+    assert not (run.directory / ARRAY).exists()
+
+
+def test_teachers_of_augmented_images_see_only_one_size(tmp_path, ensemble, images):
+    ours = recipe("end").replace(data={"augmentation": "mirror_shift", "resolutions": (0.5,)})
+    run = runs.Run.create(tmp_path / "run", ours, 0)
+    with pytest.raises(runs.RunError, match=r"data\.resolutions: .*--set data\.resolutions=\[\]"):
+        attached(run, ensemble, images)
 
 
 @pytest.mark.usefixtures("quick")
@@ -355,3 +381,36 @@ def test_a_killed_student_ends_in_the_same_bits(tmp_path, monkeypatch, ensemble,
     assert final_state(directory) == final_state(whole.directory)
     assert (directory / "log.csv").read_text() == (whole.directory / "log.csv").read_text()
     assert run.weights().read_bytes() == whole.weights().read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("method", "network"),
+    [
+        ("h2d", NETWORK),
+        ("plain_gauss", NETWORK),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (
+                ("h2d_spread", NETWORK),
+                ("plain_dir", NETWORK),
+                ("h2d", "fast_resnet_half"),
+            )
+        ),
+    ],
+)
+def test_our_students_learn_from_teachers_they_find_and_start_from(tmp_path, method, network):
+    """By their recipes, but for a small backbone and few epochs; no warm-up, no rate of its own."""
+    ours = recipe(method, network=network).replace(training={"epochs": 6, "warmup": 0.0})
+    taught = recipe(ours.teachers, network=network)
+    ensemble = made(tmp_path / taught.name, taught, loadable=True)
+    settings = training.Settings(strategy="one_device", verbose=0)
+    run = training.train(ours, tmp_path / "run", 1, settings)
+    _, history = final_state(run.directory)
+    assert history[-1]["with_soft_cross_entropy"] < history[0]["with_soft_cross_entropy"]
+    student, images = run.predictor(), loop.data.load_arrays("digits", "train")[0]
+    started = ensemble.members[1].predictor()
+    assert not np.allclose(student.backbone.get_weights()[0], started.backbone.get_weights()[0])
+    target = ensemble.predictor().predict_uncertainty(images)["probs"]
+    found, before = (model.predict_uncertainty(images)["probs"] for model in (student, started))
+    assert np.abs(found - target).mean() < np.abs(before - target).mean()
+    assert student.decomposes

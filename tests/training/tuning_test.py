@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from absl import flags
+from scipy import stats
 
 from s2d_tf import backbones, cli, data, files, recipes, training
 from s2d_tf.recipes import build
@@ -89,6 +90,8 @@ def test_networks_see_only_the_other_images(tmp_path, monkeypatch):
 class Uniform:
     """Answers that all classes are equally likely."""
 
+    readings = {}  # noqa: RUF012
+
     def predict_uncertainty(self, images):
         return {"probs": np.full([len(images), 8], 1 / 8)}
 
@@ -108,6 +111,44 @@ def test_rows_are_validated_and_sorted_by_nll(tuned):
         np.testing.assert_allclose(row["nll"], expected, rtol=1e-4)
         assert row["accuracy"] == (logits.argmax(axis=-1) == labels).mean()
         assert 0 <= row["ece"] <= 1
+
+
+def test_rows_say_how_many_images_and_how_sure(tuned):
+    directory, rows = tuned
+    images, labels = data.load_arrays("digits", "validation")
+    losses = []
+    for row in rows:
+        predictor = runs.Run.open(directory / f"{KEY}={row['value']}").predictor()
+        probs = np.float64(predictor.predict_uncertainty(images)["probs"])
+        losses.append(-np.log(probs[np.arange(len(labels)), labels]))
+        assert row["examples"] == len(labels) == 16
+        # Wilson: where the true rate is two standard errors of itself away.
+        for end in row["accuracy_interval"]:
+            error = np.sqrt(end * (1 - end) / 16)
+            np.testing.assert_allclose(abs(end - row["accuracy"]), 1.959964 * error, atol=1e-9)
+        test = stats.ttest_1samp(losses[-1], 0).confidence_interval(0.95)
+        np.testing.assert_allclose(row["nll_interval"], test, rtol=1e-9)
+    for row, own in zip(rows[1:], losses[1:], strict=True):
+        test = stats.ttest_rel(own, losses[0]).confidence_interval(0.95)
+        expected = [(own - losses[0]).mean(), *test]
+        np.testing.assert_allclose(row["nll_minus_best"], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_certain_mistake_has_no_interval():
+    assert tuning._student(np.array([1.0, np.inf])) == [None, None, None]
+    assert tuning._student(np.array([1.0])) == [1.0, None, None]
+    row = {"value": 1, "accuracy": 0.5, "nll": np.inf, "ece": 0.1, "examples": 2}
+    row |= {"accuracy_interval": [0.1, 0.9], "nll_interval": [None, None]}
+    row |= {"nll_minus_best": [None, None, None]}
+    assert "| 1 | 50.0 [10.0, 90.0] | inf [?] | 10.00 | the best |" in tuning.table("a.b", [row])
+
+
+def test_sweeps_of_before_keep_their_table():
+    rows = [{"value": value, "accuracy": 0.5, "nll": 1.75, "ece": 0.04} for value in ("5", "2")]
+    assert tuning.table("a.b", rows) == (
+        "| a.b | accuracy | NLL | %ECE |\n| --- | --- | --- | --- |\n"
+        "| 5 | 50.0 | 1.750 | 4.00 |\n| 2 | 50.0 | 1.750 | 4.00 |"
+    )
 
 
 def test_tuning_json_equals_the_rows(tuned):
@@ -134,8 +175,8 @@ def test_the_second_call_does_not_train_again(tuned):
 @pytest.mark.parametrize(
     ("key", "values", "message"),
     [
-        ("training.learning_rat", ["0.1"], r"one of .*training\.learning_rate.*learning_rat=0\.1"),
-        ("learning_rate", ["0.1"], "Expected one of"),
+        ("training.learning_rat", ["0.1"], r"such as training\.learning_rate.*learning_rat=0\.1"),
+        ("learning_rate", ["0.1"], "expected a key such as training.learning_rate"),
         (KEY, ["0.1", "fast"], "learning_rate: expected float, received 'fast'"),
     ],
 )
@@ -180,16 +221,52 @@ def test_a_student_is_tuned_with_teachers_of_its_split(tmp_path):
     assert len(cached) == len(data.load_arrays("digits", HELD_OUT)[0])
 
 
+def test_a_gaussian_student_is_validated_by_its_mean_too(tmp_path, monkeypatch):
+    found = recipe("wrn_10_2_s2.h2d_gauss.digits").replace(model={"initial_scale": 2.0})
+    made = []
+
+    def train(recipe, *_):
+        made.append(build.build_network(recipe, len(made)))
+        return Trained(made[-1])
+
+    monkeypatch.setattr(loop, "train", train)
+    rows = tuning.tune(found, tmp_path, "model.num_draws", ["2", "3"], 0, settings())
+    images, labels = data.load_arrays("digits", "validation")
+    for row in rows:
+        model = made[["2", "3"].index(row["value"])]
+        loc = np.float64(model(images)["loc"])
+        probs = np.exp(loc) / np.exp(loc).sum(axis=-1, keepdims=True)
+        expected = -np.log(probs[np.arange(len(labels)), labels]).mean()
+        np.testing.assert_allclose(row["mean_nll"], expected, rtol=1e-4)
+        assert row["mean_nll"] != row["nll"]
+    header, _, *lines = tuning.table("model.num_draws", [*rows, {**rows[0], "value": "9"}]).split(
+        "\n"
+    )
+    by_mean = "accuracy by mean | NLL by mean | %ECE by mean | NLL minus the best's [95%] |"
+    assert header == f"| model.num_draws | accuracy [95%] | NLL [95%] | %ECE | {by_mean}"
+    assert f" {rows[0]['mean_nll']:.3f} " in lines[0]
+    plain = {key: value for key, value in rows[0].items() if not key.startswith("mean_")}
+    assert "|  |  |  | the best |" not in tuning.table("", [*rows, plain]).splitlines()[2]
+    assert "|  |  |  | " in tuning.table("", [*rows, plain]).splitlines()[4]
+
+
 def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch, capsys):
     given = []
     monkeypatch.setattr(loop, "train", lambda *args: given.append(args) or Trained())
     options = [f"--workdir={tmp_path}", "--seed=4", "--epochs=1", "--set", "data.batch_size=16"]
     code = cli.main(["tune", NAME, KEY, "0.1", "0.2", *options, "--teachers=a", "--start=b"])
     assert code == 0, capsys.readouterr().err
-    header, rule, *lines = capsys.readouterr().out.splitlines()
-    assert header == f"| {KEY} | accuracy | NLL | %ECE |"
-    assert rule == "| --- | --- | --- | --- |"
-    assert lines == [f"| {rate} | 12.5 | 2.079 | 0.00 |" for rate in ("0.1", "0.2")]
+    header, rule, *lines, blank, note = capsys.readouterr().out.splitlines()
+    assert header == (f"| {KEY} | accuracy [95%] | NLL [95%] | %ECE | NLL minus the best's [95%] |")
+    assert rule == "| --- | --- | --- | --- | --- |"
+    # Two of 16 right: Wilson's interval.
+    numbers = "12.5 [3.5, 36.0] | 2.079 [2.079, 2.079]"
+    assert lines == [
+        f"| 0.1 | {numbers} | 0.00 | the best |",
+        f"| 0.2 | {numbers} | 0.00 | +0.000 [+0.000, +0.000] |",
+    ]
+    assert blank == ""
+    assert note.startswith("16 validation examples, one seed. Intervals are over the examples")
     for (each, directory, seed, options), rate in zip(given, ("0.1", "0.2"), strict=True):
         assert (each.training.learning_rate, each.training.epochs) == (float(rate), 1)
         assert each.data.batch_size == 16
@@ -202,8 +279,11 @@ def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch,
 class Trained:
     """Stands for a finished run."""
 
+    def __init__(self, predictor=None):
+        self.trained = predictor or Uniform()
+
     def predictor(self):
-        return Uniform()
+        return self.trained
 
 
 def test_the_command_that_is_stopped_is_saved_and_returns_75(tmp_path, monkeypatch, capsys):

@@ -50,8 +50,13 @@ def test_an_entry_loads_by_name(as_our_zoo, small_zoo):
         predictor = zoo.load(name)
         assert answers_as_stored(predictor, small_zoo / name)
         assert predictor.class_names == tuple("01234567")
-    assert zoo.entry(SINGLE).pretrained
-    assert "pretrained   S2D Individual" in zoo.listing([SINGLE])
+    held = zoo.entry(SINGLE)
+    assert held.pretrained
+    header, row, other, *_ = zoo.listing([SINGLE, "wrn_28_10.s2d.cifar100"]).splitlines()
+    assert header.split() == ["entry", "accuracy", "NLL", "ECE", "parameters", "time", "method"]
+    assert row.split()[:2] == [SINGLE, f"{held.record.metrics['digits/accuracy']:.1%}"]
+    assert row.endswith("S2D Individual")
+    assert other.split() == ["wrn_28_10.s2d.cifar100", "S2D", "Individual"]
 
 
 def test_an_entry_without_weights_says_how_to_train_it():
@@ -200,6 +205,8 @@ BAD_ENTRIES = {
     "unknown kind": edit(kind="normal"),
     "members as text": edit(num_members="1"),
     "other number of members": edit(num_members=3),
+    "other inputs": edit(inputs={"structure": 0, "tensors": []}),
+    "inputs as text": edit(inputs="images"),
     "metrics within metrics": edit(metrics={"a": {"b": 1}}),
     "infinite metric": edit(metrics={"a": 1e999}),
     "golden elsewhere": edit_in("golden", file="../golden.json"),

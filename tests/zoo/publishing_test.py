@@ -1,5 +1,6 @@
 """From runs to entries: what is refused, what is stored, what a failure leaves."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -199,3 +200,15 @@ def test_the_command_says_what_is_missing(run_s2d, tmp_path):
     result = run_s2d("publish", tmp_path)
     assert result.returncode == 2
     assert "--name" in result.stderr
+
+
+def test_the_card_of_a_gaussian_student_has_both_readings():
+    record = zoo.entry("wrn_10_2_s2.h2d_gauss.cifar100").record
+    text = publishing.card.text(record)
+    assert "drawn from a Gaussian over log-concentrations" in text
+    assert "by its mean" not in text, "which was not measured when it was published"
+    measured = record.metrics | {"cifar100/mean_nll": 1.6312}
+    text = publishing.card.text(dataclasses.replace(record, metrics=measured))
+    assert re.search(r"NLL, by its mean +\| 1\.6312", text)
+    plain = publishing.card.text(dataclasses.replace(record, kind="categorical"))
+    assert "drawn from a Gaussian over logits" in plain

@@ -1,0 +1,282 @@
+"""A folder of JPEG and PNG images with one subfolder per class as a dataset.
+
+Either `FOLDER/CLASS/*.jpg`, or split already: `FOLDER/train/CLASS/*.jpg` with `test/` and
+`validation/` (or `val/`) beside `train/`. A test split that is not there is a fixed fifth of the
+training images of each class, a validation split a fixed tenth of the rest: those with the smallest
+hash of the file, so that neither names nor image size nor a copy of the folder change them.
+
+Files are decoded and resized as an exported model does it with the files that it is sent. TFDS and
+Keras read such folders, too, but neither names the file that cannot be read, makes splits, or
+reduces images without aliasing.
+"""
+
+import concurrent.futures
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+
+import numpy as np
+
+from s2d_tf.data.archives import JPEG_START
+from s2d_tf.data.location import MissingDataError
+from s2d_tf.data.splits import VALIDATION_FRACTION, held_out_mask
+
+TEST_FRACTION = 0.2
+DEFAULT_SIZE = 32
+LARGEST_OWN_SIZE = 64
+"""Images that all have one size keep it up to this many pixels a side."""
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+_OTHER_SUFFIXES = (".bmp", ".gif", ".heic", ".jp2", ".tif", ".tiff", ".webp", ".avif")
+_SPLITS = {"train": "train", "test": "test", "validation": "validation", "val": "validation"}
+_GRAY = ("1", "L", "LA", "I", "I;16")
+_NAMED = 5
+
+
+class FolderError(ValueError):
+    """A folder is not a dataset of images; the message says what to change."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFolder:
+    """A folder of images as a dataset.
+
+    Attributes:
+        path: the folder.
+        image_shape: (height, width, channels) that every image is brought to.
+        class_names: names of the subfolders, sorted; a label is the place in it.
+        files: `{split: ((file, label), ...)}` of "train", "test", "validation" and
+            "train_without_validation".
+    """
+
+    path: pathlib.Path
+    image_shape: tuple[int, int, int]
+    class_names: tuple[str, ...]
+    files: dict[str, tuple[tuple[pathlib.Path, int], ...]]
+
+    @property
+    def name(self) -> str:
+        """For keys and recipes."""
+        return folder_name(self.path)
+
+    def load_arrays(self, split: str) -> tuple[np.ndarray, np.ndarray]:
+        """Images uint8 [N, H, W, C] and labels int64 [N] of a split, in the order of the names."""
+        if not self.files.get(split):
+            raise FolderError(
+                f"{self.path}: expected images in one of the splits {', '.join(self.files)}, "
+                f"received {split!r} with none. Add images."
+            )
+        paths, labels = zip(*self.files[split], strict=True)
+        return read_images(paths, self.image_shape), np.array(labels, np.int64)
+
+
+def open_folder(
+    path: str | os.PathLike,
+    image_size: int | None = None,
+    image_shape: tuple[int, int, int] | None = None,
+    class_names: tuple[str, ...] | None = None,
+) -> ImageFolder:
+    """Opens a folder of images; reads the headers of all files, and no pixels yet.
+
+    Args:
+        path: the folder.
+        image_size: height and width of the images. `None`: their own, if they all have the same
+            and it is at most 64x64, else 32x32. They have one channel if all are gray, else three.
+        image_shape: all of that, for a model that exists.
+        class_names: those of a model that exists; the folder may have fewer.
+
+    Example:
+
+    >>> folder = open_folder("flowers")                    # flowers/rose/1.jpg, flowers/tulip/2.jpg
+    >>> folder.class_names
+    ('rose', 'tulip')
+    >>> images, labels = folder.load_arrays("train")
+    """
+    path = pathlib.Path(path).expanduser().absolute()
+    if not path.is_dir():
+        raise MissingDataError(
+            f"{path}: expected a folder with one subfolder of images per class, received "
+            f"{'a file' if path.exists() else 'none'}. Check --data."
+        )
+    folders = _split_folders(path)
+    found = {split: _classes(folder) for split, folder in folders.items()}
+    names = tuple(class_names or found["train"])
+    for split, classes in found.items():
+        if unknown := [name for name in classes if name not in names]:
+            raise FolderError(
+                f"{folders[split]}: expected the classes {_some(names)}, received {_some(unknown)}."
+                " Rename or remove the folder."
+            )
+    if class_names is None and len(names) < 2:
+        raise FolderError(
+            f"{folders['train']}: expected at least two classes, received only {names[0]!r}. Put "
+            "the images of each class into a subfolder of their own."
+        )
+    files = {
+        split: tuple((file, names.index(name)) for name, own in classes.items() for file in own)
+        for split, classes in found.items()
+    }
+    headers = [_header(file) for own in files.values() for file, _ in own]
+    _raise_for(path, [error for _, _, error in headers if error])
+    shape = tuple(image_shape or _shape(headers, image_size))
+    return ImageFolder(path, shape, names, _with_splits(files))
+
+
+def folder_name(path: str | os.PathLike) -> str:
+    """A folder's own name in small letters, digits and underscores."""
+    name = pathlib.Path(path).expanduser().absolute().name.lower()
+    return re.sub(r"[^a-z0-9]+", "_", name).strip("_")[:64] or "images"
+
+
+def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> np.ndarray:
+    """All JPEG and PNG images in a folder and below it, whatever their class, uint8 [N, H, W, C].
+
+    For out-of-distribution data.
+    """
+    path = pathlib.Path(path).expanduser().absolute()
+    if not path.is_dir():
+        raise MissingDataError(f"{path}: expected a folder of images, received none. Check --ood.")
+    if not (paths := _images(path)):
+        raise FolderError(f"{path}: expected JPEG or PNG images, received none. Add some.")
+    return read_images(tuple(paths), tuple(image_shape))
+
+
+def read_images(paths, image_shape: tuple[int, int, int]) -> np.ndarray:
+    """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
+    return _read(tuple((path, _stamp(path)) for path in paths), tuple(image_shape))
+
+
+@functools.lru_cache(maxsize=8)
+def _read(stamped, image_shape):
+    images, errors = np.empty([len(stamped), *image_shape], np.uint8), []
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        made = pool.map(lambda item: _decode(item[0], image_shape), stamped)
+        for index, (pixels, error) in enumerate(made):
+            if error:
+                errors.append(error)
+            else:
+                images[index] = pixels
+    _raise_for(stamped[0][0].parent.parent, errors)
+    images.setflags(write=False)
+    return images
+
+
+def _decode(path, image_shape):
+    """Pixels, or what is wrong with the file."""
+    import tensorflow as tf
+
+    encoded, (*size, channels) = path.read_bytes(), image_shape
+    try:
+        if encoded.startswith(JPEG_START):
+            pixels = tf.io.decode_jpeg(encoded, channels, dct_method="INTEGER_ACCURATE")
+        else:
+            pixels = tf.io.decode_png(encoded, channels)
+    except tf.errors.InvalidArgumentError:
+        return None, f"{path} (damaged)"
+    if pixels.shape[:2] != size:
+        pixels = tf.round(tf.image.resize(pixels, size, antialias=True))
+    return np.clip(pixels.numpy(), 0, 255).astype(np.uint8), None
+
+
+def _header(path):
+    """(height, width), whether it is gray, and what is wrong with the file or `None`."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            known = image.format in ("JPEG", "MPO", "PNG")
+            error = None if known else f"{path} ({image.format})"
+            return (image.height, image.width), image.mode in _GRAY, error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
+        return None, False, f"{path} ({'not an image' if path.stat().st_size else 'empty'})"
+
+
+def _raise_for(path, errors):
+    if errors:
+        raise FolderError(
+            f"{path}: expected JPEG and PNG images that can be read, received {len(errors)} other "
+            f"files: {_some(errors)}. Replace or remove them."
+        )
+
+
+def _shape(headers, image_size):
+    sizes = {size for size, _, _ in headers}
+    size = (image_size or DEFAULT_SIZE,) * 2
+    if image_size is None and len(sizes) == 1 and max(max(sizes)) <= LARGEST_OWN_SIZE:
+        (size,) = sizes
+    return *size, 1 if all(gray for _, gray, _ in headers) else 3
+
+
+def _split_folders(path):
+    """`{split: folder}`; a folder that is not split is all "train"."""
+    inside = _subfolders(path)
+    if "train" not in inside or not _subfolders(path / "train"):
+        return {"train": path}
+    if unknown := [name for name in inside if name not in _SPLITS]:
+        raise FolderError(
+            f"{path}: expected only the splits {', '.join(_SPLITS)} beside train, received "
+            f"{_some(unknown)}. Move or remove the folder."
+        )
+    if len({_SPLITS[name] for name in inside}) < len(inside):
+        raise FolderError(f"{path}: expected validation or val, received both. Remove one.")
+    return {_SPLITS[name]: path / name for name in inside}
+
+
+def _classes(folder):
+    """`{class: files}`, sorted; every class has some."""
+    found = {name: _images(folder / name) for name in _subfolders(folder)}
+    if not found:
+        what = "images outside of subfolders" if _images(folder) else "no subfolder"
+        raise FolderError(
+            f"{folder}: expected one subfolder of images per class, received {what}. Put the "
+            "images of each class into a subfolder with its name."
+        )
+    if empty := [name for name, files in found.items() if not files]:
+        raise FolderError(
+            f"{folder}: expected JPEG or PNG images in every subfolder, received none in "
+            f"{_some(empty)}. Add images or remove the folder."
+        )
+    return found
+
+
+def _subfolders(folder):
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def _images(folder):
+    """The image files in a folder and below it, sorted; other files, hidden ones too, are not."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
+    others = [str(p) for p in files if p.suffix.lower() in _OTHER_SUFFIXES]
+    _raise_for(folder, others)
+    return [p for p in files if p.suffix.lower() in _SUFFIXES]
+
+
+def _with_splits(files):
+    """Adds the splits that are made from "train"."""
+    train, made = files["train"], {}
+    if "test" not in files:
+        train, made["test"] = _divided(train, TEST_FRACTION)
+    rest = train
+    if "validation" not in files:
+        rest, made["validation"] = _divided(train, VALIDATION_FRACTION)
+    return files | {"train": train} | made | {"train_without_validation": rest}
+
+
+def _divided(files, fraction):
+    """The files without, and those with, the smallest hashes."""
+    contents = (file.read_bytes() for file, _ in files)
+    mask = held_out_mask(contents, [label for _, label in files], fraction, at_least=1)
+    pairs = list(zip(files, mask, strict=True))
+    return tuple(f for f, held in pairs if not held), tuple(f for f, held in pairs if held)
+
+
+def _stamp(path):
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def _some(names):
+    shown = ", ".join(map(str, list(names)[:_NAMED]))
+    return f"{shown}, ..." if len(names) > _NAMED else shown

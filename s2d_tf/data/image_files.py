@@ -1,0 +1,117 @@
+"""JPEG and PNG files from outside: what their headers claim, and how much work they would make.
+
+Nothing here decodes a picture. A decoder that stays within the size that a header claims can still
+be kept busy for minutes by a few megabytes, so what it would have to go through is bounded first.
+"""
+
+import zlib
+
+from s2d_tf.data.archives import JPEG_START, PNG_START
+
+MAX_CHUNKS = 1 << 16
+"""Chunks of a PNG file. Usual writers begin a new one every 8 kilobytes or later."""
+MAX_COMPRESSED_TEXTS = 16
+"""Compressed text and color profiles of a PNG file, which decoders inflate to 8 MB each."""
+MAX_SCANS = 1000
+MAX_SCANNED_PIXELS = 1 << 28
+"""Passes over a JPEG image, and pixels of all together; usual progressive files have about 10."""
+
+_STEP = 1 << 20
+_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by PNG's color type
+_COMPRESSED_TEXTS = (b"zTXt", b"iTXt", b"iCCP")
+
+
+class ImageFileError(ValueError):
+    """A file is no picture that can be decoded at a bounded cost."""
+
+
+def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, int]:
+    """Rejects what is not an image, and images that would take too much to decode.
+
+    Args:
+        content: the file.
+        max_pixels: height times width at most.
+        name: what to call it in errors.
+
+    Returns:
+        Its height and width.
+
+    Raises:
+        ImageFileError: it is another kind of file, claims more pixels, or expands to far more than
+            the pixels that it claims.
+    """
+    height, width = size(content, name)
+    pixels = height * width
+    if not 1 <= pixels <= max_pixels:
+        raise ImageFileError(
+            f"{name}: expected an image of 1 to {max_pixels} pixels, received {height} x {width}."
+        )
+    if content.startswith(PNG_START):
+        _check_png(content, height, width, name)
+    else:
+        # In compressed data a byte of ones is followed by a zero: this is the marker, or a comment.
+        scans = content.count(b"\xff\xda")
+        if scans > MAX_SCANS or scans * pixels > MAX_SCANNED_PIXELS:
+            raise ImageFileError(
+                f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
+                f"of {height} x {width} pixels. Save it as a baseline JPEG."
+            )
+    return height, width
+
+
+def size(content: bytes, name: str = "image") -> tuple[int, int]:
+    """Height and width as a file's header claims them.
+
+    Read in the same two ways as the exported graph does (export/encoded_images.py), so that both
+    see one size. Not by Pillow, which decompresses text and skips junk, slowly, to get there.
+    """
+    import tensorflow as tf
+
+    if content.startswith(PNG_START):
+        return int.from_bytes(content[20:24], "big"), int.from_bytes(content[16:20], "big")
+    try:
+        height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
+        return height, width
+    except tf.errors.InvalidArgumentError:
+        damaged = "a damaged JPEG file" if content.startswith(JPEG_START) else "something else"
+        received = damaged if content else "an empty file"
+        raise ImageFileError(f"{name}: expected a JPEG or PNG file, received {received}.") from None
+
+
+def _check_png(content, height, width, name):
+    """Inflates the pixels, and stops where there are more than the header says."""
+    depth, color = content[24:25], content[25:26]
+    bits = (depth[0] if depth else 8) * _SAMPLES.get(color[0] if color else 2, 4)
+    # A byte before each row says how it is filtered; interlaced files have up to twice the rows.
+    most = 2 * height * (1 + (width * bits + 7) // 8) + _STEP
+    inflate, inflated, texts = zlib.decompressobj(), 0, 0
+    for kind, data in _chunks(content, name):
+        texts += kind in _COMPRESSED_TEXTS
+        while kind == b"IDAT" and data and not inflate.eof and inflated <= most:
+            try:
+                inflated += len(inflate.decompress(data, _STEP))
+            except zlib.error:
+                return  # The decoder says so, too.
+            data = inflate.unconsumed_tail
+        if inflated > most:
+            raise _too_much(name, f"{most} bytes for {height} x {width} pixels")
+        if texts > MAX_COMPRESSED_TEXTS:
+            raise _too_much(name, f"{MAX_COMPRESSED_TEXTS} compressed texts")
+
+
+def _chunks(content, name):
+    position = len(PNG_START)
+    for _ in range(MAX_CHUNKS):
+        start = position + 8
+        if start > len(content):
+            return
+        end = start + int.from_bytes(content[position : position + 4], "big")
+        yield content[start - 4 : start], content[start:end]
+        position = end + 4
+    raise _too_much(name, f"{MAX_CHUNKS} chunks")
+
+
+def _too_much(name, most):
+    return ImageFileError(
+        f"{name}: expected a PNG file with at most {most}, received more. Save the picture again."
+    )

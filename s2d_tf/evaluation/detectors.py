@@ -1,0 +1,195 @@
+"""Post-hoc scores in an evaluation: detectors by name, and what a model's own steps add.
+
+Feature vectors are computed once for each dataset and kept beside the predictions, written block by
+block, so that memory does not grow with the number of images. Detectors that read the prediction
+alone take the cached predictions.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from s2d_tf import files, metrics, models, posthoc
+from s2d_tf.evaluation.names import DETECTORS
+from s2d_tf.evaluation.predictions import Predictions, _read, weights_hash
+from s2d_tf.evaluation.sources import Source
+from s2d_tf.posthoc import outputs as outputs_lib
+from s2d_tf.posthoc.detector import Detector
+from s2d_tf.posthoc.predictor import State, chain, root
+
+ALL = "all"
+
+
+@dataclasses.dataclass
+class Added:
+    """What detectors and steps add to an evaluation.
+
+    Attributes:
+        scores: `{name: [n]}` for each of the predictions, larger = more out of distribution.
+        metrics: flat dict of the prediction sets and the abstention of the model's own steps.
+        forward_seconds: time of the forward passes; features from the cache took none.
+        detector_seconds: time of all fits and scores.
+    """
+
+    scores: list[dict[str, np.ndarray]]
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    forward_seconds: float = 0.0
+    detector_seconds: float = 0.0
+
+
+def choose(
+    chosen: str | Iterable[str], predictor: models.Predictor, log: Callable | None = None
+) -> tuple[str, ...]:
+    """Names of the detectors to fit, in the order of all tables.
+
+    Args:
+        chosen: `"all"`, names in one text (`"knn,energy"`), or names.
+        predictor: the model. Detectors that it carries as fitted steps are left out.
+        log: gets a line on the detectors that need the features of a single network where there is
+            none; without it they are an error, unless `"all"` was chosen.
+    """
+    names = [name for name in chosen.split(",") if name] if isinstance(chosen, str) else [*chosen]
+    everything = names == [ALL]
+    unknown = [name for name in names if name not in DETECTORS and not everything]
+    if unknown:
+        raise ValueError(
+            f"detectors: expected 'all' or some of {', '.join(DETECTORS)}, received {unknown[0]!r}."
+        )
+    carried = {own.step.name for own in chain(predictor)}
+    names = [name for name in DETECTORS if (everything or name in names) and name not in carried]
+    if has_features(predictor):
+        return tuple(names)
+    missing = [name for name in names if posthoc.step_class(name).reads_features]
+    if missing and log is not None:
+        log(f"skipped {', '.join(missing)}: they need the features of a single network")
+    elif missing and not everything:
+        raise ValueError(
+            f"detectors: expected ones that read the prediction alone, since the model is not a "
+            f"single network, received {missing[0]!r}. Evaluate one of its members."
+        )
+    return tuple(name for name in names if name not in missing)
+
+
+def has_features(predictor: models.Predictor) -> bool:
+    """Whether a model is a single network with one prediction for each input."""
+    try:
+        return root(predictor).num_members == 1 and root(predictor).last_layer is not None
+    except ValueError:
+        return False
+
+
+def add(
+    predictor: models.Predictor,
+    made: list[Predictions],
+    sources: list[Source],
+    names: Iterable[str] = (),
+    training: Callable[[], Source] | None = None,
+    cache_dir: str | pathlib.Path | None = None,
+    batch_size: int = 256,
+) -> Added:
+    """Scores of detectors and of the model's own steps.
+
+    Args:
+        predictor: the model.
+        made: its predictions, those on the dataset whose classes it knows first.
+        sources: what they were made from.
+        names: what `choose` returned; they are fitted on the network, with default options.
+        training: opens the examples to fit them on; called only where a detector needs them.
+        cache_dir: folder of features; None keeps none.
+        batch_size: images per forward pass.
+    """
+    added, own = Added([{} for _ in made]), [each.step for each in chain(predictor)]
+    steps = [posthoc.step_class(name)() for name in names]
+    reading = [step for step in steps if step.reads_features]
+    network, began = root(predictor), time.monotonic()
+    for step in (step for step in steps if not step.reads_features):
+        for scores, predictions in zip(added.scores, made, strict=True):
+            states = (State(predictions.kind, chunk) for chunk in predictions.chunks())
+            scores[step.name] = np.concatenate([step.scores({}, s).numpy() for s in states])
+    added.detector_seconds += time.monotonic() - began
+    cached, fit_on = [None] * len(made), None
+    if reading or (own and has_features(predictor)):
+        read = [features(network, source, cache_dir, batch_size) for source in sources]
+        if any(step.needs_data for step in reading):
+            read.append(features(network, training(), cache_dir, batch_size))
+            fit_on = read[-1][0]
+        cached = [outputs for outputs, _ in read[: len(made)]]
+        added.forward_seconds = sum(seconds for _, seconds in read)
+    began = time.monotonic()
+    for step in reading:  # one after the other: some hold as much as all features
+        fitted = step.fit(network, fit_on if step.needs_data else None)
+        for scores, outputs in zip(added.scores, cached, strict=True):
+            scores[step.name] = fitted.score(outputs)
+    for i, (source, outputs) in enumerate(zip(sources, cached, strict=True) if own else ()):
+        blocks = [outputs] if outputs else (inputs for inputs, _ in source.batches())
+        parts = [predictor.predict_uncertainty(block, batch_size) for block in blocks]
+        found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        added.scores[i] |= {s.name: found[s.name] for s in own if isinstance(s, Detector)}
+        if i == 0:
+            added.metrics = step_metrics(made[0], found, own)
+    added.detector_seconds += time.monotonic() - began
+    return added
+
+
+def step_metrics(predictions: Predictions, found: dict, steps: Iterable) -> dict[str, float]:
+    """Coverage and size of prediction sets, and how often and how well the model answers."""
+    dataset, labels, metric = predictions.dataset, predictions.labels, {}
+    errors = found["probs"].argmax(axis=-1) != labels
+    for step in steps:
+        values = found.get(step.name)
+        if isinstance(step, posthoc.ConformalSets):
+            metric[f"{dataset}/set_coverage/{step.name}"] = metrics.set_coverage(values, labels)
+            metric[f"{dataset}/set_size/{step.name}"] = metrics.mean_set_size(values)
+        if isinstance(step, posthoc.SelectiveClassifier):
+            metric[f"{dataset}/answered/{step.name}"] = float(np.mean(~values))
+            wrong = float(errors[~values].mean()) if not values.all() else 0.0
+            metric[f"{dataset}/answered_errors/{step.name}"] = wrong
+    return metric
+
+
+def features(
+    network: models.Predictor,
+    source: Source,
+    cache_dir: str | pathlib.Path | None = None,
+    batch_size: int = 256,
+) -> tuple[posthoc.Outputs, float]:
+    """Outputs of a single network with features, from the cache where they are in it.
+
+    Returns:
+        The outputs, and the seconds of the forward passes.
+    """
+    content = source.content()
+    labels = content.labels
+    shape, path, seconds = (len(labels), int(network.last_layer.kernel.shape[-2])), None, 0.0
+    if cache_dir:
+        # Not the key of the predictions, by which their files are found.
+        facts = f"features {weights_hash(network)} {content.inputs}"
+        key = hashlib.sha256(facts.encode()).hexdigest()[:20]
+        name = f"{source.name}.{source.split}.features.{key}.npy"
+        path = pathlib.Path(cache_dir) / name
+    stored = _read(path, shape)
+    if stored is None:
+        began = time.monotonic()
+        if path is None:
+            stored = _fill(np.empty([1, *shape], np.float32), network, source, batch_size)
+        else:
+            with files.written_beside(path) as temporary:
+                target = np.lib.format.open_memmap(temporary, "w+", np.float32, (1, *shape))
+                _fill(target, network, source, batch_size).flush()
+            stored = _read(path, shape)
+        seconds = time.monotonic() - began
+    kernel, bias = (part.numpy() for part in outputs_lib.linear_head(network))
+    return posthoc.Outputs(stored[0] @ kernel + bias, stored[0], labels), seconds
+
+
+def _fill(target, network, source, batch_size):
+    start = 0
+    for inputs, _ in source.batches():
+        for block in outputs_lib.read(network, inputs, True, batch_size):
+            target[0, start : start + len(block)] = block.features
+            start += len(block)
+    return target

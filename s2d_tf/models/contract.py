@@ -1,0 +1,289 @@
+"""What a model takes: the type, shape and range of each of its input tensors."""
+
+import dataclasses
+import re
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+PIXELS = (0.0, 255.0)
+"""Range of raw pixels."""
+
+_IMAGE_RANGES = ((0.0, 1.0), (-1.0, 1.0), PIXELS)
+"""Ranges to which people scale pixels; the first that holds all seen pixels is taken."""
+
+_MADE_UP_NAME = re.compile(r"(keras_tensor|input_layer)(_\d+)?")
+"""Names that Keras gives, which differ from one process to the next."""
+
+
+@dataclasses.dataclass(frozen=True)
+class InputTensor:
+    """One input tensor, without its batch axis.
+
+    Attributes:
+        name: the key in a dict of inputs, or the name of the `keras.Input`.
+        shape: sizes, `None` where they are free.
+        dtype: as the network takes it. Floating inputs also take whole numbers, such as uint8.
+        range: lowest and highest value; `None` where nobody said or saw it.
+        bounded: whether a value outside the range is wrong. Ranges that were only seen in
+            training, such as those of a table's columns, are no bounds.
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+    range: tuple[float, float] | None = None
+    bounded: bool = False
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it has a height, a width and channels of numbers."""
+        return len(self.shape) == 3 and (self.is_float or self.dtype == "uint8")
+
+    @property
+    def is_float(self) -> bool:
+        return tf.as_dtype(self.dtype).is_floating
+
+    @property
+    def expected(self) -> str:
+        """The beginning of an error about values."""
+        what = "pixels" if self.is_image else "numbers"
+        bounds = " in [{:g}, {:g}]".format(*self.range) if self.bounded else ""
+        return f"{self.name}: expected {what}{bounds}"
+
+    def learned(self, low: float, high: float) -> "InputTensor":
+        """The same with a range, of which the lowest and the highest value that was seen tell."""
+        if self.is_image:
+            for lowest, highest in _IMAGE_RANGES:
+                if lowest <= low and high <= highest:
+                    return dataclasses.replace(self, range=(lowest, highest), bounded=True)
+        return dataclasses.replace(self, range=(float(low), float(high)))
+
+    def is_clearly_outside(self, low: float, high: float, whole: bool) -> bool:
+        """Whether values from `low` to `high` cannot be what the model was trained on.
+
+        Args:
+            low, high: of a batch.
+            whole: whether they are of a type of whole numbers, such as uint8.
+        """
+        if self.range is None or not self.is_float:
+            return False
+        lowest, highest = self.range
+        margin = (highest - lowest) * (0.1 if self.bounded else 10.0)
+        if low < lowest - margin or high > highest + margin:
+            return True
+        # Pixels that were divided by 255 before they came. Black pictures are black either way.
+        return self.bounded and not whole and 0 < high <= highest / 255
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    """The input tensors of a model, and how they are nested.
+
+    Attributes:
+        tensors: one for each input, in the order in which Keras flattens the structure.
+        structure: 0 for a single tensor; else a list, tuple or dict of positions in `tensors`.
+    """
+
+    tensors: tuple[InputTensor, ...]
+    structure: object = 0
+
+    @classmethod
+    def of(cls, backbone: keras.Model, input_range=None, num_heads: int = 1) -> "Contract":
+        """The contract of a functional or sequential network.
+
+        Args:
+            backbone: the network.
+            input_range: `(low, high)` of all floating inputs, or a dict of it by name.
+            num_heads: images that a MIMO network sees stacked along the channels.
+        """
+        inputs = backbone.inputs if isinstance(backbone, keras.Sequential) else backbone.input
+        if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
+            (inputs,) = inputs
+        paths, flat = zip(*keras.tree.flatten_with_path(inputs), strict=True)
+        tensors = [
+            InputTensor(_name(path, tensor, i, len(flat)), tuple(tensor.shape[1:]), tensor.dtype)
+            for i, (path, tensor) in enumerate(zip(paths, flat, strict=True))
+        ]
+        if num_heads > 1:
+            tensors = [_one_of_stacked(tensor, num_heads, len(flat)) for tensor in tensors]
+        sizes = _vocabulary_sizes(backbone, flat)
+        ranges = _declared_ranges(input_range, tensors)
+        tensors = tuple(
+            dataclasses.replace(tensor, range=bounds, bounded=True) if bounds else tensor
+            for tensor, bounds in zip(tensors, map(_first_given, ranges, sizes), strict=True)
+        )
+        return cls(tensors, keras.tree.pack_sequence_as(inputs, list(range(len(flat)))))
+
+    @property
+    def image(self) -> InputTensor | None:
+        """The only input, if it is an image."""
+        return self.tensors[0] if len(self.tensors) == 1 and self.tensors[0].is_image else None
+
+    @property
+    def takes_raw_pixels(self) -> bool:
+        """Whether the only input is an image as cameras and files give it."""
+        return self.image is not None and self.image.range == PIXELS and self.image.bounded
+
+    @property
+    def unknown(self) -> list[int]:
+        """Positions of the inputs whose range is to be learned."""
+        return [i for i, each in enumerate(self.tensors) if each.is_float and each.range is None]
+
+    def form(self) -> tuple:
+        """Names, shapes and types, without ranges: what two models must share to take turns."""
+        nested = keras.tree.lists_to_tuples(self.structure)
+        return nested, tuple((each.name, each.shape, each.dtype) for each in self.tensors)
+
+    def fits(self, other: "Contract") -> bool:
+        """Whether the same inputs can go into both: one with free sizes has none to compare."""
+        (nested, own), (others_nested, theirs) = self.form(), other.form()
+        return nested == others_nested and all(
+            (name, dtype) == (other_name, other_dtype)
+            and tf.TensorShape(shape).is_compatible_with(other_shape)
+            for (name, shape, dtype), (other_name, other_shape, other_dtype) in zip(
+                own, theirs, strict=True
+            )
+        )
+
+    def bounds(self) -> tuple:
+        """The range of each input outside of which values are wrong, or `None`."""
+        return tuple(each.range if each.bounded else None for each in self.tensors)
+
+    def specs(self):
+        """The structure of `tf.TensorSpec` of a batch."""
+        return self.pack(
+            [tf.TensorSpec([None, *each.shape], each.dtype, each.name) for each in self.tensors]
+        )
+
+    def pack(self, tensors):
+        """The structure of inputs from one tensor for each."""
+        return keras.tree.pack_sequence_as(self.structure, list(tensors))
+
+    def flatten(self, inputs) -> list:
+        """One tensor for each input; `ValueError` where names or number are others."""
+        if self.structure == 0:
+            wrong = isinstance(inputs, (dict, list, tuple))
+        elif isinstance(self.structure, dict):
+            wrong = not isinstance(inputs, dict) or set(inputs) != set(self.structure)
+        else:
+            wrong = not isinstance(inputs, (list, tuple)) or len(inputs) != len(self.structure)
+        flat = keras.tree.flatten(inputs)
+        if wrong or len(flat) != len(self.tensors):
+            received = f"a {type(inputs).__name__}"
+            if isinstance(inputs, dict):
+                received += f" of {sorted(map(str, inputs))}"
+            elif isinstance(inputs, (list, tuple)):
+                received += f" of {len(inputs)}"
+            raise ValueError(f"x: expected {self._described()}, received {received}.")
+        return flat
+
+    def learned(self, ranges: dict[int, tuple[float, float]]) -> "Contract":
+        """The same with ranges seen in training, by position, where none is known yet."""
+        tensors = list(self.tensors)
+        for i, (low, high) in ranges.items():
+            if i in self.unknown and low <= high:
+                tensors[i] = tensors[i].learned(low, high)
+        return dataclasses.replace(self, tensors=tuple(tensors))
+
+    def sample(self, batch_size: int, free_size: int = 32, seed: int = 0):
+        """Random inputs that the model takes, as NumPy arrays in its structure."""
+        random = np.random.RandomState(seed)
+
+        def draw(tensor):
+            shape = [batch_size, *(free_size if size is None else size for size in tensor.shape)]
+            dtype = tf.as_dtype(tensor.dtype)
+            low, high = tensor.range or (0, 1)
+            if dtype == tf.string:
+                return np.full(shape, "a few words", object)
+            if tensor.is_float and tensor.range != PIXELS:
+                return random.uniform(low, high, shape).astype(dtype.as_numpy_dtype)
+            return random.randint(int(low), int(high) + 1, shape).astype(dtype.as_numpy_dtype)
+
+        return self.pack([draw(tensor) for tensor in self.tensors])
+
+    def to_dict(self) -> dict:
+        """Plain values for JSON; `from_dict` reads them."""
+        tensors = [dataclasses.asdict(each) for each in self.tensors]
+        for values in tensors:
+            values |= {name: list(v) for name, v in values.items() if isinstance(v, tuple)}
+        structure = self.structure
+        return {
+            "structure": list(structure) if isinstance(structure, tuple) else structure,
+            "tensors": tensors,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "Contract":
+        tensors = [
+            InputTensor(
+                **{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}
+            )
+            for each in values["tensors"]
+        ]
+        return cls(tuple(tensors), values["structure"])
+
+    def _described(self):
+        if self.structure == 0:
+            return "one array or tensor"
+        names = [tensor.name for tensor in self.tensors]
+        if isinstance(self.structure, dict):
+            return f"a dict of {sorted(self.structure)}"
+        return f"a {type(self.structure).__name__} of {len(names)} ({', '.join(names)})"
+
+
+def _name(path, tensor, index, count):
+    if count == 1 and len(tensor.shape) == 4:
+        return "images"
+    if path and isinstance(path[-1], str):
+        return path[-1]
+    if not _MADE_UP_NAME.fullmatch(tensor.name):
+        return tensor.name
+    return f"input_{index}" if count > 1 else "inputs"
+
+
+def _one_of_stacked(tensor, num_heads, count):
+    channels = tensor.shape[-1] if tensor.shape else None
+    if count > 1 or not tensor.is_image or not channels or channels % num_heads:
+        raise ValueError(
+            f"num_heads: expected 1, or a backbone of images [height, width, {num_heads} * "
+            f"channels], which a MIMO network sees at once, received {num_heads} and an input of "
+            f"shape {tensor.shape}."
+        )
+    return dataclasses.replace(tensor, shape=(*tensor.shape[:2], channels // num_heads))
+
+
+def _vocabulary_sizes(backbone, inputs):
+    """The range of the numbers that an embedding looks up, for inputs that go into one."""
+    sizes = {}
+    for layer in backbone._flatten_layers():
+        if isinstance(layer, keras.layers.Embedding):
+            for node in layer._inbound_nodes:
+                sizes |= {id(tensor): (0, layer.input_dim - 1) for tensor in node.input_tensors}
+    return [sizes.get(id(tensor)) for tensor in inputs]
+
+
+def _declared_ranges(input_range, tensors):
+    names = [tensor.name for tensor in tensors]
+    if isinstance(input_range, dict) and not set(input_range) <= set(names):
+        raise ValueError(
+            f"input_range: expected names among {names}, received {sorted(input_range)}."
+        )
+    ranges = []
+    for tensor in tensors:
+        bounds = input_range.get(tensor.name) if isinstance(input_range, dict) else input_range
+        if not tensor.is_float and not isinstance(input_range, dict):
+            bounds = PIXELS if tensor.is_image else None
+        if bounds is not None:
+            bounds = tuple(float(bound) for bound in bounds)
+            if len(bounds) != 2 or not bounds[0] < bounds[1]:
+                raise ValueError(
+                    f"input_range: expected (low, high) with low below high, received {bounds}."
+                )
+        ranges.append(bounds)
+    return ranges
+
+
+def _first_given(*values):
+    return next((value for value in values if value is not None), None)

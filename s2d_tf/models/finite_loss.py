@@ -1,0 +1,52 @@
+"""A loss that is no number stops training before the weights are lost."""
+
+import math
+
+import keras
+
+
+class FiniteLoss(keras.callbacks.Callback):
+    """Raises a `ValueError` when the loss is NaN or infinite, with the weights from before.
+
+    The logged loss is a mean over the epoch, which stays NaN once it is: looking at it now and then
+    does not slow the steps. Weights and optimizer are kept at the start of each epoch.
+
+    A callback with the attribute `requires_finite_loss` does this itself; then it is left to it.
+    """
+
+    EVERY = 10
+    """Steps between looks, besides the end of each epoch."""
+
+    requires_finite_loss = True
+
+    @classmethod
+    def added_to(cls, callbacks):
+        """The callbacks for `fit`, with this one first, so that no other saves what is lost."""
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            return callbacks
+        given = keras.tree.flatten(callbacks) if callbacks is not None else []
+        if any(getattr(callback, "requires_finite_loss", False) for callback in given):
+            return given
+        return [cls(), *given]
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+        self._variables = [*self.model.variables, *self.model.optimizer.variables]
+        self._kept = [keras.ops.convert_to_numpy(variable) for variable in self._variables]
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (batch + 1) % self.EVERY == 0:
+            self._check(logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._check(logs)
+
+    def _check(self, logs):
+        if math.isfinite((logs or {}).get("loss", 0.0)):
+            return
+        for variable, value in zip(self._variables, self._kept, strict=True):
+            variable.assign(value)
+        raise ValueError(
+            f"loss: expected a number, received NaN or infinity in epoch {self._epoch + 1}. The "
+            "weights are those before that epoch. Try a lower learning rate or student weight."
+        )

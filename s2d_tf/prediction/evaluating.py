@@ -1,0 +1,81 @@
+"""Metrics of a table of answers that `predict_files` wrote."""
+
+import pathlib
+
+import numpy as np
+
+from s2d_tf import metrics
+from s2d_tf.metrics.calibration import bin_indices
+from s2d_tf.prediction.rows import FORMATS
+
+_UNCERTAINTIES = ("total", "data", "knowledge")
+_NUM_BINS = 15
+
+
+def is_predictions(where) -> bool:
+    """Whether a path is that of a table of answers."""
+    return pathlib.Path(where).suffix in FORMATS and pathlib.Path(where).is_file()
+
+
+def evaluate_predictions(path, ood=()) -> dict[str, float]:
+    """Metrics of answers whose inputs had labels, without a model.
+
+    Args:
+        path: table that `predict_files` wrote; rows without a true label are left out.
+        ood: tables of the same model's answers for out-of-distribution inputs.
+
+    Returns:
+        Flat dict with the keys of `evaluation.evaluate`, named after the files.
+    """
+    name, known = _named(path), _read(path)
+    labels = known["true_label"]
+    rated = ~np.isnan(labels)
+    if not rated.any():
+        raise ValueError(
+            f"{path}: expected true labels, received none. Score inputs that have labels (a folder "
+            "for each class, or a feature `label`)."
+        )
+    confidence = known["confidence"][rated]
+    correct = known["label"][rated] == labels[rated]
+    gaps = np.bincount(bin_indices(confidence, _NUM_BINS), weights=confidence - correct)
+    found = {
+        f"{name}/accuracy": float(correct.mean()),
+        f"{name}/nll": float(-known["true_log_probability"][rated].mean()),
+        f"{name}/ece": float(np.abs(gaps).sum() / len(confidence)),
+    }
+    for key, values in known["scores"].items():
+        found[f"{name}/aurc/{key}"] = metrics.area_under_risk_coverage(values[rated], ~correct)
+    for other in ood:
+        scores = _read(other)["scores"]
+        for metric in ("auroc", "aupr"):
+            for key, values in known["scores"].items():
+                value = getattr(metrics, metric)(values, scores[key])
+                found[f"{_named(other)}/{metric}/{key}"] = value
+    return found
+
+
+def _named(path):
+    return pathlib.Path(path).stem
+
+
+def _read(path):
+    """Columns as float64 arrays; "scores" is a dict of those that are larger where uncertain."""
+    wanted = [
+        *("label", "true_label", "true_log_probability", "confidence"),
+        *(f"{name}_uncertainty" for name in _UNCERTAINTIES),
+    ]
+    if pathlib.Path(path).suffix == ".csv":
+        from pyarrow import csv
+
+        table = csv.read_csv(path, convert_options=csv.ConvertOptions(include_columns=wanted))
+    else:
+        from pyarrow import parquet
+
+        table = parquet.read_table(path, columns=wanted)
+    columns = {
+        name: np.asarray(table[name].cast("float64").to_numpy(), np.float64) for name in wanted
+    }
+    columns["scores"] = {"confidence": -np.log(columns["confidence"])} | {
+        name: columns[f"{name}_uncertainty"] for name in _UNCERTAINTIES
+    }
+    return columns

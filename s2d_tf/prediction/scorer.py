@@ -1,0 +1,188 @@
+"""A model as a function from examples to answers."""
+
+import hashlib
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf import export, files, posthoc, storage
+from s2d_tf.data import archives, image_files
+from s2d_tf.export import answers, encoded_images
+
+MAX_PIXELS = encoded_images.MAX_PIXELS
+
+
+class Scorer:
+    """Answers for batches of examples, with the names that an exported model has.
+
+    Args:
+        function: from a batch of inputs to a dict of arrays, see `export.save`.
+        image_shape: height, width and channels of a model of images, else `None` for text.
+        class_names: one for each class, where they are known.
+        sha256: tells this model from all others.
+        name: for people.
+    """
+
+    def __init__(
+        self,
+        function: Callable,
+        image_shape: tuple[int, int, int] | None,
+        class_names,
+        sha256: str,
+        name: str,
+    ):
+        self.image_shape = image_shape
+        self.class_names = tuple(class_names) if class_names else None
+        self.sha256 = sha256
+        self.name = name
+        self._function = function
+        if image_shape:
+            spec = [tf.TensorSpec([None], tf.string)]
+            self._decode = tf.function(
+                lambda files: encoded_images.decode_batch(files, image_shape), input_signature=spec
+            )
+            # To resize an image to its own size, with all checks, takes three times as long.
+            self._decode_same_size = tf.function(
+                lambda files: tf.map_fn(
+                    lambda file: archives.decode_picture(file, image_shape[-1]),
+                    files,
+                    fn_output_signature=tf.TensorSpec(image_shape, tf.uint8),
+                ),
+                input_signature=spec,
+            )
+
+    def inputs(self, examples) -> tuple[np.ndarray, list, list[tuple[str, str]]]:
+        """What a model takes of some examples.
+
+        Returns:
+            The batch, the examples that are in it, and pairs of name and reason of the others.
+        """
+        damaged = [(each.name, each.error) for each in examples if each.error]
+        held = [each for each in examples if not each.error]
+        if self.image_shape is None:
+            texts = [each.content for each in held]
+            return np.array([t.encode() if isinstance(t, str) else t for t in texts]), held, damaged
+        good, encoded = [], []
+        for example in held:
+            try:
+                encoded.append(self._checked(example))
+                good.append(example)
+            except ValueError as error:
+                damaged.append((example.name, str(error)))
+        pixels, wrong = self._pixels(encoded)
+        damaged += [(good[i].name, reason) for i, reason in wrong.items()]
+        return pixels, [each for i, each in enumerate(good) if i not in wrong], damaged
+
+    def __call__(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: np.asarray(value) for name, value in self._function(inputs).items()}
+
+    def _checked(self, example):
+        """The bytes of a file, or pixels of the model's shape."""
+        content = example.content
+        if isinstance(content, bytes):
+            is_file = content.startswith((archives.PNG_START, archives.JPEG_START))
+            if not is_file and len(content) == np.prod(self.image_shape):
+                return np.frombuffer(content, np.uint8).reshape(self.image_shape)
+            size = image_files.check(content, MAX_PIXELS)
+            return _SameSize(content) if size == self.image_shape[:2] else content
+        pixels = np.asarray(content)
+        if pixels.size != np.prod(self.image_shape) or pixels.dtype.kind not in "uif":
+            raise ValueError(
+                f"expected an image file or {self.image_shape} pixels, received {pixels.dtype} "
+                f"{pixels.shape}"
+            )
+        if not (np.isfinite(pixels).all() and pixels.min() >= 0 and pixels.max() <= 255):
+            raise ValueError("expected pixels in [0, 255], received others")
+        return pixels.reshape(self.image_shape)
+
+    def _pixels(self, contents):
+        """Pixels of all that can be decoded, and what is wrong with the others."""
+        wrong, rows = {}, dict(enumerate(contents))
+        for decode in (self._decode_same_size, self._decode):
+            kind = _SameSize if decode is self._decode_same_size else bytes
+            at = [i for i, each in rows.items() if type(each) is kind]
+            try:
+                if at:
+                    decoded = decode(tf.constant([rows[i] for i in at], tf.string)).numpy()
+                    rows |= zip(at, decoded, strict=True)
+            except tf.errors.InvalidArgumentError:
+                for i in at:
+                    try:
+                        rows[i] = self._decode(tf.constant([rows[i]])).numpy()[0]
+                    except tf.errors.InvalidArgumentError as error:
+                        wrong[i] = _reason(error)
+        good = [row for i, row in rows.items() if i not in wrong]
+        pixels = np.empty([len(good), *self.image_shape], np.float32)
+        for i, row in enumerate(good):
+            pixels[i] = row
+        return pixels, wrong
+
+
+class _SameSize(bytes):
+    """A file of an image that has the model's size."""
+
+
+def open_scorer(where, steps=()) -> Scorer:
+    """Opens a model to score with.
+
+    Args:
+        where: the name of a zoo entry, a run directory, the folder or address of an entry, or a
+            version folder that `s2d export` wrote.
+        steps: paths of fitted post-hoc steps, in the order in which they were fitted.
+    """
+    folder = pathlib.Path(where)
+    if (folder / "saved_model.pb").is_file():
+        if steps:
+            raise ValueError("step: expected none for an exported model, which has its own.")
+        return _exported(folder)
+    opened = storage.open_model(folder if storage.is_run(where) else where)
+    return of_model(opened.predictor, steps, opened.name)
+
+
+def of_model(model, steps=(), name: str = "model") -> Scorer:
+    """A `Scorer` of a `models.Predictor`."""
+    for path in steps:
+        model = posthoc.load(path, model)
+    model.check_fitted()
+    shape = tuple(model.image_shape)
+    if len(shape) != 3 or shape[-1] not in encoded_images.CHANNELS:
+        raise ValueError(
+            f"model: expected one of gray or RGB images, received one of the shape {shape}."
+        )
+    spec = [tf.TensorSpec([None, *shape], tf.float32)]
+    # `reject` would fail a whole batch for one answer that is not a number.
+    function = tf.function(answers.answer_function(model, reject=False), input_signature=spec)
+    return Scorer(function, shape, model.class_names, posthoc.saving.model_sha256(model), name)
+
+
+def _exported(folder):
+    export.check(folder)
+    loaded = tf.saved_model.load(str(folder))
+    signature = loaded.signatures["serving_default"]
+    ((key, spec),) = signature.structured_input_signature[1].items()
+    shape = None
+    if spec.dtype != tf.string:
+        signature, shape = loaded.signatures["serve_float"], tuple(spec.shape[1:])
+    names = folder / "assets" / "classes.txt"
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder)} {files.sha256(path)}\n".encode())
+
+    def function(inputs, _keep=loaded):
+        return signature(**{key: tf.constant(inputs)})
+
+    return Scorer(
+        function,
+        shape,
+        names.read_text("utf-8").splitlines() if names.is_file() else None,
+        digest.hexdigest(),
+        str(folder),
+    )
+
+
+def _reason(error):
+    """The line of TensorFlow's message that says what is wrong with a file."""
+    text = str(error.message).split("\n")[0]
+    return text.rpartition("}} ")[2][:300] or "the file is damaged"

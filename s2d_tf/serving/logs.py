@@ -1,0 +1,72 @@
+"""Logs as JSON, one line for each event, that a hostile client cannot fill a disk with."""
+
+import json
+import logging
+import time
+
+LEVELS = ("debug", "info", "warning", "error")
+SECONDS = 10.0
+"""How long a warning is not repeated."""
+MAX_MESSAGES = 1000
+
+
+def config(level: str) -> dict:
+    """Settings for `logging.config.dictConfig`, which uvicorn takes as its `log_config`."""
+    names = ("s2d_tf.serving", "uvicorn", "asyncio")
+    logger = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": JSONFormatter}},
+        "filters": {"seldom": {"()": Seldom}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "json",
+                "filters": ["seldom"],
+            }
+        },
+        "loggers": dict.fromkeys(names, logger),
+    }
+
+
+class JSONFormatter(logging.Formatter):
+    """A record as one line; `extra={"fields": {...}}` adds to it."""
+
+    def format(self, record):
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{record.msecs:03.0f}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if getattr(record, "repeated", 0):
+            line["repeated"] = record.repeated
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class Seldom(logging.Filter):
+    """Passes a warning on once in `SECONDS`, with how often it was held back before."""
+
+    def __init__(self, clock=time.monotonic):
+        super().__init__()
+        self._clock = clock
+        self._seen = {}
+
+    def filter(self, record):
+        if record.levelno < logging.WARNING:
+            return True
+        key, now = (record.name, record.getMessage()[:200]), self._clock()
+        if len(self._seen) >= MAX_MESSAGES:
+            self._seen.clear()
+        last, held = self._seen.get(key, (-SECONDS, 0))
+        if now - last < SECONDS:
+            self._seen[key] = last, held + 1
+            return False
+        self._seen[key] = now, 0
+        record.repeated = held
+        return True

@@ -1,0 +1,87 @@
+"""Fitted post-hoc steps beside the weights of a run or an entry, in the order in which they stack.
+
+A run keeps them in its folder `steps`, an entry lists them in its record. TensorFlow is imported
+only where there are some.
+"""
+
+import hashlib
+import pathlib
+import re
+
+from s2d_tf import files
+from s2d_tf.storage.entries import MAX_STEPS, StepFile, ZooError
+from s2d_tf.storage.layout import STEPS
+from s2d_tf.storage.runs import RunError
+
+MAX_BYTES = 2**29
+"""Of all steps of one model together."""
+
+_NAME = re.compile(r"(\d{1,2})_[A-Za-z0-9_]+\.safetensors")
+
+
+def file_name(index: int, step) -> str:
+    """The file of the step at a place in the stack, such as `0_knn.safetensors`."""
+    return f"{index}_{step.name or type(step).__name__}.safetensors"
+
+
+def of_run(directory) -> list[pathlib.Path]:
+    """The files of a run's steps, in order."""
+    folder = pathlib.Path(directory) / STEPS
+    found = [path for path in folder.glob("*") if not path.name.startswith(files.PARTIAL)]
+    named = {path: _NAME.fullmatch(path.name) for path in found}
+    ordered = sorted(found, key=lambda path: int(named[path][1]) if named[path] else -1)
+    places = [int(named[path][1]) if named[path] else None for path in ordered]
+    if places != list(range(len(ordered))) or len(ordered) > MAX_STEPS:
+        raise RunError(
+            f"{folder}: expected files 0_NAME.safetensors, 1_NAME.safetensors, ..., received "
+            f"{[path.name for path in ordered][:5]}. Remove the folder and fit the steps again."
+        )
+    return ordered
+
+
+def on_run(directory, predictor):
+    """A run's predictor with the steps of the run."""
+    contents = []
+    for path in of_run(directory):
+        left = MAX_BYTES - sum(map(len, contents))
+        contents.append(files.read_bytes(path, left, RunError))
+        predictor = _put(contents[-1], predictor, path)
+    return predictor
+
+
+def on_entry(source, items: tuple[StepFile, ...], predictor):
+    """An entry's predictor with the steps that its record lists."""
+    left = MAX_BYTES
+    for item in items:
+        where, content = f"{source}/{item.file}", source.read(item.file, left)
+        left -= len(content)
+        received = hashlib.sha256(content).hexdigest()
+        if received != item.sha256:
+            raise ZooError(f"{where}: expected the sha256 {item.sha256}, received {received}.")
+        predictor = _put(content, predictor, where)
+        stated, held = (item.step, item.fitted_on), (repr(predictor.step), fitted_on(predictor))
+        if stated != held:
+            raise ZooError(f"{where}: expected {stated!r:.200}, received {held!r:.200}.")
+    return predictor
+
+
+def fitted_on(predictor) -> str:
+    """`dataset/split` of the last step's fit; empty where nothing was fitted."""
+    facts = predictor.provenance
+    return f"{facts['data']}/{facts['split']}" if {"data", "split"} <= facts.keys() else ""
+
+
+def summaries(predictor) -> list[dict]:
+    """All steps of a predictor with their provenance, as JSON values."""
+    from s2d_tf.posthoc.predictor import chain
+
+    return [
+        {**own.provenance, "step": repr(own.step), "fitted_on": fitted_on(own)}
+        for own in chain(predictor)
+    ]
+
+
+def _put(content, predictor, where):
+    from s2d_tf.posthoc import saving
+
+    return saving.parse(content, predictor, where)

@@ -1,0 +1,334 @@
+"""A folder of images as a dataset: splits, shapes, pixels, and errors that name the file."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+from absl import flags
+from PIL import Image
+
+from s2d_tf import cli, data
+from s2d_tf.data import folder as folders
+from s2d_tf.recipes import own_data
+
+CLASSES = {"ant": 20, "bee": 10, "cat": 3}
+
+
+def picture(seed, size=(8, 8), mode="RGB"):
+    """A smooth picture, as photographs are."""
+    rng = np.random.default_rng(seed)
+    coarse = Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8))
+    return coarse.resize(size[::-1], Image.BICUBIC).convert(mode)
+
+
+def fill(folder, classes=CLASSES, suffix=".png", first=0, **options):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, count in classes.items():
+        (folder / name).mkdir()
+        for i in range(count):
+            first += 1
+            picture(first, **options).save(folder / name / f"{i:03}{suffix}")
+    return folder
+
+
+@pytest.fixture
+def flat(tmp_path):
+    return fill(tmp_path / "My Pets!")
+
+
+def names(opened, split):
+    return {f"{path.parent.name}/{path.name}" for path, _ in opened.files[split]}
+
+
+def test_the_splits_of_a_folder_without_any(flat):
+    opened = data.open_folder(flat)
+    assert opened.class_names == ("ant", "bee", "cat")
+    assert opened.name == "my_pets"
+    train, test, validation, rest = (
+        names(opened, split)
+        for split in ("train", "test", "validation", "train_without_validation")
+    )
+    assert train | test == {f"{p.parent.name}/{p.name}" for p in flat.rglob("*.png")}
+    assert not train & test
+    assert validation | rest == train
+    assert not validation & rest
+    counts = {
+        split: [sum(label == i for _, label in opened.files[split]) for i in range(3)]
+        for split in opened.files
+    }
+    # A fifth, and a tenth of the rest; at least one, but never the last of a class.
+    assert counts["test"] == [4, 2, 1]
+    assert counts["validation"] == [2, 1, 1]
+    assert counts["train_without_validation"] == [14, 7, 1]
+
+
+def test_the_splits_are_of_the_content(flat, tmp_path):
+    copied = tmp_path / "copy"
+    shutil.copytree(flat, copied)
+    renamed = {}
+    for path in sorted(copied.rglob("*.png")):
+        new = path.with_name(f"{1000 - int(path.stem)}.png")
+        renamed[f"{path.parent.name}/{new.name}"] = f"{path.parent.name}/{path.name}"
+        path.rename(new)
+    first, second = data.open_folder(flat), data.open_folder(copied, image_size=20)
+    for split in first.files:
+        assert {renamed[name] for name in names(second, split)} == names(first, split)
+
+
+def test_arrays_are_the_pixels_of_the_files(flat):
+    opened = data.open_folder(flat)
+    images, labels = opened.load_arrays("train")
+    assert opened.image_shape == images.shape[1:] == (8, 8, 3)
+    assert (images.dtype, labels.dtype) == (np.uint8, np.int64)
+    for image, label, (path, expected) in zip(images, labels, opened.files["train"], strict=True):
+        np.testing.assert_array_equal(image, np.asarray(Image.open(path)))
+        assert opened.class_names[label] == path.parent.name == opened.class_names[expected]
+    assert not images.flags.writeable
+
+
+@pytest.mark.parametrize("name", ["validation", "val"])
+def test_a_folder_with_splits(tmp_path, name):
+    root = tmp_path / "pets"
+    fill(root / "train")
+    fill(root / "test", {"ant": 2, "bee": 2}, first=100)
+    fill(root / name, {"ant": 1, "cat": 2}, first=200)
+    opened = data.open_folder(root)
+    assert {split: len(files) for split, files in opened.files.items()} == {
+        "train": 33, "test": 4, "validation": 3, "train_without_validation": 33
+    }  # fmt: skip
+    assert [label for _, label in opened.files["validation"]] == [0, 2, 2]
+    assert opened.load_arrays("validation")[0].shape == (3, 8, 8, 3)
+
+
+def test_missing_splits_are_made_from_train(tmp_path):
+    root = tmp_path / "pets"
+    fill(root / "train")
+    fill(root / "val", {"ant": 2}, first=100)
+    opened = data.open_folder(root)
+    assert len(opened.files["test"]) == 7
+    assert len(opened.files["train"]) == len(opened.files["train_without_validation"]) == 26
+
+
+@pytest.mark.parametrize(
+    ("sizes", "size", "mode", "expected"),
+    [
+        ([(20, 12)], None, "RGB", (20, 12, 3)),
+        ([(64, 64)], None, "RGB", (64, 64, 3)),
+        ([(65, 20)], None, "RGB", (32, 32, 3)),
+        ([(20, 12), (21, 12)], None, "RGB", (32, 32, 3)),
+        ([(20, 12), (21, 12)], 16, "RGB", (16, 16, 3)),
+        ([(20, 12)], None, "L", (20, 12, 1)),
+        ([(20, 12)], None, "RGBA", (20, 12, 3)),
+        ([(20, 12)], None, "P", (20, 12, 3)),
+    ],
+)
+def test_the_shape_that_images_get(tmp_path, sizes, size, mode, expected):
+    for i, own in enumerate(sizes * 2):
+        fill(tmp_path / "set", {f"class {i}": 2}, first=10 * i, size=own, mode=mode)
+    opened = data.open_folder(tmp_path / "set", size)
+    assert opened.image_shape == expected
+    assert opened.load_arrays("train")[0].shape[1:] == expected
+
+
+def test_one_color_image_makes_them_all_color(tmp_path):
+    fill(tmp_path / "set", {"a": 2, "b": 2}, mode="L")
+    picture(9).save(tmp_path / "set" / "a" / "color.png")
+    opened = data.open_folder(tmp_path / "set")
+    assert opened.image_shape == (8, 8, 3)
+    gray = opened.load_arrays("train")[0]
+    assert (np.ptp(gray.astype(int), axis=-1) == 0).any(axis=(1, 2)).sum() >= 1
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".JPEG"])
+def test_images_are_resized_without_aliasing(tmp_path, suffix):
+    """Pillow reduces with a triangle filter over all pixels, too."""
+    root = tmp_path / "set"
+    fill(root, {"a": 3, "b": 3}, suffix, size=(90, 70))
+    checkers = 255 * (np.indices((90, 70)).sum(axis=0) % 2).astype(np.uint8)
+    Image.fromarray(np.stack([checkers] * 3, axis=-1)).save(root / "a" / f"checkers{suffix}")
+    opened = data.open_folder(root, image_size=16)
+    for split in ("train", "test"):
+        for image, (path, _) in zip(opened.load_arrays(split)[0], opened.files[split], strict=True):
+            expected = Image.open(path).convert("RGB").resize((16, 16), Image.BILINEAR)
+            difference = np.abs(image.astype(int) - np.asarray(expected, dtype=int))
+            assert difference.max() <= 3, path
+            assert difference.mean() < 1, path
+
+
+def test_other_files_do_not_count(flat):
+    (flat / ".DS_Store").write_bytes(b"x")
+    (flat / "ant" / "._000.png").write_bytes(b"x")
+    (flat / "ant" / "Thumbs.db").write_bytes(b"x")
+    (flat / "README.md").write_text("pets")
+    (flat / ".git").mkdir()
+    (flat / "bee" / "more").mkdir()
+    picture(500).save(flat / "bee" / "more" / "another.png")
+    opened = data.open_folder(flat)
+    assert sum(len(opened.files[split]) for split in ("train", "test")) == 34
+
+
+def test_a_changed_file_is_read_again(flat):
+    opened = data.open_folder(flat)
+    before, _ = opened.load_arrays("train")
+    path, _ = opened.files["train"][0]
+    picture(999, (9, 9)).resize((8, 8)).save(path)
+    after, _ = opened.load_arrays("train")
+    assert not (before[0] == after[0]).all()
+    np.testing.assert_array_equal(before[1:], after[1:])
+
+
+def truncated(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: -len(content) // 5])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage", "reason"),
+    [
+        (".png", truncated, "damaged"),
+        (".jpg", truncated, "damaged"),
+        (".png", lambda path: path.write_bytes(b""), "empty"),
+        (".png", lambda path: path.write_text("no picture"), "not an image"),
+        (".jpg", lambda path: picture(0).save(path, "GIF"), "GIF"),
+    ],
+)
+def test_unreadable_files_are_named(tmp_path, suffix, damage, reason):
+    root = fill(tmp_path / "set", suffix=suffix, size=(40, 40))
+    bad = sorted((root / "bee").iterdir())[:7]
+    for path in bad:
+        damage(path)
+    with pytest.raises(data.FolderError) as caught:
+        data.open_folder(root).load_arrays("train")
+    message = str(caught.value)
+    assert "expected JPEG and PNG images that can be read" in message
+    assert f"({reason})" in message
+    assert str(root / "bee") in message
+    assert "\n" not in message
+    if reason != "damaged":  # Those are found when a split is decoded, the others at once.
+        assert "received 7 other files" in message
+        assert message.count(str(root / "bee")) == 5
+        assert "..." in message
+
+
+def test_other_formats_are_not_passed_over(flat):
+    picture(0).save(flat / "ant" / "new.webp")
+    with pytest.raises(data.FolderError, match=r"received 1 other files: .*new\.webp"):
+        data.open_folder(flat)
+
+
+def remove_all(folder):
+    for path in folder.iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda root: shutil.rmtree(root), "expected a folder .*received none"),
+        (lambda root: [shutil.rmtree(p) for p in list(root.iterdir())], "received no subfolder"),
+        (
+            lambda root: [
+                *[shutil.rmtree(p) for p in list(root.iterdir())],
+                picture(0).save(root / "a.png"),
+            ],
+            "received images outside of subfolders",
+        ),
+        (lambda root: remove_all(root / "bee"), "images in every subfolder, received none in bee"),
+        (
+            lambda root: [shutil.rmtree(root / name) for name in ("bee", "cat")],
+            "expected at least two classes, received only 'ant'",
+        ),
+        (lambda root: fill(root / "train") and fill(root / "test", {"dog": 2}), "splits"),
+    ],
+)
+def test_folders_that_are_no_dataset(flat, change, message):
+    change(flat)
+    with pytest.raises((data.FolderError, data.MissingDataError), match=message) as caught:
+        data.open_folder(flat)
+    assert str(caught.value).startswith(str(flat))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"test": {"dog": 2}}, "expected the classes ant, bee, cat, received dog"),
+        ({"val": {"ant": 1}, "validation": {"ant": 1}}, "validation or val, received both"),
+        ({"more": {"ant": 1}}, "only the splits .* received more"),
+    ],
+)
+def test_splits_that_do_not_fit(tmp_path, extra, message):
+    root = tmp_path / "pets"
+    for split, classes in {"train": CLASSES, **extra}.items():
+        fill(root / split, classes)
+    with pytest.raises(data.FolderError, match=message):
+        data.open_folder(root)
+
+
+def test_a_file_is_not_a_folder(flat):
+    with pytest.raises(data.MissingDataError, match="received a file"):
+        data.open_folder(flat / "ant" / "000.png")
+
+
+def test_a_model_decides_shape_and_classes(flat):
+    shutil.rmtree(flat / "bee")
+    known = ("zebra", "cat", "bee", "ant")
+    opened = data.open_folder(flat, image_shape=(6, 5, 1), class_names=known)
+    images, labels = opened.load_arrays("test")
+    assert images.shape[1:] == (6, 5, 1)
+    assert set(labels) == {1, 3}
+    with pytest.raises(data.FolderError, match="expected the classes zebra, cat, received ant"):
+        data.open_folder(flat, class_names=("zebra", "cat"))
+
+
+def test_an_empty_split_is_named(tmp_path):
+    opened = data.open_folder(fill(tmp_path / "set", {"a": 1, "b": 1}))
+    with pytest.raises(data.FolderError, match="received 'test' with none"):
+        opened.load_arrays("test")
+
+
+def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
+    picture(700, (30, 10)).save(flat / "top.jpg")
+    images = data.load_images(flat, (8, 8, 3))
+    assert images.shape == (34, 8, 8, 3)
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(data.FolderError, match="expected JPEG or PNG images, received none"):
+        data.load_images(tmp_path / "nothing", (8, 8, 3))
+    with pytest.raises(data.MissingDataError, match="--ood"):
+        data.load_images(tmp_path / "nowhere", (8, 8, 3))
+
+
+def test_statistics_of_the_training_images(monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (100, 5, 4, 3), dtype=np.uint8)
+    images[..., 2] = 7
+    monkeypatch.setattr(own_data, "CHUNK_IMAGES", 33)
+    mean, stddev = own_data.statistics(images)
+    np.testing.assert_allclose(mean, images.mean(axis=(0, 1, 2)), atol=0.051)
+    np.testing.assert_allclose(stddev[:2], images.std(axis=(0, 1, 2))[:2], atol=0.051)
+    assert stddev[2] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("My Pets!", "my_pets"), ("äöü", "images"), ("a.b-c", "a_b_c"), ("x" * 99, "x" * 64)],
+)
+def test_names_for_keys(tmp_path, name, expected):
+    assert folders.folder_name(tmp_path / name) == expected
+
+
+def test_the_command_shows_what_training_would_read(flat, capsys):
+    sheet = flat.parent / "sheet.png"
+    assert cli.main(["data", str(flat), f"--preview={sheet}"]) == 0
+    out = capsys.readouterr().out
+    assert "classes   3 (ant, bee, cat)" in out
+    opened = data.open_folder(flat)
+    for split, files in opened.files.items():
+        mark = data.fingerprint(*opened.load_arrays(split))
+        assert re.search(rf"^{split} +{len(files)}   {mark}$", out, re.M)
+    assert sheet.is_file()
+    shutil.rmtree(flat / "bee")
+    shutil.rmtree(flat / "cat")
+    assert cli.main(["data", str(flat)]) == 1
+    assert "expected at least two classes" in capsys.readouterr().err
+    flags.FLAGS.unparse_flags()

@@ -1,0 +1,192 @@
+"""Detectors in an evaluation: other code's scores, features computed once, steps of the model."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import scipy.stats
+import sklearn.metrics
+import sklearn.neighbors
+
+from s2d_tf import cli, data, evaluation, files, metrics, models, posthoc
+from s2d_tf.evaluation import detectors, names
+from s2d_tf.posthoc import outputs
+
+OOD = ("digits_heldout", "digits_photos")
+RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
+
+
+def network(cls, seed=0):
+    images = keras.Input((8, 8, 1))
+    initializer = keras.initializers.GlorotUniform(seed)
+    features = keras.layers.Flatten()(images)
+    features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
+    return cls(keras.Model(images, features), 8, mean=(78.0,), stddev=(96.0,), seed=seed)
+
+
+@pytest.fixture(scope="module")
+def s2d():
+    return network(models.S2DClassifier)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("predictions")
+
+
+@pytest.fixture(scope="module")
+def found(s2d, cache):
+    return evaluation.evaluate(s2d, "digits", OOD, cache_dir=cache, detectors="all")
+
+
+def test_the_names_are_those_of_all_detectors():
+    classes = [getattr(posthoc, name) for name in posthoc.DETECTORS if name != "Uncertainty"]
+    assert {cls.output for cls in classes} == set(names.DETECTORS)
+
+
+def test_every_detector_has_its_keys(found):
+    for ood in OOD:
+        for ranking in RANKINGS:
+            for name in names.DETECTORS:
+                assert 0 <= found[f"{ood}/{ranking}/{name}"] <= 1
+    assert {f"digits/{m}/vim" for m in ("aurc", "augrc", "risk_at_80_coverage")} <= set(found)
+
+
+def test_knn_and_energy_are_those_of_other_code(s2d, found):
+    def vectors(name, split="test"):
+        images = data.load_arrays(name, split)[0].astype(np.float32)
+        vectors = s2d.backbone.predict((images - 78.0) / 96.0, verbose=0)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors, vectors / np.maximum(lengths, 1e-12)
+
+    near = sklearn.neighbors.NearestNeighbors(n_neighbors=50).fit(vectors("digits", "train")[1])
+    kernel, bias = s2d.head.kernel.numpy()[0], s2d.head.bias.numpy()[0]
+    scores = {}
+    for name in ("digits", *OOD):
+        plain, normal = vectors(name)
+        energy = -scipy.special.logsumexp(plain @ kernel + bias, axis=-1)
+        scores[name] = {"knn": near.kneighbors(normal)[0][:, -1], "energy": energy}
+    for ood in OOD:
+        truth = np.repeat([0, 1], [len(scores["digits"]["knn"]), len(scores[ood]["knn"])])
+        for name in ("knn", "energy"):
+            joined = np.concatenate([scores["digits"][name], scores[ood][name]])
+            expected = sklearn.metrics.roc_auc_score(truth, joined)
+            assert found[f"{ood}/auroc/{name}"] == pytest.approx(expected, abs=2e-4)
+
+
+def test_all_else_is_as_without_detectors(s2d, cache, found):
+    plain = evaluation.evaluate(s2d, "digits", OOD, cache_dir=cache)
+    assert plain.items() <= found.items()
+    assert not [key for key in plain if key.endswith(("/knn", "/msp"))]
+
+
+def test_features_are_computed_once_and_survive_damage(s2d, cache, found, monkeypatch):
+    kept = sorted(cache.glob("*.features.*.npy"))
+    assert [path.name.rsplit(".", 2)[0] for path in kept] == [
+        "digits.test.features",
+        "digits.train.features",
+        "digits_heldout.test.features",
+        "digits_photos.test.features",
+    ]
+    kept[0].write_bytes(b"damaged")
+    forward = outputs.read
+    passes = []
+
+    def counted(network, data, *args):
+        passes.append(len(data))
+        return forward(network, data, *args)
+
+    monkeypatch.setattr(outputs, "read", lambda *a: counted(*a) if len(a) == 4 else forward(*a))
+    again = evaluation.evaluate(s2d, "digits", OOD, cache_dir=cache, detectors="all")
+    assert again == found
+    assert passes == [1283]  # only the damaged file
+    uncached = evaluation.evaluate(s2d, "digits", OOD, detectors=["knn"])
+    assert uncached["digits_photos/auroc/knn"] == pytest.approx(found["digits_photos/auroc/knn"])
+
+
+def test_an_ensemble_has_the_detectors_that_read_predictions(s2d):
+    ensemble, lines = models.Ensemble([network(models.Classifier, s) for s in range(2)]), []
+    assert detectors.choose("all", ensemble) == ("msp", "max_logit", "energy", "gen")
+    assert detectors.choose("knn,gen", ensemble, lines.append) == ("gen",)
+    assert lines == ["skipped knn: they need the features of a single network"]
+    with pytest.raises(ValueError, match="detectors: expected ones that read the prediction alone"):
+        detectors.choose("knn", ensemble)
+    with pytest.raises(ValueError, match=r"detectors: expected 'all' or some of msp.*'knnn'"):
+        detectors.choose("knnn", s2d)
+    found = evaluation.evaluate(ensemble, "digits", OOD, detectors="all")
+    assert found["digits_photos/auroc/msp"] == pytest.approx(
+        found["digits_photos/auroc/confidence"], abs=1e-3
+    )
+
+
+def test_the_steps_of_a_model_are_evaluated(s2d, cache):
+    train, test = (data.load_arrays("digits", split) for split in ("train", "test"))
+    model = posthoc.KNN(k=7).fit(s2d, train)
+    model = posthoc.Energy(temperature=3.0, name="warm_energy").fit(model)
+    model = posthoc.SelectiveClassifier(0.9, score="knn").fit(model, train)
+    model = posthoc.ConformalSets(0.7).fit(model, train)
+    found = evaluation.evaluate(model, "digits", OOD, cache_dir=cache, detectors="knn,gen")
+    answers = {name: model.predict_uncertainty(data.load_arrays(name, "test")[0]) for name in OOD}
+    known = model.predict_uncertainty(test[0])
+    for name in OOD:
+        for score in ("knn", "warm_energy"):
+            expected = metrics.auroc(known[score], answers[name][score])
+            assert found[f"{name}/auroc/{score}"] == pytest.approx(expected, abs=1e-4)
+    covered = known["prediction_set"][np.arange(len(test[1])), test[1]].mean()
+    assert found["digits/set_coverage/prediction_set"] == pytest.approx(covered)
+    assert found["digits/set_size/prediction_set"] == pytest.approx(
+        known["prediction_set"].sum(axis=1).mean()
+    )
+    answered = ~known["abstain"]
+    wrong = known["probs"].argmax(axis=1) != test[1]
+    assert found["digits/answered/abstain"] == pytest.approx(answered.mean())
+    assert found["digits/answered_errors/abstain"] == pytest.approx(wrong[answered].mean())
+
+
+def test_a_calibrated_ensemble_with_sets_is_evaluated():
+    """It has no features: its steps read the images."""
+    ensemble = models.Ensemble([network(models.Classifier, s) for s in range(2)])
+    train = data.load_arrays("digits", "train")
+    model = posthoc.TemperatureScaling().fit(ensemble, train)
+    model = posthoc.GEN().fit(posthoc.ConformalSets(0.7).fit(model, train))
+    found = evaluation.evaluate(model, "digits", OOD[:1])
+    scaled = evaluation.scoring.scores(
+        *model.predict_members(data.load_arrays("digits", "test")[0])
+    )
+    labels = data.load_arrays("digits", "test")[1]
+    assert found["digits/nll"] == pytest.approx(
+        -scaled["log_probs"][np.arange(len(labels)), labels].mean(), abs=1e-5
+    )
+    assert {"digits_heldout/auroc/gen", "digits/set_size/prediction_set"} <= set(found)
+
+
+def test_rank_correlation_of_data_and_knowledge(s2d, found):
+    for name in ("digits", *OOD):
+        answer = s2d.predict_uncertainty(data.load_arrays(name, "test")[0])
+        expected = scipy.stats.spearmanr(answer["data"], answer["knowledge"]).statistic
+        assert found[f"{name}/rank_correlation"] == pytest.approx(expected, abs=1e-4)
+    plain = evaluation.evaluate(network(models.Classifier), "digits")
+    assert not [key for key in plain if "rank_correlation" in key]
+
+
+def test_rank_correlation_alone():
+    assert metrics.rank_correlation([1, 2, 3], [5, 6, 9]) == pytest.approx(1)
+    assert metrics.rank_correlation([1, 1, 2], [3, 2, 1]) == pytest.approx(-np.sqrt(3) / 2)
+    assert metrics.rank_correlation([1, 2], [4, 4]) == 0
+    with pytest.raises(ValueError, match="first and second: expected scores of the same examples"):
+        metrics.rank_correlation([1, 2], [1, 2, 3])
+
+
+def test_the_command_on_a_run(untrained, tmp_path, capsys, no_times):
+    directory = untrained(tmp_path / "run", "s2d", split="train_without_validation")
+    assert cli.main(["evaluate", str(directory), "--detectors=knn,energy"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    stored = files.read_json(directory / "metrics.json")
+    assert printed == stored
+    assert {f"digits_photos/{ranking}/knn" for ranking in RANKINGS} <= set(stored)
+    assert stored["run/detectors_fitted_on"] == "train_without_validation"
+    assert list((directory / "predictions").glob("digits.train_without_validation.features.*"))
+    assert "digits_photos/auroc/vim" not in stored
+    assert cli.main(["evaluate", str(directory), "--detectors=nothing"]) == 1
+    assert "detectors: expected 'all' or some of" in capsys.readouterr().err

@@ -1,0 +1,273 @@
+"""From a folder of images to a served model, as a person does it at the command line."""
+
+import json
+import pathlib
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+from PIL import Image
+
+from s2d_tf import backbones, cli, data, evaluation, paper, storage
+from s2d_tf.evaluation import drawing, report_pictures, run_evaluation
+
+CLASSES = ("dark", "light", "striped")
+WIDE_RESNET = backbones.wide_resnet
+
+
+def tiny(input_shape, dropout, seed, synchronized_batch_norm, **_):
+    """A backbone that is traced in a moment."""
+    images = keras.Input(input_shape)
+    start = keras.initializers.HeNormal(seed)
+    x = keras.layers.Conv2D(8, 3, 2, kernel_initializer=start, name="conv")(images)
+    x = keras.layers.Flatten()(keras.layers.ReLU()(x))
+    return keras.Model(images, x, name="tiny")
+
+
+def picture(kind, rng):
+    pixels = rng.integers(0, 60, (10, 12, 3)) + {"dark": 20, "light": 180}.get(kind, 60)
+    if kind == "striped":
+        pixels[::2] += 100
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A folder with a small network for it, an evaluated run, and what was printed."""
+    root, rng = tmp_path_factory.mktemp("world"), np.random.default_rng(0)
+    for kind in CLASSES:
+        (root / "Stripes" / kind).mkdir(parents=True)
+        for i in range(15):
+            picture(kind, rng).save(root / "Stripes" / kind / f"{i}.png")
+    (root / "noise").mkdir()
+    for i in range(20):
+        noise = rng.integers(0, 256, (30, 30, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(root / "noise" / f"{i}.jpg")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backbones, "wide_resnet", tiny)
+        patch.setattr(run_evaluation.cost, "inference_time", lambda *_: (0.5, 1.25))
+        patch.setattr(drawing, "DPI", 30)
+        patch.setattr(report_pictures, "NUM_EXAMPLES", 2)
+        yield root
+    flags.FLAGS.unparse_flags()
+
+
+@pytest.fixture(scope="module")
+def trained(world):
+    """The run directory of two epochs of S2D."""
+    code = cli.main(
+        [
+            "train",
+            "wrn_10_2_s2.s2d",
+            f"--data={world / 'Stripes'}",
+            f"--workdir={world / 's2d'}",
+            "--epochs=2",
+            "--strategy=one_device",
+        ]
+    )
+    assert code == 0
+    return world / "s2d"
+
+
+@pytest.fixture(scope="module")
+def evaluated(world, trained):
+    """What `s2d evaluate` writes."""
+    found = evaluation.evaluate_run(trained, log=lambda _: None, ood=[str(world / "noise")])
+    return found
+
+
+def test_a_run_knows_its_data(world, trained):
+    run = storage.Run.open(trained)
+    assert run.finished
+    assert run.recipe.name == "wrn_10_2_s2.s2d.stripes"
+    assert run.recipe.class_names == CLASSES
+    assert run.recipe.image_shape == (10, 12, 3)
+    assert run.data == str(world / "Stripes")
+    images, labels = data.open_folder(world / "Stripes").load_arrays("train")
+    np.testing.assert_allclose(run.recipe.data.mean, images.mean(axis=(0, 1, 2)), atol=0.051)
+    np.testing.assert_allclose(run.recipe.data.stddev, images.std(axis=(0, 1, 2)), atol=0.051)
+    own = run.recipe.own_data
+    assert (own.images, own.fingerprint) == (36, data.fingerprint(images, labels))
+    assert run.recipe.data.batch_size == 4  # Of 36 images, not the recipe's 64.
+
+
+def test_metrics_are_those_of_the_test_images(world, trained, evaluated):
+    predictor = storage.open_model(trained).predictor
+    assert predictor.class_names == CLASSES
+    images, labels = data.open_folder(world / "Stripes").load_arrays("test")
+    probs = predictor.predict_uncertainty(images)["probs"]
+    assert evaluated["stripes/accuracy"] == pytest.approx((probs.argmax(-1) == labels).mean())
+    nll = -np.log(probs[np.arange(len(labels)), labels]).mean()
+    assert evaluated["stripes/nll"] == pytest.approx(nll, rel=1e-4)
+    assert (evaluated["data/stripes/images"], evaluated["data/noise/images"]) == (9, 20)
+    assert "noise/auroc/knowledge" in evaluated
+    assert json.loads((trained / "metrics.json").read_text()) == evaluated
+    folder = pathlib.Path(world / "Stripes")
+    same = evaluation.evaluate(predictor, folder, {"noise": world / "noise"}, name="stripes")
+    assert {key: evaluated[key] for key in same} == same
+
+
+def test_a_folder_that_has_moved(world, trained, evaluated, capsys):
+    moved = world / "elsewhere"
+    (world / "Stripes").rename(moved)
+    try:
+        assert cli.main(["evaluate", str(trained)]) == 1
+        error = capsys.readouterr().err
+        assert f"{world / 'Stripes'}: expected a folder" in error
+        assert error.count("\n") == 2  # "evaluating", and the error.
+        assert cli.main(["evaluate", str(trained), f"--data={moved}"]) == 0
+    finally:
+        moved.rename(world / "Stripes")
+    again = json.loads(capsys.readouterr().out)
+    assert again["stripes/nll"] == evaluated["stripes/nll"]
+    # What was detected before still is, from the cache.
+    assert again["noise/auroc/total"] == evaluated["noise/auroc/total"]
+    assert again["time/forward_seconds"] == 0
+
+
+def test_the_same_command_goes_on_and_other_images_are_another_run(world, trained, capsys):
+    command = ["train", "wrn_10_2_s2.s2d", f"--workdir={trained}", "--epochs=2"]
+    assert cli.main([*command, f"--data={world / 'Stripes'}"]) == 0
+    assert "Epoch" not in capsys.readouterr().out
+    changed = world / "stripes"  # The name counts but for its case.
+    shutil.copytree(world / "Stripes", changed)
+    picture("dark", np.random.default_rng(9)).save(changed / "dark" / "0.png")
+    assert cli.main([*command, f"--data={changed}"]) == 1
+    assert "holds another run" in capsys.readouterr().err
+    shutil.rmtree(changed)
+
+
+@pytest.mark.usefixtures("evaluated")
+def test_the_report_and_a_comparison(world, trained, capsys):
+    assert cli.main(["report", str(trained), f"--out={world / 'report'}"]) == 0
+    page = (world / "report" / "report.html").read_text(encoding="utf-8")
+    for text in ("wrn_10_2_s2 on stripes: test performance", "OOD detection results (noise)"):
+        assert text in page
+    assert "The paper" not in page
+    # Histograms, reliability, two curves, risk, and the most uncertain images of both sets.
+    assert page.count("<img ") == 7
+    capsys.readouterr()
+    assert cli.main(["compare", str(trained), str(trained), "--bootstrap=5"]) == 0
+    out = capsys.readouterr().out
+    assert "stripes" in out
+    assert "noise" in out
+
+
+def test_what_is_kept_of_a_run_names_no_folder(world, trained, evaluated, tmp_path):
+    paper.archive([trained], tmp_path)
+    kept = json.loads((tmp_path / "runs" / "s2d" / "metrics.json").read_text())
+    assert kept["noise/auroc/total"] == evaluated["noise/auroc/total"]
+    assert str(world) not in json.dumps(kept)
+
+
+def test_an_export_answers_for_files_as_the_evaluation_does(world, trained, tmp_path):
+    assert cli.main(["export", str(trained), str(tmp_path)]) == 0
+    facts = json.loads((tmp_path / "1" / "assets" / "model.json").read_text())
+    assert facts["class_names"] == list(CLASSES)
+    assert str(world) not in json.dumps(facts)
+    served = tf.saved_model.load(str(tmp_path / "1")).signatures["serve_encoded"]
+    predictor = storage.open_model(trained).predictor
+    opened = data.open_folder(world / "Stripes")
+    files = [path for path, _ in opened.files["test"]] + sorted((world / "noise").iterdir())[:3]
+    answer = served(image_bytes=tf.constant([path.read_bytes() for path in files]))
+    images = np.concatenate(
+        [opened.load_arrays("test")[0], data.load_images(world / "noise", (10, 12, 3))[:3]]
+    )
+    expected = predictor.predict_uncertainty(images)
+    # Up to the rounding of resized pixels to whole gray levels.
+    np.testing.assert_allclose(answer["probabilities"], expected["probs"], atol=0.02)
+    np.testing.assert_allclose(answer["probabilities"][:9], expected["probs"][:9], atol=1e-5)
+
+
+def test_an_entry_on_a_folder_of_some_of_its_classes(tmp_path, monkeypatch, capsys):
+    images, labels = data.load_arrays("digits", "test")
+    for label in (2, 5):
+        (tmp_path / "two five" / "test" / str(label)).mkdir(parents=True)
+        (tmp_path / "two five" / "train" / str(label)).mkdir(parents=True)
+        for i, image in enumerate(images[labels == label][:12]):
+            split = "test" if i < 10 else "train"
+            path = tmp_path / "two five" / split / str(label) / f"{i}.png"
+            Image.fromarray(image[..., 0]).save(path)
+    monkeypatch.setattr(backbones, "wide_resnet", WIDE_RESNET)
+    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(run_evaluation.cost, "inference_time", lambda *_: (0.5, 1.25))
+    name, folder = "wrn_10_2_s2.s2d.digits", f"--data={tmp_path / 'two five'}"
+    assert cli.main(["evaluate", name, folder]) == 0
+    found = json.loads(capsys.readouterr().out)
+    model = storage.open_model(name).predictor
+    chosen = np.concatenate([images[labels == label][:10] for label in (2, 5)])
+    probs = model.predict_uncertainty(chosen)["probs"]
+    expected = (probs.argmax(-1) == np.repeat([2, 5], 10)).mean()
+    assert found["two_five/accuracy"] == pytest.approx(expected)
+    assert found["data/two_five/images"] == 20
+    assert cli.main(["evaluate", name, folder, "--bootstrap=5"]) == 1
+    assert "on their own data" in capsys.readouterr().err
+
+
+def test_tuning_shows_how_many_images_it_ranks_on(world, capsys):
+    arguments = ["wrn_10_2_s2.individual", "training.learning_rate", "1e-6", "0.1"]
+    options = [f"--data={world / 'Stripes'}", f"--workdir={world / 'tuned'}", "--epochs=2"]
+    assert cli.main(["tune", *arguments, *options]) == 0
+    out = capsys.readouterr().out
+    assert "3 validation examples, one seed." in out
+    (row,) = [line for line in out.splitlines() if line.startswith("| 1e-6 ")]
+    assert row.count("[") == 3
+    record = json.loads((world / "tuned" / "tuning.json").read_text())
+    assert {row["examples"] for row in record["rows"]} == {3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["wrn_10_2_s2.s2d", "--data=ROOT/nothing"], "ROOT/nothing: expected a folder"),
+        (["wrn_10_2_s2.s2d", "--data=ROOT/noise"], "images outside of subfolders"),
+        (["wrn_10_2_s2.s2d.digits", "--data=ROOT/Stripes"], "architecture.method for own data"),
+        (["wrn_10_2_s2.s2d"], "Own images need --data=FOLDER"),
+    ],
+)
+def test_errors_are_one_line(world, tmp_path, capsys, arguments, message):
+    arguments = [argument.replace("ROOT", str(world)) for argument in arguments]
+    assert cli.main(["train", *arguments, f"--workdir={tmp_path / 'run'}"]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert message.replace("ROOT", str(world)) in error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("trained")
+def test_an_ensemble_of_own_data(world, capsys):
+    command = ["train", "wrn_10_2_s2.ensemble", f"--data={world / 'Stripes'}", "--epochs=1"]
+    assert cli.main([*command, f"--workdir={world / 'ensemble'}", "--members=2"]) == 0
+    run = storage.Run.open(world / "ensemble")
+    assert [member.data for member in run.members] == [str(world / "Stripes")] * 2
+    capsys.readouterr()
+    assert cli.main(["evaluate", str(world / "ensemble"), f"--ood={world / 'noise'}"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["run/num_members"] == 2
+    assert "noise/auroc/knowledge" in found
+    assert (world / "ensemble" / "member_1" / "metrics.json").is_file()
+
+
+@pytest.mark.slow
+def test_the_commands_in_processes_of_their_own(run_s2d, tmp_path):
+    """The real network on real images: scikit-learn's digits as files."""
+    images, labels = data.load_arrays("digits", "test")
+    for label in range(4):
+        (tmp_path / "digits" / f"digit {label}").mkdir(parents=True)
+        for i, image in enumerate(images[labels == label][:60]):
+            Image.fromarray(image[..., 0]).save(tmp_path / "digits" / f"digit {label}" / f"{i}.png")
+    run = tmp_path / "run"
+    for arguments in (
+        ["train", "wrn_10_2_s2.s2d", f"--data={tmp_path / 'digits'}", "--epochs=15"],
+        ["evaluate", run, "--ood=digits_photos"],
+        ["report", run, f"--out={tmp_path / 'report'}"],
+        ["export", run, tmp_path / "exported"],
+    ):
+        flag = [f"--workdir={run}"] if arguments[0] == "train" else []
+        done = run_s2d(*arguments, *flag, timeout=1200)
+        assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads((run / "metrics.json").read_text())
+    assert found["digits_images/accuracy"] > 0.9
+    assert found["digits_photos/auroc/total"] > 0.8

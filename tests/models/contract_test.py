@@ -1,0 +1,150 @@
+"""What a model says that it takes: declared, learned, kept, and warned about."""
+
+import json
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import models
+from s2d_tf.models.contract import Contract
+
+RANDOM = np.random.default_rng(0)
+PIXELS = RANDOM.integers(0, 256, [12, 8, 8, 1]).astype(np.uint8)
+LABELS = np.arange(12) % 3
+
+
+def classifier(**kwargs):
+    x = keras.Input([8, 8, 1])
+    model = models.Classifier(keras.Model(x, keras.layers.Flatten()(x)), 3, seed=0, **kwargs)
+    model.compile(keras.optimizers.SGD(1e-6), run_eagerly=True)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("pixels", "expected"),
+    [
+        (PIXELS, (0, 255)),
+        (np.float32(PIXELS), (0, 255)),
+        (np.float32(PIXELS / 255), (0, 1)),
+        (np.float32(PIXELS / 127.5 - 1), (-1, 1)),
+    ],
+    ids=["bytes", "raw", "unit", "signed"],
+)
+def test_the_range_of_pixels_is_learned_and_kept(pixels, expected, tmp_path):
+    model = classifier()
+    assert model.contract.image.range is None
+    model.fit(pixels, LABELS, verbose=0)
+    assert (model.contract.image.range, model.contract.image.bounded) == (expected, True)
+    model.save(tmp_path / "model.keras")
+    assert keras.models.load_model(tmp_path / "model.keras").contract == model.contract
+    assert keras.models.clone_model(model).contract == model.contract
+
+
+def test_standardized_pixels_have_no_bounds():
+    model = classifier()
+    pixels = np.float32((PIXELS - 120.0) / 30)
+    model.fit(pixels, LABELS, verbose=0)
+    assert model.contract.image.range == pytest.approx((pixels.min(), pixels.max()))
+    assert not model.contract.image.bounded
+
+
+def test_a_declared_range_is_not_learned():
+    model = classifier(input_range=(0, 1))
+    with pytest.warns(UserWarning, match="from 0 to 1, received 0 to 255"):
+        model.fit(PIXELS, LABELS, verbose=0)
+    assert model.contract.image.range == (0, 1)
+    assert classifier(mean=[120.0]).contract.image.range == (0, 255)
+    with pytest.raises(ValueError, match="with low below high"):
+        classifier(input_range=(1, 0))
+    with pytest.raises(ValueError, match=r"input_range: expected names among \['images'\]"):
+        classifier(input_range={"pictures": (0, 1)})
+
+
+def test_inputs_that_are_clearly_outside_are_warned_about_once():
+    model = classifier(mean=[120.0], stddev=[60.0])
+    with pytest.warns(UserWarning, match=r"from 0 to 255, received 0 to 1\. Scale them"):
+        model.predict_uncertainty(np.float32(PIXELS / 255))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_uncertainty(np.float32(PIXELS / 255))
+    model = classifier(mean=[120.0], stddev=[60.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fine in (PIXELS, np.zeros_like(PIXELS), PIXELS // 200, np.float32(PIXELS) * 1.02):
+            model.predict_uncertainty(fine)
+
+
+def test_a_table_far_from_the_training_data_is_warned_about():
+    x = keras.Input([5])
+    model = models.Classifier(keras.Model(x, keras.layers.Dense(4)(x)), 3, seed=0)
+    model.compile("sgd", run_eagerly=True)
+    table = RANDOM.normal(size=[12, 5])
+    model.fit(table, LABELS, verbose=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_uncertainty(3 * table)  # unusual, but what uncertainty is for
+    with pytest.warns(UserWarning, match="inputs: expected values as in training"):
+        model.predict_uncertainty(1000 * table)
+
+
+def test_plain_values_round_trip():
+    a, b = keras.Input([4], name="a"), keras.Input([], dtype="string", name="b")
+    for inputs in ({"x": a, "y": b}, [a, b], (a, b), a):
+        network = keras.Model(inputs, a)
+        contract = Contract.of(network, input_range={"a": (0, 2)} if inputs is a else None)
+        again = Contract.from_dict(json.loads(json.dumps(contract.to_dict())))
+        assert again.form() == contract.form()
+        assert again.bounds() == contract.bounds()
+        assert keras.tree.flatten(again.sample(2))[0].shape == (2, 4)
+
+
+def test_members_of_an_ensemble_take_the_same_range():
+    raw, scaled = classifier(input_range=(0, 255)), classifier(input_range=(0, 1))
+    with pytest.raises(ValueError, match="members: expected predictors of the same input ranges"):
+        models.Ensemble([raw, scaled])
+    assert models.Ensemble([classifier(), scaled]).contract == scaled.contract
+
+
+BACKBONES = {
+    "feature_maps": (
+        lambda x: keras.Model(x, keras.layers.Conv2D(4, 3)(x)),
+        r"backbone: expected feature vectors .* received the shape \(None, 6, 6, 4\)\. Pool",
+    ),
+    "two_outputs": (
+        lambda x: keras.Model(x, [keras.layers.Flatten()(x)] * 2),
+        "backbone: expected one output, a feature vector, received 2",
+    ),
+    "not_built": (
+        lambda x: keras.Sequential([keras.layers.Flatten()]),
+        "backbone: expected a functional keras.Model or .* received Sequential",
+    ),
+    "layer": (lambda x: keras.layers.Flatten(), "backbone: expected .* received Flatten"),
+}
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_unusable_backbones_are_rejected_in_one_line(name):
+    make, message = BACKBONES[name]
+    with pytest.raises(ValueError, match=message) as error:
+        models.S2DClassifier(make(keras.Input([8, 8, 1])), 3)
+    assert "\n" not in str(error.value)
+
+
+def test_statistics_of_pixels_and_several_heads_are_for_images():
+    x = keras.Input([5])
+    with pytest.raises(ValueError, match="mean: expected None for a model whose input is not one"):
+        models.Classifier(keras.Model(x, x), 3, mean=[1.0])
+    with pytest.raises(ValueError, match=r"num_heads: expected 1, or a backbone of images"):
+        models.Classifier(keras.Model(x, x), 3, num_heads=2)
+
+
+def test_numbers_that_an_embedding_does_not_have_are_rejected():
+    x = keras.Input([6], dtype="int32", name="ids")
+    words = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(20, 4)(x))
+    model = models.Classifier(keras.Model(x, words), 3)
+    with pytest.raises(ValueError, match="ids: expected numbers from 0 to 19, received 3 to 20"):
+        model.predict_uncertainty([[3, 4, 5, 6, 7, 20]])
+    with pytest.raises(ValueError, match="ids: expected int32, received float64"):
+        model.predict_uncertainty([[3.0] * 6])

@@ -1,0 +1,137 @@
+"""What a person reads when something went wrong: where, why, and what to do."""
+
+import errno
+import os
+import pathlib
+import signal
+
+import numpy as np
+import pytest
+
+from s2d_tf import cli, files, recipes, storage
+from s2d_tf.export.versions import write_version
+
+NAME = "wrn_10_2_s2.s2d.digits"
+
+
+def full_disk(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_the_hint_of_an_unfinished_run_is_the_command_that_continues_it(tmp_path, capsys):
+    changes = ["model.noise_stddev=[0.1, 0.2]", "training.learning_rate=0.5"]
+    recipe = recipes.override(recipes.resolve(NAME), changes, epochs=3)
+    storage.Run.create(tmp_path / "run", recipe, 7, "train_without_validation")
+    assert cli.main(["evaluate", str(tmp_path / "run")]) == 1
+    message = capsys.readouterr().err
+    command = message.split("`")[1]
+    assert command.startswith(f"s2d train {NAME} --workdir={tmp_path / 'run'} --seed=7 ")
+    for flag in (
+        "--split=train_without_validation",
+        "--epochs=3",
+        "--set training.learning_rate=0.5",
+        "--set 'model.noise_stddev=[0.1, 0.2]'",
+    ):
+        assert flag in command
+    assert "--data_dir" in message
+    # As a shell would take it apart, it makes the same recipe.
+    assert recipes.override(recipes.resolve(NAME), changes, 3) == recipe
+
+
+def test_overrides_make_the_recipe_again():
+    ensemble = recipes.resolve("wrn_10_2_s2.s2d_ensemble.digits")
+    assert recipes.overrides(ensemble) == []
+    assert recipes.overrides(recipes.override(ensemble, members=3)) == ["--members=3"]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "near"),
+    [
+        ("model.noise_stdev=0.2", "a key such as model.noise_stddev,"),
+        ("temperature=2", "a key such as model.temperature,"),
+        ("training.learning-rate=1", "a key such as training.learning_rate"),
+        ("xyz=1", "one of data.mean, "),
+    ],
+)
+def test_a_typo_in_set_gets_the_nearest_key(assignment, near):
+    with pytest.raises(recipes.RecipeError, match=f"--set: expected {near}") as caught:
+        recipes.override(recipes.resolve(NAME), [assignment])
+    assert str(caught.value).endswith(f"received {assignment!r}.")
+
+
+def test_a_missing_flag_says_what_it_is_for(capsys):
+    assert cli.main(["publish", "run"]) == 2
+    assert capsys.readouterr().err == (
+        "s2d publish: error: --name: expected a value, received none. Add --name=... (The entry, "
+        "architecture.method.dataset); `s2d publish --help` lists the flags\n"
+    )
+
+
+def test_a_full_disk_names_the_path_and_what_to_do(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.json"
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "write_bytes", full_disk)
+        with pytest.raises(files.DiskFullError) as caught:  # as `s2d evaluate` and `report` write
+            files.write_json(path, {})
+    assert str(caught.value) == (
+        f"{path}: expected room to write, received 'No space left on device'. Free some space, "
+        "then run the same command again."
+    )
+    assert cli.is_for_the_user(caught.value)
+    assert files.is_disk_full(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_so_does_an_export_whose_writer_has_errors_of_its_own(tmp_path):
+    def write(folder):
+        (folder / "half").write_text("x")
+        raise RuntimeError("{{node Save}} half; No space left on device")
+
+    with pytest.raises(files.DiskFullError, match=r"models: expected room .* Free some space"):
+        write_version(tmp_path / "models", write)
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_so_does_a_figure(tmp_path, monkeypatch):
+    from s2d_tf.evaluation import drawing
+
+    monkeypatch.setattr(drawing.Figure, "savefig", full_disk)
+    with (
+        pytest.raises(files.DiskFullError, match=r"x\.png: expected room"),
+        drawing.frame(tmp_path / "x.png", (1, 1), (1, 1)),
+    ):
+        pass
+
+
+def test_a_preview_makes_no_folders(tmp_path):
+    from s2d_tf import data
+
+    path = tmp_path / "away" / "x.png"
+    with pytest.raises(ValueError, match="preview: expected a file in a folder that exists"):
+        data.write_preview(path, np.zeros([1, 2, 2, 1], np.uint8), np.zeros(1, int), title="")
+    assert not path.parent.exists()
+
+
+def test_ctrl_c_says_where_the_run_is_saved(monkeypatch, capsys):
+    from s2d_tf.training import preemption
+
+    stop = preemption.StopRequest()
+    stop.signal = signal.SIGINT
+
+    def interrupted(*_):
+        raise stop.error("at epoch 3, step 7, where it is saved")
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    assert cli.main(["train"]) == 130
+    assert capsys.readouterr().err == (
+        "\ninterrupted at epoch 3, step 7, where it is saved; the same command continues.\n"
+    )
+
+
+def test_a_continued_epoch_counts_those_of_the_whole_run(capsys):
+    from s2d_tf.training import callbacks
+
+    bar = callbacks.Progress(epochs=200)
+    bar.set_params({"verbose": 2, "epochs": 84, "steps": 5})
+    bar.on_epoch_begin(83)
+    assert capsys.readouterr().out == "Epoch 84/200\n"

@@ -1,0 +1,182 @@
+"""Step files that mean harm, and thousands of damaged ones: rejected, or harmless."""
+
+import json
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from s2d_tf import posthoc
+from s2d_tf.files import arrays as packing
+from s2d_tf.posthoc import saving
+from s2d_tf.posthoc.predictor import fingerprint
+
+LITTLE = 2**21
+"""Bytes that a rejection may take beside the file."""
+
+
+@pytest.fixture(scope="module")
+def good(model, data, tmp_path_factory):
+    """The bytes of a fitted KNN."""
+    path = tmp_path_factory.mktemp("good") / "knn"
+    posthoc.save(posthoc.KNN(k=3).fit(model, data["train"]), path, {"data": "images"})
+    return path.read_bytes()
+
+
+def changed(data, arrays=None, **facts):
+    """A file with other arrays and facts, and the digest that fits the arrays."""
+    held, metadata = packing.unpack(data)
+    held = held if arrays is None else arrays
+    stated = json.loads(metadata["step"]) | {"sha256": fingerprint(held)} | facts
+    return packing.pack(held, {"step": json.dumps(stated)})
+
+
+def with_header(data, change):
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    text = json.dumps(change(header)).encode()
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
+
+
+ZEROS = {"training": np.zeros([12, 300], np.float32)}
+CRAFTED = {
+    "empty": (lambda d: b"", "expected a header of at most"),
+    "a pickle": (lambda d: b"\x80\x04\x95" + d, "is not a fitted post-hoc step"),
+    "cut": (lambda d: d[:-1], "expected a safetensors file"),
+    "a long header": (lambda d: (2**40).to_bytes(8, "little") + d[8:], "a header of at most"),
+    "an array beyond the file": (
+        lambda d: with_header(
+            d, lambda h: h | {"training": h["training"] | {"shape": [2**20, 2**20]}}
+        ),
+        "expected a safetensors file",
+    ),
+    "no facts": (lambda d: packing.pack(packing.unpack(d)[0]), "expected names and values"),
+    "facts that are no JSON": (
+        lambda d: packing.pack(packing.unpack(d)[0], {"step": "{"}),
+        "is not a fitted post-hoc step",
+    ),
+    "deep facts": (
+        lambda d: packing.pack(packing.unpack(d)[0], {"step": "[" * 100_000}),
+        "is not a fitted post-hoc step",
+    ),
+    "another format": (lambda d: changed(d, format="other"), "expected the format"),
+    "an unknown fact": (lambda d: changed(d, code="import os"), "unknown"),
+    "other arrays": (
+        lambda d: changed(d, ZEROS, sha256="0" * 64),
+        "expected the arrays of the stated sha256",
+    ),
+    "another model": (lambda d: changed(d, model_sha256="0" * 64), "other weights or steps"),
+    "no step": (lambda d: changed(d, step="Step"), "expected a step from"),
+    "code for a step": (lambda d: changed(d, step="collect"), "expected a step from"),
+    "a path for a step": (lambda d: changed(d, step="../KNN"), "expected a step from"),
+    "unknown arguments": (
+        lambda d: changed(d, arguments={"k": 3, "other": 1}),
+        "expected arguments of KNN",
+    ),
+    "a negative k": (lambda d: changed(d, arguments={"k": -3}), "expected arguments of KNN"),
+    "k beyond the examples": (lambda d: changed(d, arguments={"k": 10**6}), "arrays of KNN"),
+    "a key of the model": (lambda d: changed(d, arguments={"name": "probs"}), "arrays of KNN"),
+    "a key that is a path": (lambda d: changed(d, arguments={"name": "../x"}), "arrays of KNN"),
+    "a key that is a list": (lambda d: changed(d, arguments={"name": ["x"]}), "arrays of KNN"),
+    "another step": (
+        lambda d: changed(d, step="Mahalanobis", arguments={}),
+        "expected arrays of Mahalanobis",
+    ),
+    "more members than drawn": (
+        lambda d: changed(
+            d,
+            {"kernels": np.zeros([12, 10], np.float32), "biases": np.zeros([2, 5], np.float32)},
+            step="LastLayerLaplace",
+            arguments={"num_draws": 10**9},
+        ),
+        "expected members of shape",
+    ),
+    "knowledge of a model without": (
+        lambda d: changed(d, {}, step="Uncertainty", arguments={"measure": "knowledge"}),
+        "expected 'confidence' or 'total'",
+    ),
+    "a score that is not there": (
+        lambda d: changed(
+            d,
+            {"threshold": np.float32(1), "coverage": np.float32(1), "risk_bound": np.float32(0)},
+            step="SelectiveClassifier",
+            arguments={"score": "knn"},
+        ),
+        "expected arrays of SelectiveClassifier",
+    ),
+    "NaN": (
+        lambda d: changed(d, {"training": np.full([12, 300], np.nan, np.float32)}),
+        "expected finite numbers",
+    ),
+    "whole numbers": (
+        lambda d: changed(d, {"training": np.zeros([12, 300], np.int64)}),
+        "expected finite numbers",
+    ),
+    "narrow arrays": (
+        lambda d: changed(d, {"training": np.zeros([3, 300], np.float32)}),
+        "expected arrays of KNN",
+    ),
+    "more rows than examples": (
+        lambda d: changed(
+            d,
+            {
+                "shift": np.zeros(12, np.float32),
+                "whitening": np.zeros([12, 24], np.float32),
+                "offsets": np.zeros(24, np.float32),
+                "log_normalizers": np.zeros(1, np.float32),
+            },
+            step="FeatureDensity",
+            arguments={},
+        ),
+        "expected members of shape",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_a_crafted_file_is_rejected_in_one_line(model, good, tmp_path, name):
+    make, message = CRAFTED[name]
+    content = make(good)
+    (tmp_path / "knn").write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(posthoc.StepError, match=message) as caught:
+            posthoc.load(tmp_path / "knn", model)
+        assert tracemalloc.get_traced_memory()[1] < LITTLE + 3 * len(content)
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 900
+
+
+def test_no_more_is_read_than_a_step_can_have(model, good, tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "MAX_BYTES", len(good) - 1)
+    (tmp_path / "knn").write_bytes(good)
+    with pytest.raises(posthoc.StepError, match=r"expected at most .* bytes, received more"):
+        posthoc.load(tmp_path / "knn", model)
+    with pytest.raises(posthoc.StepError, match="expected a file, received none"):
+        posthoc.load(tmp_path / "none", model)
+
+
+def check_mutations(model, good, images, mutate, count, seed):
+    expected = saving.parse(good, model, "knn").score(images)
+    rng, refused = random.Random(seed), 0
+    for _ in range(count):
+        try:
+            predictor = saving.parse(mutate(good, rng), model, "copy")
+        except posthoc.StepError:
+            refused += 1
+            continue
+        # The digest and the model's hash held, so only the provenance may differ.
+        np.testing.assert_array_equal(predictor.score(images), expected)
+    return refused
+
+
+def test_damaged_files_are_rejected_or_harmless(model, good, data, mutate):
+    assert 450 < check_mutations(model, good, data["test"][0][:2], mutate, 500, 1) <= 500
+
+
+@pytest.mark.slow
+def test_ten_thousand_damaged_files_are_rejected_or_harmless(model, good, data, mutate):
+    assert 9000 < check_mutations(model, good, data["test"][0][:2], mutate, 10_000, 2) <= 10_000

@@ -1,0 +1,155 @@
+"""A server under attack, as a process of its own with few files: it goes on, and its log is short.
+
+Each attack is bounded in time and stays on the loopback interface.
+"""
+
+import base64
+import contextlib
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from tests.serving.image_files_test import chunk, inflating, png
+
+FILES = 512
+HALF_OPEN = 700
+DRIPPING = 50
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=30) as response:
+        return response.read()
+
+
+@pytest.fixture
+def attacked(model_folder, project_root, tmp_path):
+    """Address, port, process and log of a server that may have `FILES` files open."""
+    resource = pytest.importorskip("resource")
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        pytest.importorskip(module, reason="needs the extra s2d_tf[serve]")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < HALF_OPEN + DRIPPING + 200:
+        pytest.skip(f"needs more open files than {soft} for the attacker")
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "s2d_tf", "serve", str(model_folder), "--port=0"],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=project_root,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES)),
+        )
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("Serving tiny"), log.read_text()
+        yield int(line.split("127.0.0.1:")[1].split("/")[0]), process, log
+        assert process.poll() is None, log.read_text()
+        assert log.stat().st_size < 100_000
+        for text in log.read_text().splitlines():
+            assert json.loads(text)["message"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+def wait(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def version(port):
+    """The loaded version, or None where the server does not answer."""
+    with contextlib.suppress(OSError):
+        status = json.loads(get(f"http://127.0.0.1:{port}/v1/models/tiny"))
+        return status["model_version_status"][0]["version"]
+
+
+@pytest.mark.slow
+def test_half_open_connections_to_the_limit_of_files(attacked, model_folder):
+    port, process, _ = attacked
+    held = []
+    try:
+        for _ in range(HALF_OPEN):
+            held.append(connect(port))
+            with contextlib.suppress(OSError):
+                held[-1].sendall(b"POST /v1")
+        opened = len(list(pathlib.Path(f"/proc/{process.pid}/fd").glob("*")))
+        assert opened < FILES
+        # Meanwhile a version appears.
+        shutil.copytree(model_folder / "1", model_folder / "2")
+        # The heads are late after ten seconds, while the attacker still holds its ends.
+        wait(lambda: version(port) == "2")
+    finally:
+        for connection in held:
+            connection.close()
+    assert get(f"http://127.0.0.1:{port}/healthz") == b""
+
+
+@pytest.mark.slow
+def test_dripping_heads(attacked):
+    port, _, _ = attacked
+    held, closed = [connect(port) for _ in range(DRIPPING)], 0
+    deadline = time.monotonic() + 40
+    while held:
+        assert time.monotonic() < deadline, f"{len(held)} connections still drip"
+        for connection in list(held):
+            try:
+                connection.sendall(b"X")
+            except OSError:
+                connection.close()
+                held.remove(connection)
+                closed += 1
+        assert version(port) == "1"  # Others are served all the time.
+        time.sleep(0.5)
+    assert closed == DRIPPING
+
+
+@pytest.mark.slow
+def test_bombs_take_no_time(attacked, client):
+    port, process, _ = attacked
+    bomb = png([chunk(b"IDAT", inflating(2600))])
+    assert len(bomb) > 2_000_000
+    content = {"b64": base64.b64encode(bomb).decode()}
+    began, used = time.monotonic(), cpu_seconds(process.pid)
+    for _ in range(5):
+        with pytest.raises(RuntimeError, match=r"400: .* bytes for 32 x 32 pixels"):
+            client.post(
+                f"http://127.0.0.1:{port}/v1/models/tiny:predict",
+                {"signature_name": "serve_encoded", "instances": [content]},
+            )
+    assert cpu_seconds(process.pid) - used < 2.0, time.monotonic() - began
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+@pytest.mark.slow
+def test_broken_versions_arrive_one_after_another(attacked, model_folder):
+    from tests.serving.versions_test import BROKEN
+
+    port, _, log = attacked
+    for number, break_it in enumerate(BROKEN, start=2):
+        break_it(model_folder / str(number))
+    time.sleep(6)
+    assert version(port) == "1"
+    newest = len(BROKEN) + 2
+    shutil.copytree(model_folder / "1", model_folder / str(newest))
+    wait(lambda: version(port) == str(newest))
+    for number in range(2, newest):
+        assert f"version {number} could not be loaded" in log.read_text()

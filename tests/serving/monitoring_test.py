@@ -1,0 +1,135 @@
+"""Health, readiness, metrics and logs."""
+
+import io
+import json
+import logging
+import logging.config
+import socket
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+from s2d_tf import serving
+from s2d_tf.serving import logs
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=30) as response:
+            return response.status, response.headers, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def samples(text):
+    """`{name with labels: value}` of Prometheus' format."""
+    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_predict_by_get_is_not_allowed(server):
+    for path in ("", "/versions/1"):
+        status, headers, text = get(f"{server}/v1/models/tiny{path}:predict")
+        assert status == 405
+        assert headers["Allow"] == "POST"
+        assert "(POST)" in json.loads(text)["error"]
+
+
+def test_health_and_readiness(running, model_folder):
+    servables = serving.Servables(model_folder)
+    with running(servables, serving.Limits(concurrency=1)) as url:
+        assert get(f"{url}/healthz")[0] == get(f"{url}/readyz")[0] == 200
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as busy:
+            busy.sendall(
+                b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
+            )
+            for _ in range(1000):
+                if get(f"{url}/readyz")[0] == 503:
+                    break
+            else:
+                pytest.fail("a server that takes no more requests said that it is ready")
+            assert get(f"{url}/healthz")[0] == 200
+        servables.watch()
+        assert get(f"{url}/healthz")[0] == 200
+        servables.stop()
+        servables._watcher.join()
+        assert get(f"{url}/healthz")[0] == 503
+
+
+def test_metrics_have_the_distributions_of_the_answers(
+    running, shared_servables, client, pictures, expected, encode
+):
+    with running(shared_servables) as url:
+        client.predict(url, "tiny", [encode(picture) for picture in pictures])
+        with pytest.raises(RuntimeError, match="400"):
+            client.predict(url, "tiny", [b"no picture"])
+        status, headers, text = get(f"{url}/metrics")
+        assert get(f"{url}/monitoring/prometheus/metrics")[0] == status == 200
+    assert headers["Content-Type"].startswith("text/plain")
+    found = samples(text)
+    assert found['s2d_requests_total{status="200"}'] == 1
+    assert found['s2d_requests_total{status="400"}'] == 1
+    assert found["s2d_request_seconds_count"] == 2
+    assert found["s2d_request_images_sum"] == len(pictures)
+    assert found["s2d_model_version"] == 1
+    assert found["s2d_failed_versions"] == 0
+    for kind in ("total", "data", "knowledge"):
+        values = expected[f"{kind}_uncertainty"]
+        labels = f'kind="{kind}",version="1"'
+        assert found[f"s2d_uncertainty_nats_count{{{labels}}}"] == len(pictures)
+        np.testing.assert_allclose(
+            found[f"s2d_uncertainty_nats_sum{{{labels}}}"], values.sum(), rtol=1e-4
+        )
+        below = found[f's2d_uncertainty_nats_bucket{{kind="{kind}",le="0.4",version="1"}}']
+        assert below == (values <= 0.4).sum()
+    np.testing.assert_allclose(
+        found['s2d_confidence_sum{version="1"}'], expected["confidence"].sum(), rtol=1e-4
+    )
+
+
+def test_logs_are_json_lines(running, shared_servables):
+    stream = io.StringIO()
+    logging.config.dictConfig(logs.config("info"))
+    logger = logging.getLogger("s2d_tf.serving")
+    (handler,) = logger.handlers
+    handler.setStream(stream)
+    try:
+        with running(shared_servables) as url:
+            get(f"{url}/v1/models/other")
+        try:
+            raise OSError("disk")
+        except OSError:
+            logger.exception("failed")
+    finally:
+        for name in ("s2d_tf.serving", "uvicorn", "asyncio"):
+            logging.getLogger(name).handlers.clear()
+            logging.getLogger(name).propagate = True
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    (request,) = (line for line in lines if line["message"] == "request")
+    assert (request["method"], request["path"], request["status"]) == (
+        "GET",
+        "/v1/models/other",
+        404,
+    )
+    assert request["level"] == "info"
+    assert request["seconds"] >= 0
+    assert "OSError: disk" in lines[-1]["exception"]
+
+
+def test_the_same_warning_is_not_repeated_without_end():
+    now = [0.0]
+    seldom = logs.Seldom(clock=lambda: now[0])
+
+    def passes(level, message, *arguments):
+        record = logging.LogRecord("uvicorn.error", level, "", 0, message, arguments, None)
+        return seldom.filter(record) and record
+
+    assert passes(logging.WARNING, "Invalid %s", 1)
+    assert not any(passes(logging.WARNING, "Invalid %s", 1) for _ in range(100))
+    assert passes(logging.WARNING, "Invalid %s", 2)
+    assert all(passes(logging.INFO, "request") for _ in range(5))
+    now[0] = logs.SECONDS
+    assert passes(logging.WARNING, "Invalid %s", 1).repeated == 100

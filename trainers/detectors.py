@@ -1,0 +1,41 @@
+"""Compares post-hoc detectors and uncertainties of trained models on all OOD sets.
+
+usage: s2d detectors RUN_OR_NAME... --out=DIR [--detectors=all|NAME,...] [--data_dir=DIR]
+
+    s2d detectors wrn_10_2_s2.individual.cifar100 wrn_10_2_s2.s2d.cifar100 --out=results/detectors
+
+Writes the metrics of each model (DIR/NAME/metrics.json) and, made from all models in DIR, the
+tables DIR/detectors.md: AUROC, AUPR and FPR at 95% recall of every score on every available
+out-of-distribution set, abstention by every score, S2D against post-hoc scores of its plain twin,
+and the rank correlation of data and knowledge uncertainty. Detectors are fitted on the training
+images. `s2d evaluate --detectors` writes the same metrics into a run, for `s2d table` and
+`s2d report`.
+"""
+
+import sys
+
+from absl import flags
+
+_OUT = flags.DEFINE_string("out", None, "Folder to write to.", required=True)
+_DETECTORS = flags.DEFINE_string("detectors", "all", "all, or names such as knn,energy.")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
+
+
+def main(argv):
+    from s2d_tf import evaluation
+
+    if len(argv) < 2:
+        raise ValueError(
+            "Expected run directories or names, e.g. `s2d detectors runs/* --out=results`."
+        )
+
+    def log(line):
+        print(line, file=sys.stderr, flush=True)
+
+    path = evaluation.detector_study.study(
+        argv[1:], _OUT.value, _DATA_DIR.value, _DETECTORS.value, _BATCH_SIZE.value, log
+    )
+    print(f"Wrote {path}")

@@ -1,0 +1,60 @@
+"""Fits a post-hoc step on a finished run or a zoo entry and stores it there.
+
+usage: s2d fit-step RUN_OR_ENTRY STEP [--set OPTION=VALUE ...] [--split=SPLIT] [--data_dir=DIR]
+
+    s2d fit-step runs/s2d_0 knn --set k=50
+    s2d fit-step runs/s2d_0 temperature_scaling                 # on the validation split
+    s2d fit-step runs/s2d_0 conformal_sets --set coverage=0.9 --set method=aps
+    s2d fit-step runs/s2d_0 selective_classifier --set score=knn --set max_risk=0.1
+
+Steps stack in the order in which they are fitted. `zoo.load`, `s2d evaluate`, `s2d export` and
+`s2d publish` then use the model with its steps: exported models also answer ood_score,
+prediction_set and abstain. To start over, remove the run's folder `steps`. An entry is changed in
+place: copy its folder first to keep it. docs/posthoc.md lists the steps and their options.
+"""
+
+import json
+import pathlib
+import sys
+
+from absl import flags
+
+_SET = flags.DEFINE_multi_string("set", [], "An option of the step, e.g. --set k=50.")
+_SPLIT = flags.DEFINE_string(
+    "split",
+    None,
+    "Split to fit on. Default: what the network was trained on; for calibration, sets and "
+    "abstention the validation split, if the network was not trained on it.",
+)
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
+
+
+def main(argv):
+    if len(argv) != 3:
+        raise ValueError("Expected a run or an entry, and a step: `s2d fit-step runs/s2d_0 knn`.")
+    from s2d_tf import posthoc, publishing, storage
+
+    step_class = posthoc.step_class(argv[2])
+    options = dict(map(_option, _SET.value))
+    try:
+        step = step_class(**options)
+    except TypeError as error:
+        raise ValueError(f"--set: expected options of {step_class.__name__}: {error}.") from None
+    where = pathlib.Path(argv[1]) if storage.is_run(argv[1]) else argv[1]
+
+    def log(line):
+        print(line, file=sys.stderr, flush=True)
+
+    path = publishing.fit_step(where, step, _DATA_DIR.value, _SPLIT.value, _BATCH_SIZE.value, log)
+    print(f"Wrote {path}")
+
+
+def _option(text):
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value

@@ -1,0 +1,52 @@
+"""Scores any number of inputs from files: label, confidence and uncertainties, as a table.
+
+usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=PATH ...]
+
+    s2d predict wrn_10_2_s2.s2d.cifar100 photos --out=answers.parquet
+    s2d predict runs/s2d_0 records.tfrecord --out=answers.csv --step=runs/s2d_0/knn
+
+MODEL is a name, a run directory, an entry's folder or an exported version. INPUTS is a folder of
+JPEG or PNG files, TFRecord or Parquet files, or a .txt file with one path on each line. FILE ends
+in .parquet or .csv; inputs that cannot be read are listed in FILE.skipped.csv. The same command
+continues after a kill. `s2d evaluate FILE` gives the metrics where the inputs have labels.
+"""
+
+from absl import flags
+
+_OUT = flags.DEFINE_string("out", None, "File to write, .parquet or .csv.", required=True)
+_TOP_K = flags.DEFINE_integer("top_k", 5, "Classes to give the probability of.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Inputs per forward pass.", lower_bound=1)
+_STEP = flags.DEFINE_multi_string(
+    "step", [], "A fitted post-hoc step, as `posthoc.save` wrote it; in the order of fitting."
+)
+_IMAGE_KEY = flags.DEFINE_string("image_key", None, "Feature or column of the inputs.")
+_LABEL_KEY = flags.DEFINE_string("label_key", None, "Feature or column of the true labels.")
+_ENGINE = flags.DEFINE_enum(
+    "engine",
+    "auto",
+    ["auto", "tensorflow", "xla", "onnx"],
+    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
+)
+
+
+def main(argv):
+    if len(argv) != 3:
+        raise ValueError(
+            f"MODEL INPUTS: expected two arguments, received {argv[1:]!r}. Run `s2d predict MODEL "
+            "INPUTS --out=FILE`."
+        )
+    from s2d_tf import engines, prediction
+
+    engines.use(_ENGINE.value)
+    summary = prediction.predict_files(
+        prediction.open_scorer(argv[1], _STEP.value),
+        argv[2],
+        _OUT.value,
+        _TOP_K.value,
+        _BATCH_SIZE.value,
+        _IMAGE_KEY.value,
+        _LABEL_KEY.value,
+    )
+    print(f"Wrote {summary.rows:,} rows to {summary.out}")
+    if summary.skipped:
+        print(f"Skipped {summary.skipped:,} inputs, listed in {summary.skipped_list}")
