@@ -3,9 +3,9 @@
     python -m benchmarks [SUITE...] [--out=FILE.json] [--baseline=FILE.json] [--quick]
     python -m benchmarks all --report=benchmarks
 
-Suites: step, predict, fit, pipeline, checkpoints, metrics, backbones, ensemble, serving, startup,
-scale; none or "all" means every one. Alternatives take turns, results are medians over the rounds
-with their quartiles, and the machine and its load are kept with them. --report=DIR keeps the
+Suites: step, predict, fast, fit, pipeline, checkpoints, metrics, backbones, ensemble, serving,
+startup, scale; none or "all" means every one. Alternatives take turns, results are medians over the
+rounds with their quartiles, and the machine and its load are kept with them. --report=DIR keeps the
 results in DIR/results.json and writes DIR/README.md from that file; without a suite it only writes
 the page.
 """
@@ -23,6 +23,7 @@ flags.DEFINE_boolean("quick", False, "Tiny sizes: shows that it runs; the number
 flags.DEFINE_string("report", None, "Folder of results.json and of the page made from it.")
 flags.DEFINE_integer("repetitions", 9, "Rounds of each comparison at most.", lower_bound=1)
 flags.DEFINE_float("seconds", 40.0, "Begin no further round of a comparison after this time.")
+flags.DEFINE_list("runs", [], "Finished run directories; suite `fast` reports their minutes.")
 flags.DEFINE_string("data_dir", None, "TFDS folder; without it, random images of CIFAR's size.")
 
 
@@ -41,8 +42,9 @@ def run(argv):
         print(f"wrote {benchmarks.write_report(FLAGS.report)}")
         return
     out = FLAGS.out or (f"{FLAGS.report}/results.json" if FLAGS.report else None)
+    repetitions = 1 if FLAGS.quick else FLAGS.repetitions
     plan = benchmarks.Plan(
-        FLAGS.quick, 1 if FLAGS.quick else FLAGS.repetitions, FLAGS.seconds, FLAGS.data_dir
+        FLAGS.quick, repetitions, FLAGS.seconds, FLAGS.data_dir, tuple(FLAGS.runs)
     )
     found = benchmarks.run(suites, plan, benchmarks.show_progress, out)
     print(benchmarks.text_table(found))

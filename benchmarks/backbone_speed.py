@@ -1,10 +1,9 @@
 """Our networks against stock Keras ones, with and without XLA and oneDNN."""
 
-import contextlib
 import functools
 
 from benchmarks import counting, networks, pytorch_densenet
-from benchmarks.child import Child
+from benchmarks.child import together
 from benchmarks.records import Case, Goal, counted, not_run
 
 SIDE = 2048  # of the matrices whose product shows how fast the machine multiplies
@@ -49,7 +48,7 @@ def cases(plan):
 
 
 def _network(network, variants, has_goal):
-    with _together({name: _variant(network, *VARIANTS[name]) for name in variants}) as children:
+    with together({name: _variant(network, *VARIANTS[name]) for name in variants}) as children:
 
         def facts(work, t):
             ratios = {f"plain / {name}": t["plain"] / t[name] for name in t if name != "plain"}
@@ -93,24 +92,13 @@ def _beside_pytorch(network):
         "ours": _variant(network, *VARIANTS["ours"]),
         "PyTorch": (PYTORCH, arguments | recipe.arguments, {}),
     }
-    with _together(processes) as children:
+    with together(processes) as children:
         yield from _speed(children, "PyTorch", name, formula, AHEAD)
 
 
 def _variant(network, kind, jit_compile, environment):
     arguments = {"network": vars(network), "kind": kind, "jit_compile": jit_compile}
     return TARGET, arguments, environment
-
-
-@contextlib.contextmanager
-def _together(processes):
-    """The children of `{name: arguments of Child}`, started one after the other."""
-    with contextlib.ExitStack() as stack:
-        children = {}
-        for name, arguments in processes.items():
-            children[name] = Child(*arguments)
-            stack.callback(children[name].close)
-        yield children
 
 
 def _speed(children, other, name, formula, goal, facts=None):

@@ -18,10 +18,24 @@ SUITES = {
         ),
         Suite(
             "predict",
-            "What do uncertainties cost beyond a softmax?",
+            "What do uncertainties cost beyond a softmax, and how fast are other runtimes?",
             "prediction",
             "As in `step`: whole predictions where the difference can be seen, and the difference "
-            "alone over the whole prediction where it cannot.",
+            "alone over the whole prediction where it cannot. Then `predict_uncertainty` as it is "
+            "called by default, warm, over the fastest of the other ways to run the same exported "
+            "network with all uncertainties; each in a process of its own, all on all cores, in "
+            "turns. Start-up is from the start of the process to the first answer; memory is the "
+            "peak beyond what the process held with its framework imported.",
+        ),
+        Suite(
+            "fast",
+            "How fast is the network that is meant for CPUs?",
+            "fast_network",
+            "Training steps at full resolution, set against what the convolutions' multiplications "
+            "alone would take (three times the forward pass) at the rate of a large matrix product "
+            "in the same precision, and against the same network in PyTorch with the same "
+            "optimizer. Minutes are the training time of the quickest of the runs given by "
+            "`--runs` whose test accuracy reaches the mark.",
         ),
         Suite(
             "fit",

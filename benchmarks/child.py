@@ -4,6 +4,7 @@ The parent starts `python -m benchmarks.child` and writes one JSON line per requ
 child answers each with one. All children wait while one works, so they can take turns.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -20,7 +21,8 @@ class Child:
     Args:
         target: `"module:function"`; the function, called with `arguments`, returns
             `{name: callable}`.
-        arguments: keyword arguments, as JSON has them.
+        arguments: keyword arguments, as JSON has them; `framework` names the module whose import
+            does not count as memory.
         environment: variables to set; None removes one.
     """
 
@@ -73,6 +75,17 @@ class Child:
         self.process.stdout.close()
 
 
+@contextlib.contextmanager
+def together(processes):
+    """The children of `{name: arguments of Child}`, started one after the other."""
+    with contextlib.ExitStack() as stack:
+        children = {}
+        for name, arguments in processes.items():
+            children[name] = Child(*arguments)
+            stack.callback(children[name].close)
+        yield children
+
+
 class _Remote:
     def __init__(self, child, name):
         self.child, self.name = child, name
@@ -95,7 +108,8 @@ def serve(requests, answers):
                 module, _, name = request["target"].partition(":")
                 __import__(module)
                 # The frameworks themselves do not count.
-                __import__(getattr(sys.modules[module], "FRAMEWORK", "keras"))
+                default = getattr(sys.modules[module], "FRAMEWORK", "keras")
+                __import__(request["arguments"].get("framework", default))
                 held = _peak_bytes()
                 functions = getattr(sys.modules[module], name)(**request["arguments"])
                 answer = {"functions": list(functions)}

@@ -43,7 +43,7 @@ def layer_work(layer):
     written = math.prod(shape)
     kind = type(layer).__name__
     multiply_adds = 0
-    if kind in ("Conv2D", "NormalizedConv2D"):
+    if kind in ("Conv2D", "NormalizedConv2D", "PatchWhitening"):
         height, width, filters = shape
         multiply_adds = height * width * filters * math.prod(layer.kernel.shape[:3])
     # Batch norm keeps its input, which is the output of another layer; ReLU's backward pass needs

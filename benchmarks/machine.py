@@ -6,7 +6,10 @@ import pathlib
 import platform
 from importlib import metadata
 
-_PACKAGES = ("tensorflow", "keras", "tensorflow-probability", "numpy", "scipy", "scikit-learn")
+_PACKAGES = (
+    *("tensorflow", "keras", "tensorflow-probability", "numpy", "scipy", "scikit-learn"),
+    *("onnxruntime", "openvino", "ai-edge-litert", "torch"),
+)
 
 
 def facts():

@@ -1,6 +1,6 @@
-"""Uncertainties against a plain softmax."""
+"""Uncertainties against a plain softmax, and against other runtimes."""
 
-from benchmarks import networks
+from benchmarks import networks, runtime_speed
 from benchmarks.records import Case, Goal
 
 GOAL = Goal(1.01)
@@ -11,6 +11,15 @@ NETWORKS = (
     ("densenet_bc_22_12_s2", None),
 )
 
+# The paper's networks, a compact one, the fast one; and an ensemble of five.
+COMPARED = (
+    ("densenet_bc_100_12", 1),
+    ("wrn_28_10", 1),
+    ("wrn_10_2_s2", 1),
+    ("fast_resnet", 1),
+    ("wrn_10_2_s2", 5),
+)
+
 
 def cases(plan):
     chosen = NETWORKS[-1:] if plan.quick else NETWORKS
@@ -18,6 +27,8 @@ def cases(plan):
         yield _extra_alone(networks.network(architecture, plan), goal)
     for architecture, _ in chosen[-2:]:
         yield _whole(networks.network(architecture, plan))
+    for architecture, num_members in COMPARED[-1:] if plan.quick else COMPARED:
+        yield from runtime_speed.cases(architecture, plan, num_members)
 
 
 def _extra_alone(network, goal):

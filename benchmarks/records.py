@@ -16,12 +16,14 @@ class Plan:
         repetitions: rounds of each comparison at most.
         seconds: no round of a comparison begins after this time.
         data_dir: TFDS folder; None takes random images of CIFAR's size.
+        runs: finished run directories whose training time is reported.
     """
 
     quick: bool = False
     repetitions: int = 9
     seconds: float = 40.0
     data_dir: str | None = None
+    runs: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
     modules=(
         "backbones",
         "data",
+        "engines",
         "evaluation",
         "export",
         "files",

@@ -151,13 +151,15 @@ def _categorical(probs, log_probs):
 def _dirichlet(probs, log_probs, total_concentration):
     # A class whose probability underflows contributes nothing, but ln 0 would make it a NaN.
     concentrations = tf.maximum(probs * total_concentration, _MIN_PROB)
-    excess = digamma_minus_log(concentrations) - digamma_minus_log(total_concentration)
+    # Classes and total in one piece: half the operations, which is what a single image costs.
+    both = tf.concat([concentrations, total_concentration], axis=-1)
+    beyond_log = digamma_minus_log(both)
+    excess = beyond_log[..., :-1] - beyond_log[..., -1:]
     knowledge = tf.nn.relu(tf.reduce_sum(probs * excess, axis=-1))
     # The expected entropy, sum_c p_c (psi(a_0 + 1) - psi(a_c + 1)), keeps its digits where nearly
     # all is knowledge, entropy minus knowledge where nearly none is.
-    scattered = tf.reduce_sum(
-        probs * (digamma(total_concentration + 1.0) - digamma(concentrations + 1.0)), axis=-1
-    )
+    next_digamma = digamma(both + 1.0)
+    scattered = tf.reduce_sum(probs * (next_digamma[..., -1:] - next_digamma[..., :-1]), axis=-1)
     concentrated = _entropy(probs, log_probs) - knowledge
     data = tf.nn.relu(tf.where(total_concentration[..., 0] < 1.0, scattered, concentrated))
     return _answer(

@@ -21,6 +21,12 @@ _STEP = flags.DEFINE_multi_string(
 )
 _IMAGE_KEY = flags.DEFINE_string("image_key", None, "Feature or column of the inputs.")
 _LABEL_KEY = flags.DEFINE_string("label_key", None, "Feature or column of the true labels.")
+_ENGINE = flags.DEFINE_enum(
+    "engine",
+    "auto",
+    ["auto", "tensorflow", "xla", "onnx"],
+    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
+)
 
 
 def main(argv):
@@ -29,8 +35,9 @@ def main(argv):
             f"MODEL INPUTS: expected two arguments, received {argv[1:]!r}. Run `s2d predict MODEL "
             "INPUTS --out=FILE`."
         )
-    from s2d_tf import prediction
+    from s2d_tf import engines, prediction
 
+    engines.use(_ENGINE.value)
     summary = prediction.predict_files(
         prediction.open_scorer(argv[1], _STEP.value),
         argv[2],

@@ -38,6 +38,12 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "log_level", "warning", LEVELS, "Least severe log line; info has one for each request."
 )
+_ENGINE = flags.DEFINE_enum(
+    "engine",
+    "auto",
+    ["auto", "tensorflow", "xla", "onnx"],
+    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
+)
 
 
 def main(argv):
@@ -46,8 +52,9 @@ def main(argv):
             f"DIR: expected one folder that `s2d export` wrote, received {argv[1:]!r}. Run "
             "`s2d serve DIR`."
         )
-    from s2d_tf import serving
+    from s2d_tf import engines, serving
 
+    engines.use(_ENGINE.value)
     limits = serving.Limits(
         request_bytes=FLAGS.max_request_mb << 20,
         batch_size=FLAGS.max_batch,

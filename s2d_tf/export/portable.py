@@ -4,19 +4,16 @@ Both take what `serving_default` takes and answer with the same named outputs. A
 `uncertainty` uses is elementary, so the files hold only the standard operators.
 """
 
-import logging
-import os
 import tempfile
 
 import tensorflow as tf
 
+from s2d_tf.engines import runtimes
 from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
 
 ONNX_FILE = "model.onnx"
 LITERT_FILE = "model.tflite"
-OPSET = 17
-"""Version of the ONNX operators; onnxruntime has them since 1.12."""
 
 
 def save_onnx(model, directory, class_names=None, metadata=None):
@@ -28,21 +25,10 @@ def save_onnx(model, directory, class_names=None, metadata=None):
     Returns:
         `pathlib.Path` of the version folder.
     """
-    # tf2onnx warns of every optional accelerator that it does not find.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    try:
-        import tf2onnx
-    except ImportError as error:
-        raise ImportError(
-            f"tf2onnx: expected the package, received {error}. Run pip install 's2d_tf[onnx]'."
-        ) from None
-    logging.getLogger("tf2onnx").setLevel(logging.WARNING)
+    runtimes.converter()  # Before anything is written.
 
     def convert(signatures, function):
-        proto, _ = tf2onnx.convert.from_function(function, function.input_signature, opset=OPSET)
-        for value in [*proto.graph.input, *proto.graph.output]:
-            value.type.tensor_type.shape.dim[0].dim_param = "batch"
-        return proto.SerializeToString()
+        return runtimes.convert_to_onnx(function)
 
     return _save(model, directory, class_names, metadata, ONNX_FILE, convert)
 

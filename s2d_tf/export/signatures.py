@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
+from s2d_tf.engines import freeze
 from s2d_tf.export import encoded_images
 from s2d_tf.export.answers import answer_function
-from s2d_tf.export.specialize import specialize
 
 TOLERANCE = 1e-3
 """By how much of the range a number may be outside of it: pixels that were scaled and rounded."""
@@ -19,7 +19,7 @@ class Signatures(tf.Module):
         model: a `models.Predictor`.
         answer: function from a batch of inputs to the dict of answers; default: all uncertainties.
         reject: whether numbers that the model does not take fail the request; other runtimes than
-            TensorFlow have no such operation.
+            TensorFlow have no such operation, and the graph is simplified for them.
     """
 
     def __init__(self, model, answer=None, reject=True):
@@ -34,8 +34,8 @@ class Signatures(tf.Module):
             if isinstance(getattr(layer, "lookup_table", None), tf.lookup.StaticHashTable)
         ]
         self.specs = tf.nest.flatten(contract.specs())
-        call, self.weights = specialize(
-            lambda *tensors: answer(contract.pack(tensors)), *self.specs
+        call, self.weights = freeze(
+            lambda *tensors: answer(contract.pack(tensors)), *self.specs, portable=not reject
         )
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(call, input_signature=self.specs, autograph=False)

@@ -20,7 +20,8 @@ class FrozenFeatures:
 
     def predict_features(self, x, batch_size: int = 256) -> np.ndarray:
         """`features` of all examples, `[n, d]`; arguments as for `predict_members`."""
-        return np.concatenate(list(self._map_batches(self.features, x, batch_size)))
+        batches = self._map_batches("features", x, batch_size)
+        return np.concatenate([batch["value"] for batch in batches])
 
     def head_only(self, fresh: bool = False, **changes):
         """A model of the same class and settings that takes this one's features.

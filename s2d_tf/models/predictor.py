@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
+from s2d_tf.engines import Engine
 from s2d_tf.models import feeding, inputs
 from s2d_tf.models.contract import Contract
 
@@ -36,6 +37,9 @@ class Predictor(keras.Model):
 
     metadata: dict | None = None
     """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
+
+    engine_used: str | None = None
+    """Which engine computed the last prediction; `None` before the first."""
 
     @property
     def image_shape(self) -> tuple[int | None, int | None, int] | None:
@@ -122,7 +126,9 @@ class Predictor(keras.Model):
         them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
         return self.member_logits(inputs), {}
 
-    def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
+    def predict_members(
+        self, x, batch_size: int = 256, engine: str | None = None
+    ) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
         Args:
@@ -131,27 +137,32 @@ class Predictor(keras.Model):
                 `(inputs, ...)`, batched or not, a `PyDataset`, a generator, a loader. Inputs that
                 are clearly outside of the model's range give one warning.
             batch_size: how many examples to hold at once; it does not change the predictions.
+            engine: "tensorflow", "xla" or "onnx" (needs `s2d_tf[onnx]`); "auto" takes what was
+                measured to be the fastest here, once there is enough work to pay for compiling.
+                Answers agree within 1e-5. Default: what `engines.use` set, else "auto".
 
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
-        return self.kind, self._predict_stack(self.member_logits, x, batch_size)
+        return self.kind, self._predict_stack("member_logits", x, batch_size, engine)
 
-    def predict_raw(self, x, batch_size: int = 256) -> np.ndarray:
+    def predict_raw(self, x, batch_size: int = 256, engine: str | None = None) -> np.ndarray:
         """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
-        return self._predict_stack(self.raw_outputs, x, batch_size)
+        return self._predict_stack("raw_outputs", x, batch_size, engine)
 
-    def predict_uncertainty(self, x, batch_size: int = 256) -> dict[str, np.ndarray]:
+    def predict_uncertainty(
+        self, x, batch_size: int = 256, engine: str | None = None
+    ) -> dict[str, np.ndarray]:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
 
         Args:
-            x, batch_size: as for `predict_members`.
+            x, batch_size, engine: as for `predict_members`.
 
         Returns:
             Dict of arrays: `probs` `[n, classes]` and, for each example, `confidence` (the largest
             probability), `total`, `data` and `knowledge` uncertainty in nats.
         """
-        batches = list(self._map_batches(self._uncertainty, x, batch_size))
+        batches = list(self._map_batches("_uncertainty", x, batch_size, engine))
         return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
 
     def check_fitted(self):
@@ -166,27 +177,41 @@ class Predictor(keras.Model):
     def _uncertainty(self, inputs):
         return uncertainty.from_members(self.kind, self.member_logits(inputs))
 
-    def _predict_stack(self, function, x, batch_size):
-        return np.concatenate(list(self._map_batches(function, x, batch_size)), axis=1)
+    def _predict_stack(self, method, x, batch_size, engine):
+        batches = self._map_batches(method, x, batch_size, engine)
+        return np.concatenate([batch["value"] for batch in batches], axis=1)
 
-    def _map_batches(self, function: Callable, x, batch_size: int) -> Iterator:
-        """Streams `function` over the inputs, so that memory does not grow with their number."""
+    def _map_batches(
+        self, method: str, x, batch_size: int, engine: str | None = None
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Streams a method over the inputs, so that memory does not grow with their number.
+
+        What a method returns as one tensor is under "value".
+        """
         self.check_fitted()
-        compiled = self._compiled(function.__name__)
+        compute = self.engine(method)
         seen = 0
         for batch, _ in feeding.batches(x, self.contract, batch_size):
             if not seen:
                 inputs.warn_outside(self, batch)
             seen += 1
-            values = compiled(inputs.cast(batch, self.contract))
-            yield keras.tree.map_structure(lambda tensor: tensor.numpy(), values)
+            yield compute(self.contract.flatten(inputs.cast(batch, self.contract)), engine)
+            self.engine_used = compute.used
         if not seen:
             raise ValueError("x: expected at least one example, received none.")
 
-    def _compiled(self, name):
+    def engine(self, name: str = "_uncertainty", function: Callable | None = None) -> Engine:
+        """What computes a method of this predictor, or `function` under a name of its own."""
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-        functions = self.__dict__.setdefault("_compiled_functions", {})
-        if name not in functions:
-            signature = [self.contract.specs()]
-            functions[name] = tf.function(getattr(self, name), input_signature=signature)
-        return functions[name]
+        engines = self.__dict__.setdefault("_engines", {})
+        if name not in engines:
+            compute, contract = function or getattr(self, name), self.contract
+
+            def named(*tensors):
+                found = compute(contract.pack(tensors))
+                return found if isinstance(found, dict) else {"value": found}
+
+            # Counters of random draws change without changing a prediction.
+            variables = [weight for weight in self.weights if "float" in str(weight.dtype)]
+            engines[name] = Engine(named, keras.tree.flatten(contract.specs()), variables)
+        return engines[name]

@@ -148,23 +148,13 @@ def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
 
 
 def _run(network, data, features, batch_size):
-    compiled = _compiled(network, features)
-    data, labels = _pair(data, network.contract)
-    for batch, targets in feeding.batches(data, network.contract, batch_size, labels):
-        values = compiled(inputs_lib.cast(batch, network.contract))
-        values = {name: value.numpy() for name, value in values.items()}
+    name = "outputs_and_features" if features else "outputs"
+    compute = network.engine(name, lambda inputs: forward(network, inputs, features))
+    contract = network.contract
+    data, labels = _pair(data, contract)
+    for batch, targets in feeding.batches(data, contract, batch_size, labels):
+        values = compute(contract.flatten(inputs_lib.cast(batch, contract)))
         yield Outputs(**values, labels=None if targets is None else np.asarray(targets))
-
-
-def _compiled(network, features):
-    # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-    functions = network.__dict__.setdefault("_posthoc_functions", {})
-    if features not in functions:
-        functions[features] = tf.function(
-            lambda inputs: forward(network, inputs, features),
-            input_signature=[network.contract.specs()],
-        )
-    return functions[features]
 
 
 def _pair(data, contract):

@@ -112,15 +112,19 @@ class StepPredictor(Predictor):
         steps = [predictor.step for predictor in chain(self) if predictor.step.served]
         return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
 
-    def predict_members(self, x, batch_size: int = 256) -> tuple[str, np.ndarray]:
+    def predict_members(
+        self, x, batch_size: int = 256, engine: str | None = None
+    ) -> tuple[str, np.ndarray]:
         if not isinstance(x, Outputs):
-            return super().predict_members(x, batch_size)
+            return super().predict_members(x, batch_size, engine)
         blocks = states(self, x, reads_features(self), batch_size)
         return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
 
-    def predict_uncertainty(self, x, batch_size: int = 256) -> dict[str, np.ndarray]:
+    def predict_uncertainty(
+        self, x, batch_size: int = 256, engine: str | None = None
+    ) -> dict[str, np.ndarray]:
         if not isinstance(x, Outputs):
-            return super().predict_uncertainty(x, batch_size)
+            return super().predict_uncertainty(x, batch_size, engine)
         blocks = [
             {name: value.numpy() for name, value in state.values().items()}
             for state, _ in states(self, x, reads_features(self), batch_size)
@@ -132,7 +136,8 @@ class StepPredictor(Predictor):
         if isinstance(inputs, Outputs):
             blocks = states(self, inputs, reads_features(self), batch_size)
             return np.concatenate([state.outputs[self.step.name].numpy() for state, _ in blocks])
-        return np.concatenate(list(self._map_batches(self._output, inputs, batch_size)))
+        batches = self._map_batches("_output", inputs, batch_size)
+        return np.concatenate([batch["value"] for batch in batches])
 
     def _uncertainty(self, images):
         return self.state(images).values()

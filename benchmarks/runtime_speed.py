@@ -1,0 +1,178 @@
+"""Predictions with all uncertainties: ours against other runtimes on the same exported network."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import tempfile
+import time
+
+from benchmarks import networks, pytorch_prediction
+from benchmarks.child import Child
+from benchmarks.records import Case, Goal, not_run
+
+BATCHES = (1, 16, 64, 256)
+GOAL = Goal(1.1)
+CHOSEN = "chosen.json"
+RUNTIMES = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino", "LiteRT": "ai_edge_litert"}
+
+
+def cases(architecture, plan, num_members=1):
+    """One case for each batch size; all processes of a network are open at once."""
+    network = networks.network(architecture, plan, 1)
+    batches = (2,) if plan.quick else BATCHES
+    title = network.architecture + (f", ensemble of {num_members}" if num_members > 1 else "")
+    formula = "time of `predict_uncertainty` / time of the fastest other way"
+    if importlib.util.find_spec("tf2onnx") is None:
+        yield not_run(f"ours / fastest, {title}", formula, "tf2onnx is not installed")
+        return
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        shared = {"network": vars(network), "num_members": num_members, "folder": folder}
+        Child("benchmarks.runtime_speed:write", shared, {}).close()
+        children, facts = {}, {}
+        for name, arguments in _processes(network, shared, list(batches)).items():
+            began = time.perf_counter()
+            children[name] = Child(*arguments, {})
+            stack.callback(children[name].close)
+            children[name].function(str(batches[0]))()
+            facts[f"start-up s {name}"] = round(time.perf_counter() - began, 2)
+        children["ours"].function("choose")()
+        chosen = json.loads(pathlib.Path(folder, CHOSEN).read_text(encoding="utf-8"))
+        for batch in batches:
+
+            def measured(t, batch=batch):
+                found = {f"ms {name}": 1e3 * seconds for name, seconds in t.items()}
+                memory = {f"GB {n}": child.peak_bytes() / 1e9 for n, child in children.items()}
+                return {"ours used": chosen[str(batch)], **found, **memory, **facts}
+
+            yield Case(
+                f"ours / fastest, {title}, batch {batch}",
+                lambda batch=batch: {n: c.function(str(batch)) for n, c in children.items()},
+                lambda t: t["ours"] / min(t[name] for name in t if name != "ours"),
+                formula,
+                None if plan.quick else GOAL,
+                facts=measured,
+            )
+
+
+def _processes(network, shared, batches):
+    """`{name: (target, arguments)}` of what is installed."""
+    shared = shared | {"batches": batches}
+    found = {
+        "ours": ("benchmarks.runtime_speed:ours", shared),
+        "SavedModel": (
+            "benchmarks.runtime_speed:saved_model",
+            shared | {"framework": "tensorflow"},
+        ),
+    }
+    for name, module in RUNTIMES.items():
+        if importlib.util.find_spec(module) is not None:
+            target = f"benchmarks.runtime_speed:{module}"
+            found[name] = target, shared | {"framework": module}
+    if pytorch_prediction.available() and not network.stand_in and shared["num_members"] == 1:
+        recipe = network.recipe()
+        if recipe.backbone in pytorch_prediction.NETWORKS:
+            arguments = {"backbone": recipe.backbone, "arguments": recipe.arguments}
+            target = "benchmarks.pytorch_prediction:functions"
+            found["PyTorch, compiled"] = target, arguments | {"batches": batches}
+    return found
+
+
+def _model(network, num_members):
+    from s2d_tf import models
+
+    network = networks.Network(**network)
+    members = [network.build("s2d") for _ in range(num_members)]
+    for member in members:
+        member.adapt(_images(member, 64))
+    return models.Ensemble(members) if num_members > 1 else members[0]
+
+
+def _images(model, batch):
+    return networks.random_images(batch, tuple(model.image_shape))[0]
+
+
+def write(network, num_members, folder):
+    """Exports a network in all formats, for the other processes; leaves the images beside."""
+    import numpy as np
+
+    from s2d_tf import export
+
+    model = _model(network, num_members)
+    for save, name in (
+        (export.save, "saved_model"),
+        (export.save_onnx, "onnx"),
+        (export.save_litert, "litert"),
+    ):
+        save(model, pathlib.Path(folder, name))
+    np.save(pathlib.Path(folder, "images.npy"), _images(model, max(BATCHES)))
+    return {}
+
+
+def _calls(folder, batches, call):
+    """A function for each batch size that calls `call` with so many images."""
+    import numpy as np
+
+    images = np.load(pathlib.Path(folder, "images.npy"))
+    return {str(batch): (lambda batch=batch: call(images[:batch])) for batch in batches}
+
+
+def ours(network, num_members, folder, batches):
+    """`predict_uncertainty`, and the measurement after which it knows what is fastest."""
+    import numpy as np
+
+    model = _model(network, num_members)
+    calls = _calls(folder, batches, lambda x: model.predict_uncertainty(x, batch_size=len(x)))
+
+    def choose():
+        images = np.load(pathlib.Path(folder, "images.npy")).astype(np.float32)
+        found = {}
+        for batch in batches:
+            seconds = model.engine().measure([images[:batch]])
+            found[str(batch)] = min(seconds, key=seconds.get)
+        pathlib.Path(folder, CHOSEN).write_text(json.dumps(found), encoding="utf-8")
+
+    return calls | {"choose": choose}
+
+
+def saved_model(folder, batches, **_):
+    """The SavedModel in a process with TensorFlow alone."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(pathlib.Path(folder, "saved_model", "1")))
+    signature = loaded.signatures["serving_default"]
+
+    def call(images):
+        # It refers to `loaded`, which keeps the variables alive.
+        return {k: v.numpy() for k, v in signature(images=tf.constant(images)).items()}, loaded
+
+    return _calls(folder, batches, call)
+
+
+def onnxruntime(folder, batches, **_):
+    import onnxruntime
+
+    path = str(pathlib.Path(folder, "onnx", "1", "model.onnx"))
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return _calls(folder, batches, lambda images: session.run(None, {"images": images}))
+
+
+def openvino(folder, batches, **_):
+    import openvino
+
+    path = str(pathlib.Path(folder, "onnx", "1", "model.onnx"))
+    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(path, "CPU", settings)
+    return _calls(folder, batches, lambda images: compiled({"images": images}))
+
+
+def ai_edge_litert(folder, batches, **_):
+    from ai_edge_litert import interpreter
+
+    path = str(pathlib.Path(folder, "litert", "1", "model.tflite"))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    runner = interpreter.Interpreter(path, num_threads=cores).get_signature_runner(
+        "serving_default"
+    )
+    return _calls(folder, batches, lambda images: runner(images=images))

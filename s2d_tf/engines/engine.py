@@ -1,0 +1,231 @@
+"""Which runtime computes a prediction: chosen by what was measured on this machine.
+
+A function starts in TensorFlow as it was traced, at no extra cost. When it has spent about as long
+on batches of a size as compiling would take, it is frozen and simplified, every runtime that is
+installed is built and timed on the batch at hand, and from then on that size uses the fastest. So a
+process takes at most about twice as long as it would with the best choice from the start, and a
+single image never waits for a compiler. The verdict is kept for this machine: the next process
+builds the winner only.
+"""
+
+import hashlib
+import logging
+import os
+import pathlib
+import platform
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from s2d_tf import files
+from s2d_tf.data import location
+from s2d_tf.engines import runtimes
+from s2d_tf.engines.freezing import freeze
+from s2d_tf.engines.watching import Watch
+
+_LOG = logging.getLogger("s2d_tf.engines")
+
+NAMES = ("auto", "tensorflow", "xla", "onnx")
+
+SECONDS_PER_OPERATION = 0.05
+"""What compiling an operation takes in all runtimes together, more or less."""
+
+TIMED_CALLS = 3
+
+_default = "auto"
+
+
+class Engine:
+    """Computes a traceable function of some tensors by the runtime that is asked for.
+
+    Args:
+        function: takes the tensors and returns a dict of tensors.
+        specs: `tf.TensorSpec` of each, the batch first and of free size.
+        variables: what the answers depend on; when one has changed, whatever was compiled is
+            dropped.
+        background: whether runtimes are built and timed beside the requests, as a server needs it.
+
+    Attributes:
+        used: name of the runtime that computed the last batch.
+    """
+
+    def __init__(
+        self,
+        function: Callable,
+        specs: list[tf.TensorSpec],
+        variables=(),
+        background: bool = False,
+    ):
+        self._function, self._specs, self._variables = function, specs, list(variables)
+        self._background = background
+        self._live = tf.function(function, input_signature=specs, autograph=False)
+        self._deciding = False
+        self.used = "tensorflow"
+        self._forget()
+
+    def __call__(self, tensors: list, name: str | None = None) -> dict[str, np.ndarray]:
+        """Answers for a batch as arrays.
+
+        Args:
+            tensors: arrays or tensors, one for each input.
+            name: one of `NAMES`; default: what `use` set.
+        """
+        name = check(name or _default)
+        watch = self._watch
+        if watch is not None and watch.changed():
+            self._forget()
+        if name != "auto":
+            self.used = name
+            return self._runtime(name)(tensors)
+        size = runtimes.padded_size(len(tensors[0]))
+        chosen = self._chosen.get(size)
+        if chosen is not None:
+            self.used = chosen
+            return self._built[chosen](tensors)
+        self.used = "tensorflow"
+        began = time.perf_counter()
+        answers = {key: value.numpy() for key, value in self._live(*tensors).items()}
+        self._spent[size] = self._spent.get(size, 0.0) + time.perf_counter() - began
+        if self._spent[size] > self._patience():
+            self._decide(size, [np.array(tensor) for tensor in tensors])
+        return answers
+
+    def measure(self, tensors: list) -> dict[str, float]:
+        """Times all runtimes on a batch and remembers the fastest for its size.
+
+        Returns:
+            `{runtime: seconds of a call}`.
+        """
+        tensors = [np.asarray(tensor) for tensor in tensors]
+        seconds = {}
+        for name in runtimes.available():
+            try:
+                run = self._runtime(name)
+                run(tensors)  # compiles
+                seconds[name] = min(_seconds(run, tensors) for _ in range(TIMED_CALLS))
+            except Exception as error:  # Not every runtime has every operation.
+                _LOG.info("%s cannot compute this: %s", name, error)
+                last = error
+        if not seconds:
+            raise last
+        size = runtimes.padded_size(len(tensors[0]))
+        self._chosen[size] = min(seconds, key=seconds.get)
+        _remember(self._key(), size, self._chosen[size])
+        return seconds
+
+    def _decide(self, size, tensors):
+        """Builds what is known to be the fastest here, or finds it out."""
+        if self._deciding:
+            return
+        self._deciding = True
+
+        def decide():
+            try:
+                known = _remembered(self._key(), size)
+                if known in runtimes.available():
+                    self._runtime(known)(tensors)
+                    self._chosen[size] = known
+                else:
+                    self.measure(tensors)
+            except Exception as error:  # Whatever it is, what answered until now goes on.
+                _LOG.warning("predictions stay with TensorFlow: %s", error)
+                self._seconds = float("inf")
+            finally:
+                self._deciding = False
+
+        if self._background:
+            threading.Thread(target=decide, name="engine", daemon=True).start()
+        else:
+            decide()
+
+    def _patience(self):
+        if self._seconds is None:
+            operations = self._live.get_concrete_function().graph.get_operations()
+            work = [op for op in operations if op.type not in ("Const", "ReadVariableOp")]
+            # On a GPU TensorFlow is at home; the others are for CPUs.
+            gpu = bool(tf.config.list_logical_devices("GPU"))
+            self._seconds = float("inf") if gpu else SECONDS_PER_OPERATION * len(work)
+        return self._seconds
+
+    def _runtime(self, name):
+        if name not in self._built:
+            if name not in runtimes.available():
+                raise ValueError(
+                    f"engine: expected one of {runtimes.available()}, which are installed, "
+                    f"received {name!r}. Run pip install 's2d_tf[onnx]'."
+                )
+            if self._watch is None:
+                self._watch = Watch(self._variables)
+            portable = name == "onnx"
+            if portable not in self._frozen:
+                self._frozen[portable], _ = freeze(self._function, *self._specs, portable=portable)
+            self._built[name] = runtimes.RUNTIMES[name](self._frozen[portable], self._specs)
+        return self._built[name]
+
+    def _forget(self):
+        self._frozen, self._built, self._chosen = {}, {}, {}
+        self._spent, self._watch, self._seconds = {}, None, None
+
+    def _key(self):
+        """What decides which runtime is fastest: operations and shapes, not weights."""
+        graph = self._live.get_concrete_function().graph
+        lines = [f"{op.type} {[t.shape for t in op.outputs]}" for op in graph.get_operations()]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:20]
+
+
+def check(name: str) -> str:
+    """The name of an engine, or a `ValueError` that lists those there are."""
+    if name not in NAMES:
+        raise ValueError(f"engine: expected one of {NAMES}, received {name!r}.")
+    return name
+
+
+def use(name: str) -> None:
+    """Sets what computes all predictions of this process that do not name an engine."""
+    global _default
+    _default = check(name)
+
+
+def _seconds(run, tensors):
+    began = time.perf_counter()
+    run(tensors)
+    return time.perf_counter() - began
+
+
+def _machine():
+    """What the verdicts hold for."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(line.partition(":")[2] for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model.strip()}, {cores} cores, TensorFlow {tf.__version__}"
+
+
+def _verdicts():
+    """The file of verdicts, and its content."""
+    path = location.cache_dir() / "engines" / "fastest.json"
+    try:
+        found = files.read_json(path)
+    except (OSError, ValueError):
+        found = {}
+    return path, found if isinstance(found, dict) else {}
+
+
+def _remembered(key, size):
+    here = _verdicts()[1].get(_machine())
+    return here.get(f"{key}/{size}") if isinstance(here, dict) else None
+
+
+def _remember(key, size, name):
+    path, found = _verdicts()
+    found.setdefault(_machine(), {})[f"{key}/{size}"] = name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, found)
+    except OSError:
+        pass  # A folder that cannot be written to makes it slower, not wrong.
