@@ -37,8 +37,8 @@ def main():
         )
     threshold, coverage, bound = found
     print(
-        f"abstain above {arguments.uncertainty} uncertainty {threshold:.4g} nats: {coverage:.1%} of "
-        f"the images are answered, at most {bound:.1%} of those wrongly (95% confidence)"
+        f"abstain above {arguments.uncertainty} uncertainty {threshold:.4g} nats: "
+        f"{coverage:.1%} of the images are answered, at most {bound:.1%} of those wrongly (95% confidence)"
     )
 
 
