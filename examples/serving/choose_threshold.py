@@ -38,7 +38,8 @@ def main():
     threshold, coverage, bound = found
     print(
         f"abstain above {arguments.uncertainty} uncertainty {threshold:.4g} nats: "
-        f"{coverage:.1%} of the images are answered, at most {bound:.1%} of those wrongly (95% confidence)"
+        f"{coverage:.1%} of the images are answered, at most {bound:.1%} of those wrongly "
+        "(95% confidence)"
     )
 
 
