@@ -116,7 +116,7 @@ def override(recipe, assignments=(), epochs=None, members=None):
 def overrides(recipe) -> list[str]:
     """The flags of `s2d train` that make this recipe of the one that has its name."""
     try:
-        base = resolve(recipe.name).to_dict()
+        base = recipe.sibling(recipe.method).to_dict()
     except RecipeError:
         return []
     own, made = recipe.to_dict(), []
