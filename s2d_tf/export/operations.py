@@ -5,6 +5,7 @@ ones, over the graph and all functions, apart for what answers requests, what ru
 (restoring variables) and what never runs in a server (saving them).
 """
 
+import importlib
 import pathlib
 
 
@@ -14,23 +15,32 @@ def _names(text):
 
 SERVING = _names(
     """
-    Abs AddV2 All Any ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd Cast CheckNumerics
-    ConcatV2 Const Conv2D Cumsum DecodeJpeg DecodePng DecodeRaw DenseBincount DepthwiseConv2dNative
-    Einsum Elu EnsureShape Equal Erf Erfc Exp ExpandDims ExtractJpegShape Fill FusedBatchNormV3
-    GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If LeakyRelu Less LessEqual Log
-    LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2 MatMul Max MaxPool Maximum Mean Min
-    Minimum MirrorPad Mul Neg NoOp NotEqual Pack Pad PadV2 PartitionedCall Placeholder Pow Prod
-    RaggedTensorToTensor Range ReadVariableOp RealDiv Relu Relu6 Reshape Rsqrt ScaleAndTranslate
-    SelectV2 Selu Shape Sigmoid Size Slice Softmax Softplus SpaceToBatchND Split SplitV Sqrt Square
-    SquaredDifference Squeeze StatefulPartitionedCall StaticRegexReplace StopGradient StridedSlice
-    StringJoin StringLower StringSplitV2 Sub Substr Sum Tanh TensorListFromTensor TensorListGetItem
-    TensorListReserve TensorListSetItem TensorListStack Tile TopKV2 Transpose Unpack VarHandleOp
-    While ZerosLike
+    Abs AddV2 All Any ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd BroadcastTo Cast
+    CheckNumerics ConcatV2 Const Conv2D Cumsum DecodeJpeg DecodePng DecodeRaw DenseBincount
+    DepthwiseConv2dNative Einsum Elu EnsureShape Equal Erf Erfc Exp ExpandDims ExtractJpegShape Fill
+    FusedBatchNormV3 GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If LeakyRelu Less
+    LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2 MatMul Max MaxPool
+    Maximum Mean Min Minimum MirrorPad Mul Neg NoOp NotEqual OnesLike Pack Pad PadV2 PartitionedCall
+    Placeholder Pow Prod RaggedGather RaggedTensorToTensor Range ReadVariableOp RealDiv Relu Relu6
+    Reshape Rsqrt ScaleAndTranslate SelectV2 Selu Shape Sigmoid Size Slice Softmax Softplus
+    SpaceToBatchND Split SplitV Sqrt Square SquaredDifference Squeeze StatefulPartitionedCall
+    StaticRegexReplace StopGradient StridedSlice StringJoin StringLower StringSplitV2 Sub Substr Sum
+    Tanh TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem TensorListStack
+    Tile TopKV2 Transpose Unpack VarHandleOp While ZerosLike
     """
 )
 """Operations that may answer a request: the arithmetic of classifiers, shapes, control flow, image
 decoding, and splitting texts into words that are looked up. None reads or writes a file, draws a
 random number, assigns a variable, or calls code that is not in the graph."""
+
+TEXT = _names(
+    """
+    CaseFoldUTF8 FastWordpieceTokenizeWithOffsets NormalizeUTF8 RegexSplitWithOffsets
+    TFText>RoundRobinTrim
+    """
+)
+"""Operations of TensorFlow Text that may answer a request: from texts to the tokens of KerasHub's
+BERT models. Who loads such a model has to import `tensorflow_text` before; `check` does."""
 
 RESTORING = _names(
     """
@@ -66,16 +76,20 @@ class OperationError(ValueError):
 def check(version_directory):
     """Rejects a SavedModel with anything but permitted operations, without loading it.
 
+    Where it needs TensorFlow Text, that is imported.
+
     Returns:
         The `SavedModel` message that was checked.
     """
     version_directory = pathlib.Path(version_directory)
     saved_model = _read(version_directory / "saved_model.pb")
-    wrong = []
+    wrong, needed = [], set()
     for meta_graph in saved_model.meta_graphs:
+        found = operations(meta_graph)
+        needed |= found["serving"]
         wrong += [
             f"{name} in {part}"
-            for part, used in operations(meta_graph).items()
+            for part, used in found.items()
             for name in sorted(used - _PERMITTED[part])
         ]
         wrong += _foreign_objects(meta_graph)
@@ -84,7 +98,20 @@ def check(version_directory):
             f"{version_directory}: expected only operations of the closed list of exported models, "
             f"received {', '.join(wrong) or 'no graph'}."
         )
+    if needed & TEXT:
+        _register_text(version_directory)
     return saved_model
+
+
+def _register_text(where):
+    """TensorFlow knows the operations of TensorFlow Text once that package is imported."""
+    try:
+        importlib.import_module("tensorflow_text")
+    except ImportError as error:
+        raise OperationError(
+            f"{where}: expected TensorFlow Text, whose operations the model uses, received "
+            f"{error}. Run pip install 's2d_tf[text]'."
+        ) from None
 
 
 def operations(meta_graph):
@@ -106,7 +133,7 @@ def operations(meta_graph):
     return {part: {operation for _, operation in nodes} for part, nodes in parts.items()}
 
 
-_PERMITTED = {"serving": SERVING, "restoring": RESTORING, "saving": SAVING}
+_PERMITTED = {"serving": SERVING | TEXT, "restoring": RESTORING, "saving": SAVING}
 
 
 def _read(path):

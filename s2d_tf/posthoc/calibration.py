@@ -115,6 +115,10 @@ class VectorScaling(Calibration):
 class DirichletCalibration(Calibration):
     """A full linear map of log-probabilities, with off-diagonal regularization (Kull et al., 2019).
 
+    For few classes and many examples: with the 100 classes of CIFAR-100 and 4,000 examples, one
+    temperature gave a better likelihood of other examples for both networks that were tried, and
+    penalties below 1 a worse one than vector scaling.
+
     Args:
         off_diagonal_penalty: weight of the sum of squares of the off-diagonal entries. (The paper
             writes the mean of the squares, whose weight has to grow with the number of classes.)

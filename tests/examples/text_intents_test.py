@@ -8,9 +8,10 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from sklearn import metrics as oracle
 
-from s2d_tf import data, export
+from s2d_tf import data, export, models
 from s2d_tf.data import clinc150
 
 WORDS = {"alarm": "wake morning alarm", "translate": "say french word", "order": "buy send order"}
@@ -120,7 +121,7 @@ def test_the_study_runs_from_sentences_to_results(example, folder, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_a_bert_of_keras_hub_is_averaged_over_its_tokens(example, tmp_path):
+def test_a_bert_of_keras_hub_from_texts_to_an_export(example, tmp_path, monkeypatch):
     """With a small network of random weights in place of MiniLM, in KerasHub's own layout."""
     keras_hub = pytest.importorskip("keras_hub", reason="needs the extra `text`")
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
@@ -130,7 +131,7 @@ def test_a_bert_of_keras_hub_is_averaged_over_its_tokens(example, tmp_path):
     )  # fmt: skip
     encoder.save_to_preset(str(tmp_path))
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
-        keras_hub.tokenizers.BertTokenizer(vocabulary), sequence_length=6
+        keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True), sequence_length=6
     )
     preprocessor.save_to_preset(str(tmp_path))
     study = example.Study(tmp_path, lambda: example.sentence_classifier(str(tmp_path), 6), "tiny")
@@ -141,3 +142,13 @@ def test_a_bert_of_keras_hub_is_averaged_over_its_tokens(example, tmp_path):
     mask = keras.ops.convert_to_numpy(tokens["padding_mask"])
     expected = [row[used].mean(axis=0) for row, used in zip(outputs, mask, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+    model = models.S2DClassifier.from_classifier(study.encoder(), seed=0)
+    folder = export.save(model, tmp_path / "exported")
+    served = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    answer, expected = served(texts=tf.constant(texts)), model.predict_uncertainty(texts)
+    np.testing.assert_allclose(answer["probabilities"], expected["probs"], atol=1e-5)
+    np.testing.assert_allclose(answer["knowledge_uncertainty"], expected["knowledge"], atol=1e-5)
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)  # as if it were not installed
+    with pytest.raises(export.OperationError, match=r"expected TensorFlow Text.*s2d_tf\[text\]"):
+        export.check(folder)
