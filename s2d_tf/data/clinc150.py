@@ -3,11 +3,13 @@
 import hashlib
 import json
 import pathlib
-
-import numpy as np
+import typing
 
 from s2d_tf.data.archives import ArchiveError
 from s2d_tf.data.location import MissingDataError
+
+if typing.TYPE_CHECKING:
+    import numpy as np
 
 FILE_NAME = "data_full.json"
 URL = (
@@ -54,7 +56,7 @@ OUT_OF_SCOPE = "clinc150_oos"
 _PARTS = {"train": "train", "validation": "val", "test": "test"}
 
 
-def read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+def read(name: str, split: str, data_dir: pathlib.Path) -> "tuple[np.ndarray, np.ndarray]":
     """Sentences, an array of texts [N], and labels int64 [N] of one split.
 
     Args:
@@ -62,6 +64,8 @@ def read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.
         split: "train", "validation" or "test", as published.
         data_dir: folder that holds `clinc150/data_full.json`.
     """
+    import numpy as np  # Here: names of datasets need no NumPy.
+
     part = _PARTS[split]
     examples = json.loads(_content(name, data_dir))[f"oos_{part}" if name == OUT_OF_SCOPE else part]
     numbers = {"oos": -1} if name == OUT_OF_SCOPE else {c: i for i, c in enumerate(CLASSES)}

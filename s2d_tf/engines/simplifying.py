@@ -298,7 +298,9 @@ def _merge_equal(graph):
     """Equal arrays, and equal operations on the same inputs, once."""
     first, same = {}, {}
     for name, value in graph.values.items():
-        same[name] = first.setdefault((value.dtype.str, value.shape, value.tobytes()), name)
+        value = np.asarray(value)  # one text is bytes
+        content = repr(value.tolist()) if value.dtype.kind == "O" else value.tobytes()
+        same[name] = first.setdefault((value.dtype.str, value.shape, content), name)
     for node in list(graph.nodes.values()):
         node.input[:] = [same.get(name, name) for name in node.input]
         definition = op_def_registry.get(node.op)

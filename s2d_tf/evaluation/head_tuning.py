@@ -2,6 +2,9 @@
 
 import dataclasses
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
 import keras
 import numpy as np
 

@@ -158,7 +158,7 @@ def evaluate_opened(
             for i, own in enumerate(steps.summaries(predictor))
         },
         "run/num_members": predictor.num_members,
-        "run/engine": ", ".join(sorted({part.engine_used or "cache" for part in predictor.parts})),
+        "time/engine": ", ".join(sorted({part.engine_used or "cache" for part in predictor.parts})),
         "run/weights": weights_hash(predictor),
         **{
             f"data/{name}/{key}": fact[key] for name, fact in gathered.facts.items() for key in fact

@@ -3,6 +3,9 @@
 import dataclasses
 from collections.abc import Iterator
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
 import keras
 import numpy as np
 import tensorflow as tf

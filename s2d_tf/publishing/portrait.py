@@ -38,8 +38,7 @@ def facts(gathered: Gathered, class_names) -> dict:
             if counts[row, column]
         ],
         "wrong_answers": [
-            f"{names.LONG_NAMES[name].lower()} "
-            f"{100 * metrics.auroc(values[~errors], values[errors]):.1f}"
+            f"{names.score_title(name)} {100 * metrics.auroc(values[~errors], values[errors]):.1f}"
             for name, values in known.scores.items()
             if errors.any() and not errors.all()
         ],

@@ -69,7 +69,7 @@ class Address:
             return b"".join(parts), answer.headers.get("Content-Length", "")
 
 
-class _LateError(Exception):
+class _LateError(RuntimeError):
     """The deadline is over."""
 
 

@@ -13,7 +13,7 @@ def _decode(path):
 def test_writes_a_png_that_shows_the_pictures(tmp_path, channels):
     images = np.full([30, 8, 8, channels], 255, np.uint8)
     images[..., 0] = 10
-    path = tmp_path / "folder" / "sheet.png"
+    path = tmp_path / "sheet.png"
     labels = np.arange(30) % 3
     data.write_preview(path, images, labels, title="t", class_names=("red", "green", "blue"))
     sheet = _decode(path)

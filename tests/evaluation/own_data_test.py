@@ -138,6 +138,7 @@ class Counter:
 
     kind, num_classes, class_names = "categorical", 3, None
     weights, draw_key = (), ("counter",)
+    num_members, readings = 1, {}
 
     def __init__(self):
         self.seen = []

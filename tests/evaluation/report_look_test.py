@@ -121,7 +121,7 @@ def test_labels_under_images_are_legible(tmp_path, monkeypatch):
     image = np.zeros([8, 8, 3], np.uint8)
     captions = [(image, "says aquarium fish\nis sweet pepper\n2.31")] * report_pictures.NUM_EXAMPLES
     path = figures.example_images({"Highest": captions}, tmp_path / "x.png")
-    shown = report._figure(path, "title", "caption")
+    shown = report.figure(path, "title", "caption")
     width, least = (int(re.search(rf"{k}-width:(\d+)px", shown).group(1)) for k in ("max", "min"))
     assert width < 1080
     # In the browser's pixels, where the page is narrowest.

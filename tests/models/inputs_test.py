@@ -144,8 +144,14 @@ ARGUMENTS = {
     "num_samples": ({"num_samples": 0}, "num_samples must be at least 1 teacher pass, received 0"),
     "noise_stddev": ({"noise_stddev": -0.1}, "stddev must be a number of at least 0"),
     "noise_range": ({"noise_stddev": (0.5, 0.1)}, "0 <= low <= high"),
-    "temperature": ({"temperature": -1.5}, "temperature must be above 0, received -1.5"),
-    "temperature_zero": ({"temperature": 0}, "temperature must be above 0, received 0"),
+    "temperature": (
+        {"temperature": -1.5},
+        "temperature: expected 'auto' or a number above 0, received -1.5",
+    ),
+    "temperature_zero": (
+        {"temperature": 0},
+        "temperature: expected 'auto' or a number above 0, received 0",
+    ),
     "student_weight": ({"student_weight": -1.0}, "student_weight must not be negative"),
     "student_weight_nan": ({"student_weight": float("nan")}, "student_weight must not be neg"),
     "proxy": ({"proxy": "minka"}, "proxy must be one of .*newton.*mean_precision.*'minka'"),

@@ -85,7 +85,7 @@ def compare(answers, predictor, images):
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_litert_has_all_operations(dirichlet_model, data, cached, tmp_path):
     predictor = with_all_outputs(dirichlet_model, cached)
-    images = data["test"][0].astype(np.uint8)
+    images = data["test"][0]
     path = export.save_litert(predictor, tmp_path / "model")
     interpreter = tf.lite.Interpreter(str(path / "model.tflite"))
     compare(interpreter.get_signature_runner("serving_default")(images=images), predictor, images)
