@@ -112,11 +112,11 @@ def _evaluate(graph, operations, names):
 def _keep(values):
     """Arrays as they are or, where they are too many for one message, as variables; equal ones
     once."""
-    if sum(value.nbytes for value in values.values()) <= MAX_CONSTANT_BYTES:
+    if sum(np.asarray(value).nbytes for value in values.values()) <= MAX_CONSTANT_BYTES:
         return values
     kept, held = {}, {}
     for name, value in values.items():
-        if value.dtype.kind != "f" or value.ndim == 0:
+        if np.asarray(value).dtype.kind != "f" or value.ndim == 0:
             # Shapes, axes and indices have to be constants: shapes are inferred from them.
             kept[name] = value
             continue

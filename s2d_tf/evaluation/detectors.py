@@ -61,7 +61,7 @@ def choose(
         )
     carried = {own.step.name for own in chain(predictor)}
     names = [name for name in DETECTORS if (everything or name in names) and name not in carried]
-    if has_features(predictor):
+    if not names or has_features(predictor):
         return tuple(names)
     missing = [name for name in names if posthoc.step_class(name).reads_features]
     if missing and log is not None:

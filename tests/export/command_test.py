@@ -25,7 +25,7 @@ def _leave_no_flags():
 @pytest.fixture(scope="module")
 def tiny():
     backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
-    return models.S2DClassifier(backbone, 3, seed=0)
+    return models.S2DClassifier(backbone, 3, seed=0, input_range=(0, 255))
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,7 @@ def test_a_run_is_exported_with_its_facts(finished_run, tmp_path, capsys):
     assert description["metadata"]["seed"] == 3
     assert description["class_names"] == list("01234567")
     images = np.random.RandomState(0).randint(0, 256, [3, 8, 8, 1]).astype(np.uint8)
-    answers = tf.saved_model.load(str(path)).signatures["serving_default"](
-        tf.constant(images, tf.float32)
-    )
+    answers = tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(images))
     expected = finished_run.predictor().predict_uncertainty(images)
     np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-5, atol=1e-6)
 
@@ -141,7 +139,7 @@ def test_channels_that_no_file_has_leave_out_the_encoded_signature(tiny, tmp_pat
 
 def test_an_answer_that_is_no_number_is_never_sent(tmp_path):
     backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
-    model = models.S2DClassifier(backbone, 3, seed=0)
+    model = models.S2DClassifier(backbone, 3, seed=0, input_range=(0, 255))
     kernel, bias = model.head.get_weights()
     kernel[..., 5, 1] = np.finfo(np.float32).max  # one pixel that overflows
     model.head.set_weights([kernel, bias])

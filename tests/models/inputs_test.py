@@ -146,11 +146,11 @@ ARGUMENTS = {
     "noise_range": ({"noise_stddev": (0.5, 0.1)}, "0 <= low <= high"),
     "temperature": (
         {"temperature": -1.5},
-        "temperature: expected 'auto' or a number above 0, received -1.5",
+        "a number above 0, received -1.5",
     ),
     "temperature_zero": (
         {"temperature": 0},
-        "temperature: expected 'auto' or a number above 0, received 0",
+        "a number above 0, received 0",
     ),
     "student_weight": ({"student_weight": -1.0}, "student_weight must not be negative"),
     "student_weight_nan": ({"student_weight": float("nan")}, "student_weight must not be neg"),

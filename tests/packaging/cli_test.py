@@ -489,4 +489,4 @@ def test_every_real_command_has_a_summary_and_help(project_root):
     assert {text.split("\n")[0] for text in helps} == modules
     for text in helps:
         name = text.split("\n")[0]
-        assert f"s2d {name}" in text, "the docstring shows no command line"
+        assert f"s2d {name.replace('_', '-')}" in text, "the docstring shows no command line"

@@ -47,7 +47,7 @@ def test_overrides_make_the_recipe_again():
 @pytest.mark.parametrize(
     ("assignment", "near"),
     [
-        ("model.noise_stdev=0.2", "a key such as model.noise_stddev,"),
+        ("model.noise_stdev=0.2", "a key such as model.noise_stddev"),
         ("temperature=2", "a key such as model.temperature,"),
         ("training.learning-rate=1", "a key such as training.learning_rate"),
         ("xyz=1", "one of data.mean, "),

@@ -12,6 +12,7 @@ import safetensors.numpy
 
 from s2d_tf import backbones, files, layers, recipes, storage, training
 from s2d_tf.backbones import batch_norm
+from s2d_tf.recipes import records
 from s2d_tf.storage import checkpoints
 from s2d_tf.training import callbacks, loop
 
@@ -73,6 +74,7 @@ def enlarge(monkeypatch):
     monkeypatch.setattr(loop.data, "load_arrays", large)
     info = dataclasses.replace(loop.data.info("digits"), image_shape=(24, 24, 1))
     monkeypatch.setattr(loop.data, "info", lambda name: info)
+    monkeypatch.setattr(records, "info", lambda name: info)
 
 
 @pytest.fixture(scope="module")
