@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 import time
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -10,24 +11,33 @@ SECONDS = 10.0
 MAX_MESSAGES = 1000
 
 
-def config(level: str) -> dict:
-    """Settings for `logging.config.dictConfig`, which uvicorn takes as its `log_config`."""
-    names = ("s2d_tf.serving", "uvicorn", "asyncio")
-    logger = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {"json": {"()": JSONFormatter}},
-        "filters": {"seldom": {"()": Seldom}},
-        "handlers": {
-            "stderr": {
-                "class": "logging.StreamHandler",
-                "formatter": "json",
-                "filters": ["seldom"],
-            }
-        },
-        "loggers": dict.fromkeys(names, logger),
-    }
+def configure(level: str) -> None:
+    """Lets the loggers of the server write JSON lines to the standard error.
+
+    Not by `logging.config`, which closes the handlers of all other loggers.
+    """
+    handler = StderrHandler()
+    handler.setFormatter(JSONFormatter())
+    handler.addFilter(Seldom())
+    for name in ("s2d_tf.serving", "uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper())
+
+
+class StderrHandler(logging.StreamHandler):
+    """Writes to what `sys.stderr` is at that moment, and not to what it was at the start."""
+
+    def __init__(self):
+        super().__init__(sys.stderr)
+
+    @property
+    def stream(self):
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _):
+        pass
 
 
 class JSONFormatter(logging.Formatter):

@@ -1,7 +1,6 @@
 """Runs the application on uvicorn."""
 
 import contextlib
-import logging.config
 import pathlib
 import socket
 
@@ -57,7 +56,7 @@ def serve(
         raise ValueError(f"name: expected text without / : ? # or %, received {name!r}.")
     limits = limits or Limits()
     with contextlib.closing(_listen(host, port)) as listener:
-        logging.config.dictConfig(logs.config(log_level))
+        logs.configure(log_level)
         servables = Servables(directory)
         server = make_server(create_app(name, servables, limits), limits)
         servables.watch()

@@ -141,8 +141,9 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
     out, err = capsys.readouterr()
     again = json.loads(out)
     for key, value in metrics[1].items():
-        if not key.startswith(("time/", "cost/")):
+        if not key.startswith(("time/", "cost/", "run/test_readings")):
             assert again[key] == value, key
+    assert again["run/test_readings"] == 2
     assert again["time/forward_seconds"] == 0
     assert f"evaluating {s2d}" in err
     assert cli.main(["table", ensemble, s2d, "--format=markdown"]) == 0

@@ -3,8 +3,8 @@
 import io
 import json
 import logging
-import logging.config
 import socket
+import sys
 import urllib.error
 import urllib.request
 
@@ -90,12 +90,11 @@ def test_metrics_have_the_distributions_of_the_answers(
     )
 
 
-def test_logs_are_json_lines(running, shared_servables):
+def test_logs_are_json_lines(running, shared_servables, monkeypatch):
     stream = io.StringIO()
-    logging.config.dictConfig(logs.config("info"))
+    monkeypatch.setattr(sys, "stderr", stream)
+    logs.configure("info")
     logger = logging.getLogger("s2d_tf.serving")
-    (handler,) = logger.handlers
-    handler.setStream(stream)
     try:
         with running(shared_servables) as url:
             get(f"{url}/v1/models/other")
