@@ -1,14 +1,16 @@
 # make quickstart   install, then train and compare a plain classifier and its S2D twin (needs no dataset)
 # make test         install, then run the default tests
 # make test-all     the same with the slow ones, ONNX, LiteRT and gRPC (installs those, too)
+# make test-beam    the tests of Apache Beam, in an environment of their own, because it wants an older protobuf
 # make lint         ruff: lint and format check
 # make bench        run the benchmarks, e.g. the overhead of S2D over a plain classifier
 # make clean        remove the environment and build files
 #
-# PYTHON=python3.12 make test uses another interpreter; VENV=path puts the environment elsewhere.
+# PYTHON=python3.12 make test uses another interpreter; VENV=path puts the environment elsewhere, BEAM_VENV=path that of Beam.
 
 PYTHON ?= python3
 VENV ?= .venv
+BEAM_VENV ?= .venv-beam
 # TensorFlow takes both cores of a small machine and much memory: two workers, each test file in one of them.
 PYTEST_WORKERS ?= 2
 PYTEST_FLAGS ?=
@@ -20,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALL_INPUTS := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all lint format bench clean
+.PHONY: help quickstart test test-all test-beam run-test-beam lint format bench clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -46,6 +48,10 @@ $(VENV)/.installed-test-all: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[testall]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
+$(VENV)/.installed-test-beam: $(INSTALL_INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test, beam]'
+	@touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-dev: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
@@ -59,6 +65,13 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test-all
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "" $(PYTEST_FLAGS)
 
+# The same rules in the other environment.
+test-beam:
+	$(MAKE) VENV=$(BEAM_VENV) run-test-beam
+
+run-test-beam: $(VENV)/.installed-test-beam
+	$(BIN)/python -m pytest tests/prediction/beam_test.py $(PYTEST_FLAGS)
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,5 +84,5 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .pybuild dist s2d_tf.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BEAM_VENV) .pybuild dist s2d_tf.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,14 @@ MODEL is a name, a run directory, an entry's folder or an exported version. INPU
 JPEG or PNG files, TFRecord or Parquet files, or a .txt file with one path on each line. FILE ends
 in .parquet or .csv; inputs that cannot be read are listed in FILE.skipped.csv. The same command
 continues after a kill. `s2d evaluate FILE` gives the metrics where the inputs have labels.
+
+--beam runs it on Apache Beam with these options of a runner (needs the extra `beam`):
+
+    s2d predict models/cifar100/1 photos --out=answers.parquet \
+        --beam="--runner=FlinkRunner --flink_master=host:8081"
 """
+
+import shlex
 
 from absl import flags
 
@@ -27,6 +34,9 @@ _ENGINE = flags.DEFINE_enum(
     ["auto", "tensorflow", "xla", "onnx"],
     "What computes predictions; auto takes what was measured to be the fastest on this machine.",
 )
+_BEAM = flags.DEFINE_string(
+    "beam", None, "Run on Apache Beam with these options of a runner, separated by spaces."
+)
 
 
 def main(argv):
@@ -38,15 +48,20 @@ def main(argv):
     from s2d_tf import engines, prediction
 
     engines.use(_ENGINE.value)
-    summary = prediction.predict_files(
-        prediction.open_scorer(argv[1], _STEP.value),
-        argv[2],
-        _OUT.value,
-        _TOP_K.value,
-        _BATCH_SIZE.value,
-        _IMAGE_KEY.value,
-        _LABEL_KEY.value,
-    )
+    options = {
+        "top_k": _TOP_K.value,
+        "batch_size": _BATCH_SIZE.value,
+        "image_key": _IMAGE_KEY.value,
+        "label_key": _LABEL_KEY.value,
+    }
+    if _BEAM.value is None:
+        scorer = prediction.open_scorer(argv[1], _STEP.value)
+        summary = prediction.predict_files(scorer, argv[2], _OUT.value, **options)
+    else:
+        from s2d_tf.prediction import beam
+
+        runner = shlex.split(_BEAM.value)
+        summary = beam.predict_files(*argv[1:], _OUT.value, runner, _STEP.value, **options)
     print(f"Wrote {summary.rows:,} rows to {summary.out}")
     if summary.skipped:
         print(f"Skipped {summary.skipped:,} inputs, listed in {summary.skipped_list}")

@@ -70,6 +70,10 @@ class Parts:
             count += 1
         return count
 
+    def missing(self, total: int) -> list[int]:
+        """Those of `total` parts that are not done; workers may finish them in any order."""
+        return [index for index in range(total) if not self._path(index).is_file()]
+
     def write(self, index: int, columns: list[dict], skipped: list[tuple[str, str]]):
         """Writes a part from the columns of its batches."""
         tables = [pyarrow.table(batch) for batch in columns]

@@ -5,6 +5,7 @@ import itertools
 import pathlib
 import sys
 import typing
+from collections.abc import Callable
 
 import numpy as np
 import tqdm
@@ -16,6 +17,16 @@ from s2d_tf.prediction.parts import Parts
 PART_ROWS = 4096
 """Examples of a part: what is computed again, at most, after a kill."""
 FORMAT = 1
+
+
+class Options(typing.NamedTuple):
+    """Flags of `predict_files`."""
+
+    top_k: int = 5
+    batch_size: int = 256
+    image_key: str | None = None
+    label_key: str | None = None
+    part_rows: int = PART_ROWS
 
 
 class Summary(typing.NamedTuple):
@@ -68,25 +79,41 @@ def predict_files(
     prediction.predict_files(scorer, "photos", "answers.parquet").rows
     ```
     """
-    source = sources.open_source(inputs, image_key, label_key)
+    options = Options(top_k, batch_size, image_key, label_key, part_rows)
+
+    def score(source, parts):
+        _score(scorer, source, inputs, parts, options, progress)
+
+    return write_table(scorer, inputs, out, options, score)
+
+
+def write_table(scorer, inputs, out, options: Options, score: Callable) -> Summary:
+    """Opens the inputs and the parts, has the missing parts written, and joins them.
+
+    Args:
+        scorer, inputs, out: see `predict_files`.
+        options: its flags.
+        score: called with the source and the `Parts`, of which it writes all that are missing.
+    """
+    source = sources.open_source(inputs, options.image_key, options.label_key)
     key = {
         "format": FORMAT,
         "s2d_tf": __version__,
         "model": scorer.sha256,
         "inputs": sources.fingerprint(source),
         "count": source.count,
-        "keys": [image_key, label_key],
-        "top_k": top_k,
-        "part_rows": part_rows,
+        "keys": [options.image_key, options.label_key],
+        "top_k": options.top_k,
+        "part_rows": options.part_rows,
     }
     about = {"name": scorer.name, "inputs": str(inputs)}
     parts = Parts(out, key, about)
     if not parts.finished:
         with parts.begin():
             try:
-                _score(scorer, source, inputs, parts, top_k, batch_size, part_rows, progress)
+                score(source, parts)
             except KeyboardInterrupt:
-                done = min(parts.count * part_rows, source.count)
+                done = min(parts.count * options.part_rows, source.count)
                 raise KeyboardInterrupt(
                     f"after {done:,} of {source.count:,} inputs; the same command continues."
                 ) from None
@@ -101,13 +128,29 @@ def predict_files(
     return Summary(summary["rows"], summary["skipped"], parts.out, parts.skipped)
 
 
-def _score(scorer, source, inputs, parts, top_k, batch_size, part_rows, progress):
+def examples_from(source, start: int, inputs, of_images: bool):
+    """Examples from number `start` on; the lines of a text file are paths for a model of images."""
+    examples = source.examples(start)
+    if of_images and isinstance(source, sources.Lines):
+        folder = pathlib.Path(inputs).expanduser().parent
+        return (each if each.error else sources.read_path(each, folder) for each in examples)
+    return examples
+
+
+def answer(scorer, batch, held, top_k: int) -> tuple[list[dict], list[tuple[str, str]]]:
+    """Columns of a batch, none where it is empty; and what has an answer that is not a number."""
+    if not held:
+        return [], []
+    made, finite = rows.columns(held, scorer(batch), top_k, scorer.class_names)
+    wrong = [(held[i].name, "the answer is not a number") for i in np.flatnonzero(~finite)]
+    return [made], wrong
+
+
+def _score(scorer, source, inputs, parts, options, progress):
     """Writes all parts that are not written yet."""
     first = parts.count
-    examples = source.examples(first * part_rows)
-    if scorer.image_shape and isinstance(source, sources.Lines):
-        folder = pathlib.Path(inputs).expanduser().parent
-        examples = (each if each.error else sources.read_path(each, folder) for each in examples)
+    part_rows = options.part_rows
+    examples = examples_from(source, first * part_rows, inputs, scorer.image_shape is not None)
     bar = tqdm.tqdm(
         total=source.count,
         initial=min(first * part_rows, source.count),
@@ -117,16 +160,11 @@ def _score(scorer, source, inputs, parts, top_k, batch_size, part_rows, progress
     )
     with bar:
         columns, skipped, index = [], [], first
-        batches = _ahead(_batches(scorer, examples, batch_size, part_rows))
+        batches = _ahead(_batches(scorer, examples, options.batch_size, part_rows))
         for done, last, batch, held, damaged in batches:
-            skipped += damaged
-            if held:
-                outputs = scorer(batch)
-                made, finite = rows.columns(held, outputs, top_k, scorer.class_names)
-                columns.append(made)
-                skipped += [
-                    (held[i].name, "the answer is not a number") for i in np.flatnonzero(~finite)
-                ]
+            made, wrong = answer(scorer, batch, held, options.top_k)
+            columns += made
+            skipped += damaged + wrong
             if last:
                 parts.write(index, columns, skipped)
                 columns, skipped, index = [], [], index + 1
