@@ -139,7 +139,9 @@ def _steps(record):
 
 
 def _trained_on(recipe):
-    augmentation = recipe.data.augmentation.replace("_", " and ")
+    augmentation = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace(
+        "_", " "
+    )
     how = "without augmentation" if augmentation == "none" else f"augmented ({augmentation})"
     return f"{names.dataset_title(recipe.source_dataset)} {how}"
 

@@ -62,7 +62,9 @@ def publish(
     metrics = _own_metrics(run, opened)
     spread = facts.spread(run, recipe, also)
     with files.folder_written_beside(target) as folder:
+        readings = {k: v for k, v in (metrics or {}).items() if k == "run/test_readings"}
         listed, metrics = write_weights(opened, metrics, folder, target, data_dir, precision, log)
+        metrics = {**metrics, **readings}
         shown = _portrait(run, opened, folder, data_dir)
         files.write_text(folder / GOLDEN, json.dumps(golden.answers(opened.predictor)) + "\n")
         record = entries.Record(
