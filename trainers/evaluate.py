@@ -28,6 +28,8 @@ import sys
 
 from absl import flags
 
+from s2d_tf._choices import ENGINES
+
 _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
 )
@@ -56,7 +58,7 @@ _DETECTORS = flags.DEFINE_string(
 _ENGINE = flags.DEFINE_enum(
     "engine",
     "auto",
-    ["auto", "tensorflow", "xla", "onnx"],
+    ENGINES,
     "What computes predictions; auto takes what was measured to be the fastest on this machine.",
 )
 

@@ -13,6 +13,8 @@ continues after a kill. `s2d evaluate FILE` gives the metrics where the inputs h
 
 from absl import flags
 
+from s2d_tf._choices import ENGINES
+
 _OUT = flags.DEFINE_string("out", None, "File to write, .parquet or .csv.", required=True)
 _TOP_K = flags.DEFINE_integer("top_k", 5, "Classes to give the probability of.", lower_bound=1)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Inputs per forward pass.", lower_bound=1)
@@ -24,7 +26,7 @@ _LABEL_KEY = flags.DEFINE_string("label_key", None, "Feature or column of the tr
 _ENGINE = flags.DEFINE_enum(
     "engine",
     "auto",
-    ["auto", "tensorflow", "xla", "onnx"],
+    ENGINES,
     "What computes predictions; auto takes what was measured to be the fastest on this machine.",
 )
 

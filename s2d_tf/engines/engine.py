@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import files
+from s2d_tf import _choices, files
 from s2d_tf.data import location
 from s2d_tf.engines import runtimes
 from s2d_tf.engines.freezing import freeze
@@ -28,7 +28,7 @@ from s2d_tf.engines.watching import Watch
 
 _LOG = logging.getLogger("s2d_tf.engines")
 
-NAMES = ("auto", "tensorflow", "xla", "onnx")
+NAMES = _choices.ENGINES
 
 SECONDS_PER_OPERATION = 0.05
 """What compiling an operation takes in all runtimes together, more or less."""
