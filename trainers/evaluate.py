@@ -91,8 +91,8 @@ def main(argv):
         )
     elif _AS.value or _MEMBERS.value or _BOOTSTRAP.value:
         raise ValueError(
-            "--as, --members and --bootstrap are for run directories on their own data, received "
-            f"{argv[1]}."
+            "--as, --members and --bootstrap: expected a run directory, on the data of the run, "
+            f"received {argv[1]}. Leave these flags out."
         )
     else:
         found = evaluation.evaluate_entry(argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log, **data)

@@ -179,7 +179,9 @@ class Engine:
 def check(name: str) -> str:
     """The name of an engine, or a `ValueError` that lists those there are."""
     if name not in NAMES:
-        raise ValueError(f"engine: expected one of {NAMES}, received {name!r}.")
+        raise ValueError(
+            f"engine: expected one of {NAMES}, received {name!r}. Choose one of these."
+        )
     return name
 
 

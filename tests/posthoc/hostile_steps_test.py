@@ -42,7 +42,7 @@ def with_header(data, change):
 ZEROS = {"training": np.zeros([12, 300], np.float32)}
 CRAFTED = {
     "empty": (lambda d: b"", "expected a header of at most"),
-    "a pickle": (lambda d: b"\x80\x04\x95" + d, "is not a fitted post-hoc step"),
+    "a pickle": (lambda d: b"\x80\x04\x95" + d, "expected a fitted post-hoc step"),
     "cut": (lambda d: d[:-1], "expected a safetensors file"),
     "a long header": (lambda d: (2**40).to_bytes(8, "little") + d[8:], "a header of at most"),
     "an array beyond the file": (
@@ -54,11 +54,11 @@ CRAFTED = {
     "no facts": (lambda d: packing.pack(packing.unpack(d)[0]), "expected names and values"),
     "facts that are no JSON": (
         lambda d: packing.pack(packing.unpack(d)[0], {"step": "{"}),
-        "is not a fitted post-hoc step",
+        "expected a fitted post-hoc step",
     ),
     "deep facts": (
         lambda d: packing.pack(packing.unpack(d)[0], {"step": "[" * 100_000}),
-        "is not a fitted post-hoc step",
+        "expected a fitted post-hoc step",
     ),
     "another format": (lambda d: changed(d, format="other"), "expected the format"),
     "an unknown fact": (lambda d: changed(d, code="import os"), "unknown"),
