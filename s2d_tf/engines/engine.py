@@ -2,7 +2,7 @@
 
 A function starts in TensorFlow as it was traced, at no extra cost. When it has spent about as long
 on batches of a size as compiling would take, it is frozen and simplified, every runtime that is
-installed is built and timed on the batch at hand, and from then on that size uses the fastest. So a
+installed is built and timed on that batch, and from then on that size uses the fastest. So a
 process takes at most about twice as long as it would with the best choice from the start, and a
 single image never waits for a compiler. The verdict is kept for this machine: the next process
 builds the winner only.
@@ -39,7 +39,7 @@ _default = "auto"
 
 
 class Engine:
-    """Computes a traceable function of some tensors by the runtime that is asked for.
+    """Computes a traceable function of some tensors by the runtime that is chosen.
 
     Args:
         function: takes the tensors and returns a dict of tensors.

@@ -131,7 +131,8 @@ def open_scorer(where, steps=()) -> Scorer:
     Args:
         where: the name of a zoo entry, a run directory, the folder or address of an entry, or a
             version folder that `s2d export` wrote.
-        steps: paths of fitted post-hoc steps, in the order in which they were fitted.
+        steps: paths of fitted post-hoc steps that the model does not carry yet, in the order in
+            which they were fitted.
     """
     folder = pathlib.Path(where)
     if (folder / "saved_model.pb").is_file():

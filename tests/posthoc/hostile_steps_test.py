@@ -161,16 +161,16 @@ def test_no_more_is_read_than_a_step_can_have(model, good, tmp_path, monkeypatch
 
 def check_mutations(model, good, images, mutate, count, seed):
     expected = saving.parse(good, model, "knn").score(images)
-    rng, refused = random.Random(seed), 0
+    rng, rejected = random.Random(seed), 0
     for _ in range(count):
         try:
             predictor = saving.parse(mutate(good, rng), model, "copy")
         except posthoc.StepError:
-            refused += 1
+            rejected += 1
             continue
         # The digest and the model's hash held, so only the provenance may differ.
         np.testing.assert_array_equal(predictor.score(images), expected)
-    return refused
+    return rejected
 
 
 def test_damaged_files_are_rejected_or_harmless(model, good, data, mutate):
