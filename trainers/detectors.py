@@ -29,7 +29,8 @@ def main(argv):
 
     if len(argv) < 2:
         raise ValueError(
-            "Expected run directories or names, e.g. `s2d detectors runs/* --out=results`."
+            "RUN_OR_NAME: expected run directories or names, received none. Run `s2d detectors "
+            "runs/* --out=results`."
         )
 
     def log(line):

@@ -28,6 +28,8 @@ import sys
 
 from absl import flags
 
+from s2d_tf._choices import ENGINES
+
 _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
 )
@@ -56,7 +58,7 @@ _DETECTORS = flags.DEFINE_string(
 _ENGINE = flags.DEFINE_enum(
     "engine",
     "auto",
-    ["auto", "tensorflow", "xla", "onnx"],
+    ENGINES,
     "What computes predictions; auto takes what was measured to be the fastest on this machine.",
 )
 
@@ -89,8 +91,8 @@ def main(argv):
         )
     elif _AS.value or _MEMBERS.value or _BOOTSTRAP.value:
         raise ValueError(
-            "--as, --members and --bootstrap are for run directories on their own data, received "
-            f"{argv[1]}."
+            "--as, --members and --bootstrap: expected a run directory, on the data of the run, "
+            f"received {argv[1]}. Leave these flags out."
         )
     else:
         found = evaluation.evaluate_entry(argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log, **data)

@@ -34,7 +34,10 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass."
 
 def main(argv):
     if len(argv) != 3:
-        raise ValueError("Expected a run or an entry, and a step: `s2d fit-step runs/s2d_0 knn`.")
+        raise ValueError(
+            f"RUN_OR_NAME STEP: expected two arguments, received {argv[1:]!r}. Run `s2d fit-step "
+            "runs/s2d_0 knn`."
+        )
     from s2d_tf import posthoc, publishing, storage
 
     step_class = posthoc.step_class(argv[2])
@@ -42,7 +45,10 @@ def main(argv):
     try:
         step = step_class(**options)
     except TypeError as error:
-        raise ValueError(f"--set: expected options of {step_class.__name__}: {error}.") from None
+        raise ValueError(
+            f"--set: expected options of {step_class.__name__}, received {_SET.value} ({error}). "
+            "Correct the name."
+        ) from None
     where = pathlib.Path(argv[1]) if storage.is_run(argv[1]) else argv[1]
 
     def log(line):

@@ -1,9 +1,9 @@
 """Scores any number of inputs from files: label, confidence and uncertainties, as a table.
 
-usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=PATH ...]
+usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...]
 
     s2d predict wrn_10_2_s2.s2d.cifar100 photos --out=answers.parquet
-    s2d predict runs/s2d_0 records.tfrecord --out=answers.csv --step=runs/s2d_0/knn
+    s2d predict runs/s2d_0 records.tfrecord --out=answers.csv --step=knn.safetensors
 
 MODEL is a name, a run directory, an entry's folder or an exported version. INPUTS is a folder of
 JPEG or PNG files, TFRecord or Parquet files, or a .txt file with one path on each line. FILE ends
@@ -20,18 +20,23 @@ import shlex
 
 from absl import flags
 
+from s2d_tf._choices import ENGINES
+
 _OUT = flags.DEFINE_string("out", None, "File to write, .parquet or .csv.", required=True)
 _TOP_K = flags.DEFINE_integer("top_k", 5, "Classes to give the probability of.", lower_bound=1)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Inputs per forward pass.", lower_bound=1)
 _STEP = flags.DEFINE_multi_string(
-    "step", [], "A fitted post-hoc step, as `posthoc.save` wrote it; in the order of fitting."
+    "step",
+    [],
+    "File of a post-hoc step that the model does not carry yet, as `posthoc.save` wrote it; in "
+    "the order of fitting.",
 )
 _IMAGE_KEY = flags.DEFINE_string("image_key", None, "Feature or column of the inputs.")
 _LABEL_KEY = flags.DEFINE_string("label_key", None, "Feature or column of the true labels.")
 _ENGINE = flags.DEFINE_enum(
     "engine",
     "auto",
-    ["auto", "tensorflow", "xla", "onnx"],
+    ENGINES,
     "What computes predictions; auto takes what was measured to be the fastest on this machine.",
 )
 _BEAM = flags.DEFINE_string(

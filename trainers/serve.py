@@ -13,6 +13,7 @@ import functools
 
 from absl import flags
 
+from s2d_tf._choices import ENGINES
 from s2d_tf.serving.limits import MAX_IMAGE_PIXELS
 from s2d_tf.serving.logs import LEVELS
 
@@ -41,7 +42,7 @@ flags.DEFINE_enum(
 _ENGINE = flags.DEFINE_enum(
     "engine",
     "auto",
-    ["auto", "tensorflow", "xla", "onnx"],
+    ENGINES,
     "What computes predictions; auto takes what was measured to be the fastest on this machine.",
 )
 

@@ -19,7 +19,7 @@ class PixelTable:
         images: uint8 [N, H, W, C].
         padding: what appears beyond the border: "reflect" (as in Wide ResNet; the border pixel is
             not repeated), or "mean", one colour (as in DenseNet, whose authors pad with zeros after
-            normalising: on raw pixels that is the mean of each channel, not black).
+            normalizing: on raw pixels that is the mean of each channel, not black).
         mean: the colour for "mean", one value per channel, rounded to whole grey levels.
     """
 

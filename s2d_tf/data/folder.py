@@ -1,7 +1,7 @@
 """A folder of JPEG and PNG images with one subfolder per class as a dataset.
 
 Either `FOLDER/CLASS/*.jpg`, or split already: `FOLDER/train/CLASS/*.jpg` with `test/` and
-`validation/` (or `val/`) beside `train/`. A test split that is not there is a fixed fifth of the
+`validation/` (or `val/`) beside `train/`. A missing test split is a fixed fifth of the
 training images of each class, a validation split a fixed tenth of the rest: those with the smallest
 hash of the file, so that neither names nor image size nor a copy of the folder change them.
 

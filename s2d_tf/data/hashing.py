@@ -64,8 +64,8 @@ def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
     is_data = images.dtype == np.uint8 or images.dtype.kind == "U"
     if not is_data or labels.shape != images.shape[:1]:
         raise ValueError(
-            f"Expected uint8 images and as many labels, or texts; received {images.dtype} "
-            f"{list(images.shape)} and {list(labels.shape)}."
+            f"images: expected uint8 images or texts and as many labels, received {images.dtype} "
+            f"{list(images.shape)} and {list(labels.shape)}. Pass raw pixels and a label for each."
         )
     content = Content()
     content.update(images, labels)

@@ -45,6 +45,7 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
     if not 1 <= pixels <= max_pixels:
         raise ImageFileError(
             f"{name}: expected an image of 1 to {max_pixels} pixels, received {height} x {width}."
+            " Reduce it first."
         )
     if content.startswith(PNG_START):
         _check_png(content, height, width, name)
@@ -75,7 +76,10 @@ def size(content: bytes, name: str = "image") -> tuple[int, int]:
     except tf.errors.InvalidArgumentError:
         damaged = "a damaged JPEG file" if content.startswith(JPEG_START) else "something else"
         received = damaged if content else "an empty file"
-        raise ImageFileError(f"{name}: expected a JPEG or PNG file, received {received}.") from None
+        raise ImageFileError(
+            f"{name}: expected a JPEG or PNG file, received {received}. Save it in one of these "
+            "formats."
+        ) from None
 
 
 def _check_png(content, height, width, name):

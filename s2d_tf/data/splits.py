@@ -62,7 +62,7 @@ def hold_out(images: np.ndarray, labels: np.ndarray, count: int):
     if not 0 < count < len(images):
         raise ValueError(
             f"held_out: expected 1 to {len(images) - 1} of {len(images)} training examples, "
-            f"received {count}."
+            f"received {count}. Change data.held_out."
         )
     contents, fraction = (image.tobytes() for image in images), count / len(images)
     held = held_out_mask(contents, labels, fraction, seed=HELD_OUT_SEED)

@@ -2,7 +2,7 @@
 
 A function starts in TensorFlow as it was traced, at no extra cost. When it has spent about as long
 on batches of a size as compiling would take, it is frozen and simplified, every runtime that is
-installed is built and timed on the batch at hand, and from then on that size uses the fastest. So a
+installed is built and timed on that batch, and from then on that size uses the fastest. So a
 process takes at most about twice as long as it would with the best choice from the start, and a
 single image never waits for a compiler. The verdict is kept for this machine: the next process
 builds the winner only.
@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import files
+from s2d_tf import _choices, files
 from s2d_tf.data import location
 from s2d_tf.engines import runtimes
 from s2d_tf.engines.freezing import freeze
@@ -28,7 +28,7 @@ from s2d_tf.engines.watching import Watch
 
 _LOG = logging.getLogger("s2d_tf.engines")
 
-NAMES = ("auto", "tensorflow", "xla", "onnx")
+NAMES = _choices.ENGINES
 
 SECONDS_PER_OPERATION = 0.05
 """What compiling an operation takes in all runtimes together, more or less."""
@@ -39,7 +39,7 @@ _default = "auto"
 
 
 class Engine:
-    """Computes a traceable function of some tensors by the runtime that is asked for.
+    """Computes a traceable function of some tensors by the runtime that is chosen.
 
     Args:
         function: takes the tensors and returns a dict of tensors.
@@ -179,7 +179,9 @@ class Engine:
 def check(name: str) -> str:
     """The name of an engine, or a `ValueError` that lists those there are."""
     if name not in NAMES:
-        raise ValueError(f"engine: expected one of {NAMES}, received {name!r}.")
+        raise ValueError(
+            f"engine: expected one of {NAMES}, received {name!r}. Choose one of these."
+        )
     return name
 
 

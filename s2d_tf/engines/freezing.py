@@ -45,7 +45,8 @@ def freeze(
     missing = [key for key, tensor in outputs.items() if tensor.op not in dependent]
     if missing:
         raise ValueError(
-            f"function: expected answers that depend on the input, received {missing}."
+            f"function: expected answers that depend on the input, received {missing}. Compute "
+            "them from the input, or leave them out."
         )
     inputs = [tensor for op in dependent for tensor in op.inputs]
     boundary = sorted({tensor.name for tensor in inputs if tensor.op not in dependent})

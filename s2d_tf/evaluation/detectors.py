@@ -58,6 +58,7 @@ def choose(
     if unknown:
         raise ValueError(
             f"detectors: expected 'all' or some of {', '.join(DETECTORS)}, received {unknown[0]!r}."
+            " Choose from these."
         )
     carried = {own.step.name for own in chain(predictor)}
     names = [name for name in DETECTORS if (everything or name in names) and name not in carried]

@@ -160,7 +160,7 @@ def gather(
     for key, each in named_sets(ood).items():
         if key in sources:
             raise ValueError(
-                f"ood: expected other names than {key!r}, which names the dataset itself. Choose "
+                f"ood: expected other names than that of the dataset, received {key!r}. Choose "
                 "another."
             )
         try:

@@ -114,7 +114,7 @@ def tune_head(
     if not settings or any(set(each) != set(settings[0]) for each in settings):
         raise ValueError(
             "settings: expected dicts with the same keys, at least one, received "
-            f"{settings!r:.200}."
+            f"{settings!r:.200}. Give every setting the same keys."
         )
     checks.as_positive_int(num_seeds, "num_seeds")
     features, labels = model.predict_features(train[0]), np.asarray(train[1])

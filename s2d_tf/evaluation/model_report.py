@@ -66,7 +66,7 @@ def write_model_report(
     if not 1 <= len(models) <= report_pictures.MAX_MODELS:
         raise ValueError(
             f"models: expected 1 to {report_pictures.MAX_MODELS}, which a figure has room for, "
-            f"received {len(models)}."
+            f"received {len(models)}. Choose which to show."
         )
     made = {title: gather(m, dataset, ood, name=name, **options) for title, m in models.items()}
     (first, reference), *others = made.items()

@@ -134,7 +134,9 @@ def _forward(source, parts, batch_size):
         for part, outputs in zip(parts, made, strict=True):
             outputs.append(part.predict_raw(inputs, batch_size))
     if not len(content):
-        raise ValueError(f"{source.name}: expected at least one example, received none.")
+        raise ValueError(
+            f"{source.name}: expected at least one example, received none. Check the data."
+        )
     return content, [np.concatenate(outputs, axis=1) for outputs in made]
 
 

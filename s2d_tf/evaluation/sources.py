@@ -99,7 +99,7 @@ def open_source(
     if len(sizes) != 1 or sizes == {0}:
         raise ValueError(
             f"{name}: expected arrays of the same length, at least 1, received lengths "
-            f"{sorted(sizes)}."
+            f"{sorted(sizes)}. Pass one row of each for every example."
         )
     arrays = inputs, class_numbers(labels, *sizes, name)
     return Source(name, "", lambda: iter([arrays]))
@@ -115,6 +115,7 @@ def checked_name(name) -> str:
     if not isinstance(name, str) or not name or "/" in name:
         raise ValueError(
             f"name: expected a text without '/', since keys are 'name/metric', received {name!r}."
+            " Choose another."
         )
     return name
 
@@ -139,7 +140,7 @@ def class_numbers(labels, count, name) -> np.ndarray:
     if labels.shape != (count,) or not (whole or (labels == np.round(labels)).all()):
         raise ValueError(
             f"{name}, labels: expected {count} class numbers, one for each example, received "
-            f"{labels.dtype} of shape {labels.shape}."
+            f"{labels.dtype} of shape {labels.shape}. Pass whole numbers, as many as examples."
         )
     return labels.astype(np.int64)
 

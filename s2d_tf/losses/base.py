@@ -60,7 +60,7 @@ class TaughtLoss(DistillationLoss):
         if teacher_kind not in _choices.TEACHER_KINDS:
             raise ValueError(
                 f"teacher_kind: expected one of {_choices.TEACHER_KINDS}, received "
-                f"{teacher_kind!r}."
+                f"{teacher_kind!r}. Choose one of these."
             )
         self.teacher_kind = teacher_kind
 

@@ -70,9 +70,13 @@ class WithSoftCrossEntropy(DistillationLoss):
         if not isinstance(distribution, DistillationLoss):
             raise ValueError(
                 f"distribution: expected a losses.DistillationLoss, received {distribution!r}."
+                " Pass one such as losses.DirichletFisherDistance()."
             )
         if not weight >= 0:
-            raise ValueError(f"weight: expected at least 0, received {weight}.")
+            raise ValueError(
+                f"weight: expected at least 0, received {weight}. Pass 0 for the cross-entropy "
+                "alone."
+            )
         self.distribution = distribution
         self.weight = weight
         self.categorical = SoftCrossEntropy(temperature, scale_student, dtype=self.dtype)

@@ -32,7 +32,7 @@ class DirichletKLDivergence(DistillationLoss):
         if not concentration_temperature > 0:
             raise ValueError(
                 "concentration_temperature: expected above 0, received "
-                f"{concentration_temperature}."
+                f"{concentration_temperature}. Pass 1.0 for none."
             )
         self.reverse = reverse
         self.concentration_temperature = concentration_temperature
@@ -82,7 +82,9 @@ class DirichletFisherDistance(TaughtLoss):
     def __init__(self, teacher_kind="dirichlet", temperature=1.0, **kwargs):
         super().__init__(teacher_kind, **kwargs)
         if not temperature > 0:
-            raise ValueError(f"temperature: expected above 0, received {temperature}.")
+            raise ValueError(
+                f"temperature: expected above 0, received {temperature}. Pass 1.0 for none."
+            )
         self.temperature = temperature
 
     def call(self, member_logits, student_logits):

@@ -24,7 +24,7 @@ def rank_correlation(first, second) -> float:
     if first.size != second.size or first.size < 2:
         raise ValueError(
             "first and second: expected scores of the same examples, at least two, received "
-            f"{first.size} and {second.size}."
+            f"{first.size} and {second.size}. Pass both scores of every example."
         )
     ranks = [stats.rankdata(scores) for scores in (first, second)]
     if min(np.ptp(rank) for rank in ranks) == 0:

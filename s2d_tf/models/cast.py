@@ -22,7 +22,10 @@ def split_classifier(model):
             f"{type(model).__name__}: call build() or pass Input first."
         )
     if len(model.outputs) != 1:
-        raise ValueError(f"Expected a model with one output, received {len(model.outputs)}.")
+        raise ValueError(
+            f"model: expected one output, received {len(model.outputs)}. Choose one of them: "
+            "keras.Model(model.inputs, output)."
+        )
     # The layer that makes the output; in a graph with branches it need not be the last one listed.
     last = model.outputs[0]._keras_history.operation
     if not isinstance(last, keras.layers.Dense):

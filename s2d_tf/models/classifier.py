@@ -54,7 +54,9 @@ class Classifier(FrozenFeatures, Predictor):
         if num_classes < 2:
             raise ValueError(f"num_classes must be at least 2, received {num_classes}.")
         if num_heads < 1:
-            raise ValueError(f"num_heads: expected at least 1, received {num_heads}.")
+            raise ValueError(
+                f"num_heads: expected at least 1, received {num_heads}. Pass 1 if it is not MIMO."
+            )
         if not weight_decay >= 0:
             raise ValueError(f"weight_decay must not be negative, received {weight_decay}.")
         self.backbone = backbone

@@ -184,7 +184,10 @@ class Contract:
                 received += f" of {sorted(map(str, inputs))}"
             elif isinstance(inputs, (list, tuple)):
                 received += f" of {len(inputs)}"
-            raise ValueError(f"x: expected {self._described()}, received {received}.")
+            raise ValueError(
+                f"x: expected {self._described()}, received {received}. Pass the inputs in this "
+                "form."
+            )
         return flat
 
     def learned(self, ranges: dict[int, tuple[float, float]]) -> "Contract":
@@ -257,7 +260,7 @@ def _one_of_stacked(tensor, num_heads, count):
         raise ValueError(
             f"num_heads: expected 1, or a backbone of images [height, width, {num_heads} * "
             f"channels], which a MIMO network sees at once, received {num_heads} and an input of "
-            f"shape {tensor.shape}."
+            f"shape {tensor.shape}. Pass num_heads=1, or stack the images."
         )
     return dataclasses.replace(tensor, shape=(*tensor.shape[:2], channels // num_heads))
 
@@ -277,6 +280,7 @@ def _declared_ranges(input_range, tensors):
     if isinstance(input_range, dict) and not set(input_range) <= set(names):
         raise ValueError(
             f"input_range: expected names among {names}, received {sorted(input_range)}."
+            " Use these names."
         )
     ranges = []
     for tensor in tensors:
@@ -288,6 +292,7 @@ def _declared_ranges(input_range, tensors):
             if len(bounds) != 2 or not bounds[0] < bounds[1]:
                 raise ValueError(
                     f"input_range: expected (low, high) with low below high, received {bounds}."
+                    " Pass two numbers in this order."
                 )
         ranges.append(bounds)
     return ranges

@@ -68,8 +68,9 @@ def checked(x, y, check: Callable, observed: Observed | None = None, **options):
     if min(sizes + targets) == 0 or len(set(sizes + targets)) > 1:
         received = ", ".join(map(str, dict.fromkeys(sizes)))
         raise ValueError(
-            f"Expected inputs and as many targets, at least one; received {received} inputs"
+            f"x: expected inputs and as many targets, at least one, received {received} inputs"
             + (f" and {', '.join(map(str, targets))} targets." if targets else ".")
+            + " Pass one row of each for every example."
         )
     tensors = keras.tree.map_structure(tf.convert_to_tensor, x)
     check(tensors, keras.tree.map_structure(tf.convert_to_tensor, y))
@@ -171,7 +172,7 @@ def _adapter(x, y=None, **options):
     if not known:
         raise ValueError(
             "x: expected arrays, a tf.data.Dataset, a keras.utils.PyDataset, a generator or a "
-            f"PyTorch DataLoader, received {type(x).__name__}."
+            f"PyTorch DataLoader, received {type(x).__name__}. Convert it to one of these."
         )
     return data_adapters.get_data_adapter(x, y, **options)
 
@@ -202,7 +203,10 @@ def _strings_as_tensors(x):
 def _slices(arrays, labels, batch_size):
     sizes = {len(part) for part in keras.tree.flatten(arrays)}
     if len(sizes) > 1:
-        raise ValueError(f"x: expected inputs of the same length, received {sorted(sizes)}.")
+        raise ValueError(
+            f"x: expected inputs of the same length, received {sorted(sizes)}. Pass one row of "
+            "each for every example."
+        )
     for start in range(0, max(sizes), batch_size):
         part = slice(start, start + batch_size)
         yield (

@@ -42,7 +42,7 @@ def check_backbone(backbone) -> None:
     if not isinstance(backbone, keras.Model) or not getattr(backbone, "inputs", None):
         raise ValueError(
             "backbone: expected a functional keras.Model or a Sequential that starts with "
-            f"keras.Input, received {name}."
+            f"keras.Input, received {name}. Build it from keras.Input."
         )
     shapes = [tuple(tensor.shape) for tensor in backbone.outputs]
     if len(shapes) != 1:
@@ -144,12 +144,12 @@ def _check_shape(tensor, declared, num_heads):
     if not suits:
         what = "images" if declared.is_image else declared.name
         shapes = " or ".join(str(("batch", *shape)).replace("'", "") for shape in expected)
-        hint = ""
+        hint = "Reshape them"
         if received.is_compatible_with(declared.shape):
-            hint = ": batch the dataset first"
+            hint = "Batch the dataset first"
         elif declared.is_image and _is_channels_first(received, declared.shape):
-            hint = ": transpose them to channels last"
-        raise ValueError(f"Expected {what} {shapes}, received the shape {received}{hint}.")
+            hint = "Transpose them to channels last"
+        raise ValueError(f"x: expected {what} {shapes}, received the shape {received}. {hint}.")
     # Sizes that are known only when the batch comes.
     open_sizes = [
         i
@@ -206,7 +206,7 @@ def pixel_statistics(name: str, values, contract: Contract) -> tuple[float, ...]
     if len(values) != channels or (name == "stddev" and not min(values) > 0):
         positive = "positive " if name == "stddev" else ""
         raise ValueError(
-            f"{name} must be one {positive}number for each of {channels} channels, received "
-            f"{values}."
+            f"{name}: expected one {positive}number for each of {channels} channels, received "
+            f"{values}. Compute them from the training images."
         )
     return values

@@ -89,24 +89,24 @@ def check_labels(labels, num_classes: int, num_heads: int = 1) -> None:
     dtype, shape = tf.as_dtype(labels.dtype), tf.TensorShape(labels.shape)
     if not dtype.is_integer:
         raise ValueError(
-            f"Expected integer labels in [0, {num_classes - 1}], or one vector of {num_classes} "
-            f"probabilities for each example, received {dtype.name} of shape {shape}."
+            f"y: expected integer labels in [0, {num_classes - 1}], or one vector of {num_classes} "
+            f"probabilities for each example, received {dtype.name} of shape {shape}. Convert them."
         )
     accepted = [None], [None, 1], [None, num_heads]
     if not any(shape.is_compatible_with(tf.TensorShape(each)) for each in accepted):
         heads = "" if num_heads == 1 else f" or [batch, {num_heads}]"
         raise ValueError(
-            f"Expected labels [batch]{heads} (class numbers) or [batch, {num_classes}] (one-hot or "
-            f"probabilities), received the shape {shape}."
+            f"y: expected labels [batch]{heads} (class numbers) or [batch, {num_classes}] "
+            f"(one-hot or probabilities), received the shape {shape}. Reshape them."
         )
     lowest, highest = tf.reduce_min(labels), tf.reduce_max(labels)
     require(
         (lowest >= 0) & (highest < num_classes),
-        f"Expected labels in [0, {num_classes - 1}], received values from",
+        f"y: expected labels in [0, {num_classes - 1}], received values from",
         lowest,
         "to",
         highest,
-        "(remove unlabelled examples, or raise num_classes).",
+        "(remove unlabeled examples, or raise num_classes).",
     )
 
 
@@ -115,7 +115,8 @@ def _check_vectors(labels, num_classes, num_heads):
     accepted = [None, num_classes], [None, num_heads, num_classes]
     if not any(shape.is_compatible_with(tf.TensorShape(each)) for each in accepted):
         raise ValueError(
-            f"Expected label vectors [batch, {num_classes}], received the shape {shape}."
+            f"y: expected label vectors [batch, {num_classes}], received the shape {shape}. "
+            "Reshape them."
         )
     values = tf.cast(labels, tf.float32)
     sums = tf.reduce_sum(values, axis=-1)
@@ -125,7 +126,7 @@ def _check_vectors(labels, num_classes, num_heads):
         (lowest >= 1 - SUM_TOLERANCE)
         & (highest <= 1 + SUM_TOLERANCE)
         & (tf.reduce_min(values) >= 0),
-        "Expected label vectors of numbers of at least 0 that sum to 1, received sums from",
+        "y: expected label vectors of numbers of at least 0 that sum to 1, received sums from",
         lowest,
         "to",
         highest,

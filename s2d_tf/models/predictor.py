@@ -198,7 +198,7 @@ class Predictor(keras.Model):
             yield compute(self.contract.flatten(inputs.cast(batch, self.contract)), engine)
             self.engine_used = compute.used
         if not seen:
-            raise ValueError("x: expected at least one example, received none.")
+            raise ValueError("x: expected at least one example, received none. Check the data.")
 
     def engine(self, name: str = "_uncertainty", function: Callable | None = None) -> Engine:
         """What computes a method of this predictor, or `function` under a name of its own."""

@@ -68,6 +68,7 @@ class S2DClassifier(Classifier):
         if temperature != "auto" and not temperature > 0:
             raise ValueError(
                 f"temperature: expected 'auto' or a number above 0, received {temperature!r}."
+                " The paper has 1.5."
             )
         if not student_weight >= 0:
             raise ValueError(f"student_weight must not be negative, received {student_weight}.")

@@ -61,6 +61,7 @@ class Student(Classifier):
         if draws not in _choices.DRAWS_OF_A_GAUSSIAN:
             raise ValueError(
                 f"draws: expected one of {_choices.DRAWS_OF_A_GAUSSIAN}, received {draws!r}."
+                " Choose one of these."
             )
         self.objective = objective
         self.num_draws = num_draws
@@ -138,7 +139,7 @@ class Student(Classifier):
             if held[name] != value:
                 raise ValueError(
                     f"teacher: expected {name} {value!r}, as {self.objective.name} needs, received "
-                    f"{held[name]!r}."
+                    f"{held[name]!r}. Choose another teacher or objective."
                 )
 
     def warm_start(self, model):

@@ -89,7 +89,9 @@ class SWAG(Draws):
                     sums = [total + rows * value for total, value in zip(sums, values, strict=True)]
                     count += rows
                 if not count:
-                    raise ValueError("batches: expected at least one, received none.")
+                    raise ValueError(
+                        "batches: expected at least one, received none. Check the data."
+                    )
                 for statistic, total in zip(self.statistics, sums, strict=True):
                     statistic.assign(
                         tf.tensor_scatter_nd_update(statistic, [[sample]], [total / count])

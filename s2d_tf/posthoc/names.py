@@ -44,5 +44,7 @@ def step_class(name: str) -> type:
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5) or known
         listed = ", ".join(known[each] for each in near)
-        raise ValueError(f"step: expected one such as {listed}, received {name!r}.")
+        raise ValueError(
+            f"step: expected one such as {listed}, received {name!r}. Choose one by its name."
+        )
     return getattr(posthoc, known[wanted])

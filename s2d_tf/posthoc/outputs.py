@@ -172,6 +172,6 @@ def _pair(data, contract):
     if labels is not None and lengths and lengths != {len(labels)}:
         raise ValueError(
             f"data: expected as many labels as inputs, received {max(lengths)} inputs and "
-            f"{len(labels)} labels."
+            f"{len(labels)} labels. Pass one label for each input."
         )
     return data

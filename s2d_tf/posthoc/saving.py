@@ -88,7 +88,7 @@ def save(predictor: StepPredictor, path, provenance: dict | None = None) -> path
     if not isinstance(predictor, StepPredictor):
         raise ValueError(
             f"predictor: expected what a post-hoc step's fit returned, received "
-            f"{type(predictor).__name__}."
+            f"{type(predictor).__name__}. Fit a step first."
         )
     arrays = {name: np.array(value, order="C") for name, value in predictor.arrays.items()}
     facts = Facts(
@@ -138,8 +138,8 @@ def parse(data: bytes, model: Predictor, where) -> StepPredictor:
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise StepError(
-            f"{where} is not a fitted post-hoc step: {reason:.300}. Get the file again, or fit the "
-            "step again."
+            f"{where}: expected a fitted post-hoc step, received something else ({reason:.300}). "
+            "Get the file again, or fit the step again."
         ) from None
     if facts.model_sha256 != model_sha256(model):
         raise StepError(
@@ -157,7 +157,8 @@ def parse(data: bytes, model: Predictor, where) -> StepPredictor:
     except (LookupError, TypeError, ValueError, AttributeError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise StepError(
-            f"{where}: expected arrays of {step!r:.200}, received others: {reason:.200}"
+            f"{where}: expected arrays of {step!r:.200}, received others ({reason:.200}). Fit "
+            "the step again."
         ) from None
     object.__setattr__(predictor, "provenance", facts.provenance)
     return predictor
@@ -169,12 +170,14 @@ def _step(facts, where) -> Step:
     if facts.step not in posthoc.STEPS:
         raise StepError(
             f"{where}: expected a step from {sorted(posthoc.STEPS)}, received {facts.step!r:.80}."
+            " Get a newer s2d_tf, or fit the step again."
         )
     try:
         return getattr(posthoc, facts.step)(**facts.arguments)
     except (TypeError, ValueError, AttributeError) as error:
         raise StepError(
-            f"{where}: expected arguments of {facts.step}, received others: {error!s:.200}"
+            f"{where}: expected arguments of {facts.step}, received others ({error!s:.200}). "
+            "Fit the step again."
         ) from None
 
 

@@ -35,6 +35,7 @@ class Parts:
         if self.out.suffix not in FORMATS:
             raise ValueError(
                 f"out: expected a file that ends in {' or '.join(FORMATS)}, received {self.out}."
+                " Choose another name."
             )
         self.folder = self.out.with_name(f"{self.out.name}.parts")
         self.summary = self.out.with_name(f"{self.out.name}.json")

@@ -131,12 +131,16 @@ def open_scorer(where, steps=()) -> Scorer:
     Args:
         where: the name of a zoo entry, a run directory, the folder or address of an entry, or a
             version folder that `s2d export` wrote.
-        steps: paths of fitted post-hoc steps, in the order in which they were fitted.
+        steps: paths of fitted post-hoc steps that the model does not carry yet, in the order in
+            which they were fitted.
     """
     folder = pathlib.Path(where)
     if (folder / "saved_model.pb").is_file():
         if steps:
-            raise ValueError("step: expected none for an exported model, which has its own.")
+            raise ValueError(
+                f"step: expected none for an exported model, received {list(map(str, steps))}. "
+                "Export the model with its steps."
+            )
         return _exported(folder)
     opened = storage.open_model(folder if storage.is_run(where) else where)
     return of_model(opened.predictor, steps, opened.name)
@@ -147,10 +151,12 @@ def of_model(model, steps=(), name: str = "model") -> Scorer:
     for path in steps:
         model = posthoc.load(path, model)
     model.check_fitted()
-    shape = tuple(model.image_shape)
-    if len(shape) != 3 or shape[-1] not in encoded_images.CHANNELS:
+    shape = model.image_shape
+    if shape is None or shape[-1] not in encoded_images.CHANNELS:
+        taken = [(tensor.name, tensor.shape) for tensor in model.contract.tensors]
         raise ValueError(
-            f"model: expected one of gray or RGB images, received one of the shape {shape}."
+            f"model: expected one of gray or RGB images, received one of {taken}. Use "
+            "`predict_uncertainty`."
         )
     spec = [tf.TensorSpec([None, *shape], tf.float32)]
     # `reject` would fail a whole batch for one answer that is not a number.

@@ -74,7 +74,10 @@ def open_source(path, image_key: str | None = None, label_key: str | None = None
             else Images(path)
         )
     elif not path.is_file():
-        raise ValueError(f"inputs: expected a file or a folder, received {path}.")
+        raise ValueError(
+            f"inputs: expected a file or a folder, received {path}, which is not available. "
+            "Check the path."
+        )
     elif path.suffix in PARQUET:
         source = Parquet([path], *keys)
     elif _is_tfrecord(path):
@@ -87,7 +90,7 @@ def open_source(path, image_key: str | None = None, label_key: str | None = None
             f"{path}. Rename it if it is one of these."
         )
     if not source.count:
-        raise ValueError(f"{path}: expected at least one input, received none.")
+        raise ValueError(f"{path}: expected at least one input, received none. Add inputs.")
     return source
 
 

@@ -15,4 +15,7 @@ def complete(folder: pathlib.Path, record: entries.Record):
     files.write_text(folder / CARD, card.text(record))
     difference = golden.difference(zoo.load(folder), files.read_json(folder / GOLDEN))
     if difference > golden.TOLERANCE:
-        raise PublishError(f"{folder} predicts otherwise than when it was made ({difference:.2g}).")
+        raise PublishError(
+            f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
+            f"{difference:.2g}. Publish it again."
+        )

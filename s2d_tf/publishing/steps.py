@@ -53,7 +53,10 @@ def fit_step(
     if opened.run is not None:
         with opened.run.lock():
             if len(steps_lib.of_run(opened.run.directory)) != len(chain(opened.predictor)):
-                raise PublishError(f"{where}: another process has added a step. Try again.")
+                raise PublishError(
+                    f"{where}: expected the steps that it was opened with, received others, "
+                    "since another process has added one. Try again."
+                )
             cache = run_evaluation.cache_directory(opened.run)
             fitted, facts = _fit(opened, step, split, data_dir, cache, batch_size, log)
             return posthoc.save(fitted, opened.run.directory / STEPS / name, facts)

@@ -31,7 +31,8 @@ def resolve(name):
         hint = ", ".join(near) if near else "see `s2d list`"
         own = " Own images need --data=FOLDER." if len(parts) == 2 else ""
         raise RecipeError(
-            f"Expected a name architecture.method.dataset, received {name!r}; near: {hint}.{own}"
+            f"name: expected architecture.method.dataset, received {name!r}. Names near: "
+            f"{hint}.{own}"
         )
     return _read(name, _merge(*parts))
 
@@ -58,7 +59,7 @@ def check_network(name):
     if name not in known:
         near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
         raise RecipeError(
-            f"Expected a name architecture.method for own data, received {name!r}; near: "
+            f"name: expected architecture.method for own data, received {name!r}. Names near: "
             f"{', '.join(near) or 'see `s2d list`'}."
         )
 
@@ -105,7 +106,7 @@ def override(recipe, assignments=(), epochs=None, members=None):
             typed = [k for k in known if k.endswith(f".{key}")]
             near = typed or difflib.get_close_matches(key, known, n=3, cutoff=0.7)
             keys = f"a key such as {' or '.join(near)}" if near else f"one of {', '.join(known)}"
-            raise RecipeError(f"--set: expected {keys}, received {assignment!r}.")
+            raise RecipeError(f"--set: expected {keys}, received {assignment!r}. Correct the key.")
         try:
             changes[section][name] = json.loads(text)
         except json.JSONDecodeError:
@@ -151,6 +152,7 @@ def _start(text):
     except ValueError:
         raise RecipeError(
             f"start: expected METHOD, METHOD@FRACTION or none, received {text!r}."
+            " Write it as s2d@0.5."
         ) from None
 
 

@@ -1,6 +1,6 @@
 """Connections that cannot be held open for free.
 
-uvicorn closes a connection that is idle after an answer. It waits forever for one that never asks,
+uvicorn closes a connection that is idle after an answer. It waits forever for one that never sends,
 or never takes its answer, and accepts as many as the system allows.
 """
 

@@ -38,7 +38,9 @@ class Servable:
         (meta_graph,) = operations.check(directory).meta_graphs
         self._loaded = tf.saved_model.load(str(directory))
         if not self._loaded.signatures:
-            raise ValueError(f"{directory}: expected a signature, received a model without any.")
+            raise ValueError(
+                f"{directory}: expected a signature, received a model without any. Export it again."
+            )
         self._specs = {
             name: function.structured_input_signature[1]
             for name, function in self._loaded.signatures.items()

@@ -83,7 +83,8 @@ def open_run(run: Run, with_steps: bool = True) -> Opened:
             *recipes.overrides(run.recipe),
         ]
         raise RunError(
-            f"{run.directory} is not finished: `{' '.join(command)}` continues it, with the "
+            f"{run.directory}: expected a finished run, received one that is not finished. "
+            f"`{' '.join(command)}` continues it, with the "
             "--data_dir, --teachers and --start that it had, if any."
         )
     parts = run.members or [run]
@@ -129,7 +130,10 @@ def open_entry(source, sha256: str | None = None) -> Opened:
         )
     taken = predictor.contract.to_dict()
     if record.inputs not in (None, taken):
-        raise ZooError(f"{source}: expected the inputs {taken}, received {record.inputs!r:.200}.")
+        raise ZooError(
+            f"{source}: expected the inputs {taken}, received {record.inputs!r:.200}. Get the "
+            "entry again."
+        )
     return Opened(
         steps.on_entry(source, record.steps, predictor),
         recipe,

@@ -57,11 +57,16 @@ def on_entry(source, items: tuple[StepFile, ...], predictor):
         left -= len(content)
         received = hashlib.sha256(content).hexdigest()
         if received != item.sha256:
-            raise ZooError(f"{where}: expected the sha256 {item.sha256}, received {received}.")
+            raise ZooError(
+                f"{where}: expected the sha256 {item.sha256}, received {received}. Get the entry "
+                "again."
+            )
         predictor = _put(content, predictor, where)
         stated, held = (item.step, item.fitted_on), (repr(predictor.step), fitted_on(predictor))
         if stated != held:
-            raise ZooError(f"{where}: expected {stated!r:.200}, received {held!r:.200}.")
+            raise ZooError(
+                f"{where}: expected {stated!r:.200}, received {held!r:.200}. Get the entry again."
+            )
     return predictor
 
 

@@ -25,7 +25,9 @@ def choose(wanted: str) -> str:
             kernels would then end the process).
     """
     if wanted not in PRECISIONS:
-        raise ValueError(f"precision: expected one of {PRECISIONS}, received {wanted!r}.")
+        raise ValueError(
+            f"precision: expected one of {PRECISIONS}, received {wanted!r}. Choose one of these."
+        )
     if wanted == "float32":
         return wanted
     if multiplies_bfloat16():

@@ -106,7 +106,7 @@ def test_one_command_from_entries_to_tables(tmp_path, capsys, monkeypatch):
     assert files.read_json(out / names[1] / "metrics.json") == stored[names[1]]
     assert "digits_photos/auroc/gen" in files.read_json(out / names[0] / "metrics.json")
     assert cli.main(["detectors", f"--out={out}"]) == 1
-    assert "Expected run directories or names" in capsys.readouterr().err
+    assert "RUN_OR_NAME: expected run directories or names" in capsys.readouterr().err
 
 
 def test_the_stored_tables_are_made_from_the_stored_metrics(project_root):

@@ -235,7 +235,10 @@ def test_an_empty_dataset_is_rejected(model, arrays):
     [
         ({"ood": [np.zeros([2, 8, 8, 1])]}, "ood: expected a list of registered names or a dict"),
         ({"ood": "digits_photos"}, "ood: expected a list of registered names or a dict"),
-        ({"ood": {"data": np.zeros([2, 8, 8, 1])}}, "ood: expected other names than 'data'"),
+        (
+            {"ood": {"data": np.zeros([2, 8, 8, 1])}},
+            "names than that of the dataset, received 'data'",
+        ),
         ({"ood": {"a/b": np.zeros([2, 8, 8, 1])}}, "name: expected a text without '/'"),
         ({"name": ""}, "name: expected a text without '/'"),
         ({"ood": ["digit"]}, "Unknown dataset 'digit'"),

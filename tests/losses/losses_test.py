@@ -429,7 +429,7 @@ def test_the_fisher_distance_vanishes_only_at_the_proxy(kind):
         ),
     ],
 )
-def test_bad_options_are_refused(make, message):
+def test_bad_options_are_rejected(make, message):
     with pytest.raises(ValueError, match=message) as error:
         make()
     assert "\n" not in str(error.value)

@@ -87,7 +87,7 @@ def test_every_feed_is_checked(name, model):
     weights = model.get_weights()
     for x, y, message in (
         (broken, LABELS, "inputs: expected numbers, received NaN or infinity"),
-        (TABLE[:, :4], LABELS, r"Expected inputs \(batch, 5\), received the shape \(.*, 4\)"),
+        (TABLE[:, :4], LABELS, r"x: expected inputs \(batch, 5\), received the shape \(.*, 4\)"),
         (TABLE, LABELS + 1, r"labels in \[0, 2\], received values from"),
         (TABLE, 2 * ONE_HOT, "sum to 1, received sums from 2"),
     ):
@@ -206,10 +206,10 @@ def test_two_inputs_in_every_form(form):
     answer = model.predict_uncertainty(x)["probs"]
     for data in (dataset(values if form is dict else tuple(values.values()), LABELS),):
         np.testing.assert_allclose(model.predict_uncertainty(data)["probs"], answer, atol=1e-6)
-    unlabelled = tf.data.Dataset.from_tensor_slices(
+    unlabeled = tf.data.Dataset.from_tensor_slices(
         values if form is dict else tuple(values.values())
     )
-    np.testing.assert_allclose(model.predict_uncertainty(unlabelled)["probs"], answer, atol=1e-6)
+    np.testing.assert_allclose(model.predict_uncertainty(unlabeled)["probs"], answer, atol=1e-6)
     with pytest.raises(ValueError, match="x: expected a"):
         model.predict_uncertainty({"a": TABLE, "c": TABLE})
     with pytest.raises(ValueError, match="of the same length, received"):

@@ -47,7 +47,7 @@ BAD = {
     "infinity": (INFINITE, LABELS, "expected pixels.*, received NaN or infinity. Clean"),
     "size": (IMAGES[:, :4], LABELS, r"images \(batch, 8, 8, 1\), received the shape \("),
     "channels": (np.repeat(IMAGES, 3, axis=-1), LABELS, r"\(batch, 8, 8, 1\), received the shape"),
-    "channels_first": (np.zeros([12, 1, 8, 8]), LABELS, r"1, 8, 8\): transpose"),
+    "channels_first": (np.zeros([12, 1, 8, 8]), LABELS, r"1, 8, 8\)\. Transpose"),
     "rank": (IMAGES[..., 0], LABELS, r"\(batch, 8, 8, 1\), received the shape"),
 }
 
@@ -108,7 +108,7 @@ def test_other_errors_of_a_graph_pass_unchanged(model):
 
 def test_unbatched_and_shapeless_datasets(model):
     unbatched = tf.data.Dataset.from_tensor_slices((IMAGES, LABELS))
-    check(lambda: model.fit(unbatched, verbose=0), "batch the dataset first")
+    check(lambda: model.fit(unbatched, verbose=0), "Batch the dataset first")
     shapeless = tf.data.Dataset.from_generator(
         lambda: iter([(IMAGES, LABELS)]), output_types=(tf.float32, tf.int64)
     )
@@ -117,7 +117,7 @@ def test_unbatched_and_shapeless_datasets(model):
 
 def test_numbers_of_images_and_labels(model):
     check(lambda: model.fit(IMAGES, LABELS[:5], verbose=0), "received 12 inputs and 5 targets")
-    check(lambda: model.fit(IMAGES[:0], LABELS[:0], verbose=0), "at least one; received 0 inputs")
+    check(lambda: model.fit(IMAGES[:0], LABELS[:0], verbose=0), "at least one, received 0 inputs")
 
 
 def test_column_labels_are_accepted(model):
@@ -139,8 +139,8 @@ ARGUMENTS = {
     "num_heads": ({"num_heads": 2}, r"num_heads: expected 1, or .* received 2 .*\(8, 8, 1\)"),
     "weight_decay": ({"weight_decay": -1e-4}, "weight_decay must not be negative"),
     "weight_decay_nan": ({"weight_decay": float("nan")}, "weight_decay must not be negative"),
-    "mean": ({"mean": [1.0, 2.0, 3.0]}, "mean must be one number for each of 1 channels"),
-    "stddev": ({"stddev": [0.0]}, "stddev must be one positive number for each of 1"),
+    "mean": ({"mean": [1.0, 2.0, 3.0]}, "mean: expected one number for each of 1 channels"),
+    "stddev": ({"stddev": [0.0]}, "stddev: expected one positive number for each of 1"),
     "num_samples": ({"num_samples": 0}, "num_samples must be at least 1 teacher pass, received 0"),
     "noise_stddev": ({"noise_stddev": -0.1}, "stddev must be a number of at least 0"),
     "noise_range": ({"noise_stddev": (0.5, 0.1)}, "0 <= low <= high"),

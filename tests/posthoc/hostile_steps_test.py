@@ -42,7 +42,7 @@ def with_header(data, change):
 ZEROS = {"training": np.zeros([12, 300], np.float32)}
 CRAFTED = {
     "empty": (lambda d: b"", "expected a header of at most"),
-    "a pickle": (lambda d: b"\x80\x04\x95" + d, "is not a fitted post-hoc step"),
+    "a pickle": (lambda d: b"\x80\x04\x95" + d, "expected a fitted post-hoc step"),
     "cut": (lambda d: d[:-1], "expected a safetensors file"),
     "a long header": (lambda d: (2**40).to_bytes(8, "little") + d[8:], "a header of at most"),
     "an array beyond the file": (
@@ -54,11 +54,11 @@ CRAFTED = {
     "no facts": (lambda d: packing.pack(packing.unpack(d)[0]), "expected names and values"),
     "facts that are no JSON": (
         lambda d: packing.pack(packing.unpack(d)[0], {"step": "{"}),
-        "is not a fitted post-hoc step",
+        "expected a fitted post-hoc step",
     ),
     "deep facts": (
         lambda d: packing.pack(packing.unpack(d)[0], {"step": "[" * 100_000}),
-        "is not a fitted post-hoc step",
+        "expected a fitted post-hoc step",
     ),
     "another format": (lambda d: changed(d, format="other"), "expected the format"),
     "an unknown fact": (lambda d: changed(d, code="import os"), "unknown"),
@@ -161,16 +161,16 @@ def test_no_more_is_read_than_a_step_can_have(model, good, tmp_path, monkeypatch
 
 def check_mutations(model, good, images, mutate, count, seed):
     expected = saving.parse(good, model, "knn").score(images)
-    rng, refused = random.Random(seed), 0
+    rng, rejected = random.Random(seed), 0
     for _ in range(count):
         try:
             predictor = saving.parse(mutate(good, rng), model, "copy")
         except posthoc.StepError:
-            refused += 1
+            rejected += 1
             continue
         # The digest and the model's hash held, so only the provenance may differ.
         np.testing.assert_array_equal(predictor.score(images), expected)
-    return refused
+    return rejected
 
 
 def test_damaged_files_are_rejected_or_harmless(model, good, data, mutate):

@@ -358,7 +358,7 @@ def test_other_teachers_and_another_start_for_a_student(text, start):
 
 
 @pytest.mark.parametrize("text", ["s2d@half", "s2d@0", "s2d@2"])
-def test_a_bad_start_is_refused(text):
+def test_a_bad_start_is_rejected(text):
     with pytest.raises(recipes.RecipeError, match="start: expected") as error:
         recipes.override(recipes.resolve("wrn_10_2_s2.h2d.digits"), [f"start={text}"])
     check(error)

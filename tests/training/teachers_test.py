@@ -275,7 +275,7 @@ def test_a_plain_ensemble_is_one_more_choice_of_teachers(tmp_path, ensemble, ima
 
 
 @pytest.mark.usefixtures("quick")
-def test_teachers_of_another_kind_are_refused(tmp_path, ensemble, images):
+def test_teachers_of_another_kind_are_rejected(tmp_path, ensemble, images):
     ours = recipes.override(recipe("h2d_dir"), ["teachers=ensemble"])
     run = runs.Run.create(tmp_path / "run", ours, 0)
     with pytest.raises(

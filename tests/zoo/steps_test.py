@@ -117,7 +117,7 @@ def test_a_missing_or_foreign_file_is_an_error_and_an_unfinished_one_is_not(step
     with pytest.raises(storage.RunError, match="steps: expected files 0_NAME"):
         zoo.load(run)
     (run / "steps" / "1_knn.safetensors").write_bytes(b"damaged")
-    with pytest.raises(posthoc.StepError, match="is not a fitted post-hoc step"):
+    with pytest.raises(posthoc.StepError, match="expected a fitted post-hoc step"):
         zoo.load(run)
 
 
@@ -129,7 +129,7 @@ def test_a_step_twice_and_bad_options_are_errors(stepped, capsys):
         (["gen", "--set", "k=3"], "--set: expected options of GEN"),
         (["gen", "--set", "gamma=-3"], "gamma: expected a number above 0"),
         (["vector_scaling", "--split=none"], "has no split"),
-        ([], "Expected a run or an entry, and a step"),
+        ([], "RUN_OR_NAME STEP: expected two arguments"),
     ):
         assert cli.main(["fit-step", str(stepped), *arguments]) == 1
         assert message in capsys.readouterr().err
