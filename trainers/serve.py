@@ -24,7 +24,7 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_string("name", None, "The model's name in the addresses (default: the folder's).")
 flags.DEFINE_integer("max_request_mb", 16, "Largest request body in MB.", lower_bound=1)
-flags.DEFINE_integer("max_batch", 256, "Largest number of images in a request.", lower_bound=1)
+flags.DEFINE_integer("max_batch", 256, "Most examples in a request.", lower_bound=1)
 flags.DEFINE_float(
     "max_megapixels",
     MAX_IMAGE_PIXELS / 1e6,

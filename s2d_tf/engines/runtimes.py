@@ -140,10 +140,28 @@ def converter():
 
 
 def convert_to_onnx(function) -> bytes:
-    """An ONNX file of a `tf.function` with an input signature that answers a dict."""
+    """An ONNX file of a `tf.function` with an input signature that answers a dict.
+
+    Raises:
+        ValueError: ONNX has no operator for something that the function does.
+    """
     proto, _ = converter().convert.from_function(function, function.input_signature, opset=OPSET)
+    missing = _unknown_operators(proto.graph)
+    if missing:  # tf2onnx only logs them, and the file cannot be loaded
+        raise ValueError(
+            "model: expected operations that ONNX has operators for, received "
+            f"{', '.join(sorted(missing))}. Export a SavedModel."
+        )
     for value in [*proto.graph.input, *proto.graph.output]:
         dimensions = value.type.tensor_type.shape.dim
         free = [dim for dim in dimensions if not dim.HasField("dim_value")] or dimensions[:1]
         free[0].dim_param = "batch"
     return proto.SerializeToString()
+
+
+def _unknown_operators(graph):
+    import onnx
+
+    found = {node.op_type for node in graph.node if not onnx.defs.has(node.op_type, node.domain)}
+    bodies = [attribute.g for node in graph.node for attribute in node.attribute]
+    return found.union(*(_unknown_operators(body) for body in bodies if body.node))

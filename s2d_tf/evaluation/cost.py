@@ -1,9 +1,8 @@
-"""What a prediction costs: the time for an image."""
+"""What a prediction costs: the time for an example."""
 
 import statistics
 import time
 
-import numpy as np
 import tensorflow as tf
 
 MIN_REPETITIONS = 3
@@ -11,36 +10,40 @@ MAX_REPETITIONS = 15
 
 
 def inference_time(predictor, reference, batch_size=64, max_seconds=10.0):
-    """Milliseconds per image, and how many times those of a reference model.
+    """Milliseconds per example, and how many times those of a reference model.
 
     The two take turns, so that whatever else the machine does slows both; each repetition gives
     one ratio and the median is taken.
 
     Args:
         predictor: a `models.Predictor`.
-        reference: another, usually the individual network.
-        batch_size: images per pass.
+        reference: another that takes the same inputs, usually the individual network.
+        batch_size: examples per pass.
         max_seconds: stop after this time, but not before `MIN_REPETITIONS`.
 
     Returns:
         `(milliseconds, ratio)`.
     """
-    images = np.random.default_rng(0).integers(0, 256, (batch_size, *predictor.image_shape))
-    images = tf.constant(images, tf.float32)
+    contract = predictor.contract
+    inputs = tf.nest.map_structure(
+        lambda values, spec: tf.constant(values, spec.dtype),
+        contract.sample(batch_size),
+        contract.specs(),
+    )
     functions = [tf.function(model.member_logits) for model in (predictor, reference)]
     for function in functions:
-        function(images)  # Traces the graph.
+        function(inputs)  # Traces the graph.
     times, began = [], time.perf_counter()
     while len(times) < MIN_REPETITIONS or (
         len(times) < MAX_REPETITIONS and time.perf_counter() - began <= max_seconds
     ):
-        times.append([_seconds(function, images) for function in functions])
+        times.append([_seconds(function, inputs) for function in functions])
     own = statistics.median(seconds for seconds, _ in times)
     ratio = statistics.median(seconds / other for seconds, other in times)
     return 1000.0 * own / batch_size, ratio
 
 
-def _seconds(function, images):
+def _seconds(function, inputs):
     began = time.perf_counter()
-    function(images).numpy()
+    function(inputs).numpy()
     return time.perf_counter() - began

@@ -1,9 +1,11 @@
 """The same answers in other runtimes: ONNX and LiteRT files.
 
 Both take what `serving_default` takes and answer with the same named outputs. All that
-`uncertainty` uses is elementary, so the files hold only the standard operators.
+`uncertainty` uses is elementary, so the files hold only the standard operators. A network that
+needs others is rejected: those that split and look up texts, above all.
 """
 
+import re
 import tempfile
 
 import tensorflow as tf
@@ -24,6 +26,9 @@ def save_onnx(model, directory, class_names=None, metadata=None):
 
     Returns:
         `pathlib.Path` of the version folder.
+
+    Raises:
+        ValueError: the runtime has no operators for what the network does.
     """
     runtimes.converter()  # Before anything is written.
 
@@ -43,6 +48,9 @@ def save_litert(model, directory, class_names=None, metadata=None):
 
     Returns:
         `pathlib.Path` of the version folder.
+
+    Raises:
+        ValueError: the runtime has no operators for what the network does.
     """
 
     def convert(signatures, function):
@@ -53,13 +61,28 @@ def save_litert(model, directory, class_names=None, metadata=None):
                 folder, signature_keys=["serving_default"]
             )
             converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-            return converter.convert()
+            try:
+                return converter.convert()
+            except Exception as error:  # of a class that TensorFlow keeps to itself
+                missing = sorted(set(re.findall(r"'(tf\.\w+)' op is neither", str(error))))
+                if not missing:
+                    raise
+                raise ValueError(
+                    "model: expected operations that LiteRT has, received "
+                    f"{', '.join(missing)}. Export a SavedModel."
+                ) from None
 
     return _save(model, directory, class_names, metadata, LITERT_FILE, convert)
 
 
 def _save(model, directory, class_names, metadata, file_name, convert):
     def write(folder):
+        texts = [each.name for each in model.contract.tensors if each.dtype == "string"]
+        if texts:
+            raise ValueError(
+                "model: expected inputs of numbers, since neither ONNX nor LiteRT has operators "
+                f"that take texts apart, received the texts {texts}. Export a SavedModel."
+            )
         signatures = Signatures(model, reject=False)
         content = convert(signatures, signatures.functions()["serving_default"])
         (folder / file_name).write_bytes(content)

@@ -1,5 +1,7 @@
 """The signatures of an exported model, which follow from what it takes."""
 
+import re
+
 import tensorflow as tf
 
 from s2d_tf.engines import freeze
@@ -27,6 +29,7 @@ class Signatures(tf.Module):
         answer = answer or answer_function(model, reject)
         contract = model.contract
         self.contract, self.reject = contract, reject
+        _check_names([tensor.name for tensor in contract.tensors])
         # Saved with the graph that looks words up in them.
         self.tables = [
             layer.lookup_table
@@ -99,3 +102,13 @@ class Signatures(tf.Module):
         )
         with tf.control_dependencies([suits]):
             return tf.identity(tensor)
+
+
+def _check_names(names):
+    """Rejects names of inputs that TensorFlow rejects or changes, in some of its loaders only."""
+    wrong = [name for name in names if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)]
+    if wrong or len(set(names)) < len(names):
+        raise ValueError(
+            "model: expected inputs with different names of letters, digits and '_', which a "
+            f"signature can have, received {wrong or names}. Build the backbone with such names."
+        )

@@ -33,18 +33,19 @@ def prediction_log(model_name, signature_name, inputs):
     return _field(6, _field(1, request))  # PredictionLog.predict_log.request
 
 
-def requests(contract, signature_names):
+def requests(contract, signature_names, batch_sizes=BATCH_SIZES):
     """Requests of a few batch sizes for each signature, where all sizes are known.
 
     Args:
         contract: what the model takes.
         signature_names: those that it has.
+        batch_sizes: how many examples the requests have.
     """
     if contract.takes_raw_pixels:
-        yield from image_requests(contract.image.shape, signature_names)
+        yield from image_requests(contract.image.shape, signature_names, batch_sizes)
         return
     shapes = [tensor.shape for tensor in contract.tensors]
-    for size in _batch_sizes(shapes, BATCH_SIZES):
+    for size in _batch_sizes(shapes, batch_sizes):
         flat = contract.flatten(contract.sample(size))
         names = [tensor.name for tensor in contract.tensors]
         yield "serving_default", dict(zip(names, flat, strict=True))

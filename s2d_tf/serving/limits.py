@@ -20,7 +20,7 @@ class Limits:
 
     Attributes:
         request_bytes: size of a request's body.
-        batch_size: images in a request.
+        batch_size: examples in a request.
         image_pixels: height times width of an encoded image, as its header claims them; at most
             `MAX_IMAGE_PIXELS`.
         request_pixels: the same of all encoded images in a request; one image of `image_pixels` is

@@ -48,13 +48,14 @@ def parse(body):
     return name, given[0], content[given[0]]
 
 
-def arrays(form, values, specs, limits):
+def arrays(form, values, specs, limits, has_texts=False):
     """The arrays for a signature's inputs, checked against them and the limits.
 
     Args:
         form, values: from `parse`.
         specs: dict of input name to `tf.TensorSpec`, with the batch first.
         limits: `Limits`.
+        has_texts: whether strings are texts; else they have to be image files.
 
     Returns:
         Dict of input name to array.
@@ -63,11 +64,20 @@ def arrays(form, values, specs, limits):
         values = _columns(values)
     if not _is_named(values):
         if len(specs) != 1:
-            raise RequestError(f"Expected an object of {sorted(specs)}.")
+            raise RequestError(
+                f"Expected an object of {sorted(specs)}, received {_KINDS[type(values)]} without "
+                "names."
+            )
         values = dict.fromkeys(specs, values)
     if set(values) != set(specs):
         raise RequestError(f"Expected the inputs {sorted(specs)}, received {sorted(values)}.")
-    return {name: _array(name, values[name], spec, limits) for name, spec in specs.items()}
+    found = {
+        name: _array(name, values[name], spec, limits, has_texts) for name, spec in specs.items()
+    }
+    counts = {name: len(array) for name, array in found.items()}
+    if len(set(counts.values())) > 1:  # TensorFlow would repeat a single row for all others
+        raise RequestError(f"Expected as many rows of each input, received {counts}.")
+    return found
 
 
 def response(outputs, form):
@@ -99,21 +109,51 @@ def _is_named(value):
     return isinstance(value, dict) and set(value) != {"b64"}
 
 
-def _array(name, value, spec, limits):
+def _array(name, value, spec, limits, has_texts):
     if not isinstance(value, list):
         raise RequestError(f"{name}: expected a list, received {_KINDS[type(value)]}.")
     if not 1 <= len(value) <= limits.batch_size:
         raise RequestError(
-            f"Expected 1 to {limits.batch_size} images in a request, received {len(value)}."
+            f"Expected 1 to {limits.batch_size} examples in a request, received {len(value)}."
         )
-    if spec.dtype.name == "string":
-        contents = [_file(f"{name}[{i}]", each) for i, each in enumerate(value)]
+    is_string = spec.dtype.name == "string"
+    if is_string and not has_texts:
+        contents = [_bytes(f"{name}[{i}]", each) for i, each in enumerate(value)]
         check_files(contents, name, limits)
         return np.array(contents, object)
-    array = _numbers(name, value, spec.dtype.as_numpy_dtype)
+    if is_string:
+        array = _texts(name, value, spec.shape.rank)
+    else:
+        array = _numbers(name, value, spec.dtype.as_numpy_dtype)
     if not spec.shape.is_compatible_with(array.shape):
         raise RequestError(f"{name}: expected the shape {spec.shape}, received {array.shape}.")
     return array
+
+
+def _texts(place, value, rank):
+    """An array of UTF-8 bytes, from lists of texts that are nested `rank` deep."""
+    if not isinstance(value, list):
+        raise RequestError(f"{place}: expected a list of texts, received {_KINDS[type(value)]}.")
+    if rank == 1:
+        return np.array([_text(f"{place}[{i}]", each) for i, each in enumerate(value)], object)
+    rows = [_texts(f"{place}[{i}]", each, rank - 1) for i, each in enumerate(value)]
+    if len({row.shape for row in rows}) != 1:
+        raise RequestError(f"{place}: expected texts in lists of equal lengths, received others.")
+    return np.stack(rows)
+
+
+def _text(place, value):
+    if isinstance(value, dict):
+        value = _bytes(place, value)
+    if not isinstance(value, (str, bytes)):
+        raise RequestError(f"{place}: expected text, received {_KINDS[type(value)]}.")
+    try:
+        # JSON can write halves of characters, and base64 anything.
+        return value.encode() if isinstance(value, str) else value.decode().encode()
+    except UnicodeError:
+        raise RequestError(
+            f"{place}: expected text in UTF-8, received characters that are none."
+        ) from None
 
 
 def _numbers(name, value, dtype):
@@ -122,10 +162,14 @@ def _numbers(name, value, dtype):
         array = np.asarray(value)
     except (ValueError, OverflowError, RecursionError):  # lists of unequal lengths or depths
         array = np.array(None)
-    if array.dtype.kind not in ("iu" if whole else "iuf"):
+    kinds, what = "iuf", "numbers"
+    if whole:
+        kinds, what = "iu", "whole numbers"
+    elif dtype == np.bool_:
+        kinds, what = "b", "truth values"
+    if array.dtype.kind not in kinds:
         raise RequestError(
-            f"{name}: expected {'whole ' if whole else ''}numbers in lists of equal lengths, "
-            "received something else."
+            f"{name}: expected {what} in lists of equal lengths, received something else."
         )
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
@@ -139,7 +183,7 @@ def _numbers(name, value, dtype):
     return converted
 
 
-def _file(place, value):
+def _bytes(place, value):
     encoded = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
     if not isinstance(encoded, str):
         raise RequestError(f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}.')

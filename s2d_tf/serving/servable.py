@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import json_format
 
+from s2d_tf import files
 from s2d_tf.engines import Engine
 from s2d_tf.engines.loaded import inlined
 from s2d_tf.export import operations, warmup
@@ -23,7 +24,8 @@ _LOG = logging.getLogger("s2d_tf.serving")
 class Servable:
     """One version of an exported model, checked against the list of operations, then loaded.
 
-    Pixels are answered by the engine that `engines.use` set, files by TensorFlow.
+    Pixels are answered by the engine that `engines.use` set, all else by TensorFlow. Which strings
+    are texts is in the model's description; those of other signatures have to be image files.
 
     Args:
         directory: the version folder.
@@ -54,7 +56,18 @@ class Servable:
             for name in self._specs
         }
         self._engines = {}
-        self._warm_up()
+        self._contract = None
+        images = self._specs.get("serving_default", {}).get("images")
+        if images is not None and images.dtype == tf.uint8:
+            # Floats can be outside of their range, which only the signature notices.
+            function, specs = inlined(self._loaded.signatures["serving_default"])
+            self._engines["serving_default"] = Engine(function, specs, background=True)
+            requests = warmup.image_requests(images.shape[1:], self._specs, (1,))
+        else:
+            self._contract = _contract(directory, self._specs.get("serving_default", {}))
+            requests = self._contract and warmup.requests(self._contract, self._specs, (1,))
+        for signature, inputs in requests or ():
+            self.run(signature, inputs)
 
     def predict(self, body, limits):
         """The outputs for the body of a predict request, and the form to send them back in."""
@@ -63,7 +76,9 @@ class Servable:
             raise RequestError(
                 f"signature_name: expected one of {sorted(self._specs)}, received {name!r}."
             )
-        inputs = protocol.arrays(form, values, self._specs[name], limits)
+        # What a model takes as it was trained is text; files come in a signature of their own.
+        has_texts = self._contract is not None and name == "serving_default"
+        inputs = protocol.arrays(form, values, self._specs[name], limits, has_texts)
         return self.run(name, inputs), form
 
     def run(self, signature_name, inputs):
@@ -80,15 +95,6 @@ class Servable:
             return {name: value.numpy() for name, value in outputs.items()}
         except tf.errors.InvalidArgumentError as error:
             raise RequestError(_readable(error.message)) from None
-
-    def _warm_up(self):
-        images = self._specs.get("serving_default", {}).get("images")
-        if images is not None and images.dtype == tf.uint8:
-            # Floats can be outside of their range, which only the signature notices.
-            function, specs = inlined(self._loaded.signatures["serving_default"])
-            self._engines["serving_default"] = Engine(function, specs, background=True)
-            for signature, inputs in warmup.image_requests(images.shape[1:], self._specs, (1,)):
-                self.run(signature, inputs)
 
 
 class Servables:
@@ -171,14 +177,14 @@ class Servables:
     def _load(self, version):
         """Whether a version could be loaded; not tried again while its files stay as they are."""
         folder = self.directory / str(version)
-        files = _files(folder)
-        if self.failed.get(version) == files:
+        found = _files(folder)
+        if self.failed.get(version) == found:
             return False
         try:
             self.current = Servable(folder)
         except Exception as error:
             # Whatever it is, another version can answer.
-            self.failed[version] = files
+            self.failed[version] = found
             self._reason = _readable(str(error)).rstrip(".") + "."
             _LOG.error("version %d could not be loaded: %s", version, self._reason)
             return False
@@ -190,6 +196,32 @@ class Servables:
 def _are_numbers(arrays):
     floats = (value for value in arrays.values() if value.dtype.kind == "f")
     return all(np.isfinite(value).all() for value in floats)
+
+
+def _contract(directory, specs):
+    """What a model of other inputs than raw pixels takes, by its description.
+
+    SavedModels that others wrote have none. They may take numbers, which are known by their type;
+    but nobody knows which strings are texts. And the file may still be on its way.
+    """
+    from s2d_tf.models.contract import Contract  # with Keras, which models of pixels do without
+
+    path = directory / "assets" / "model.json"
+    if not path.is_file() and any(spec.dtype == tf.string for spec in specs.values()):
+        raise ValueError(f"{path}: expected the description of a model of strings, received none.")
+    if not path.is_file():
+        return None
+    try:
+        contract = Contract.from_dict(files.read_json(path)["inputs"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path}: expected the description of a model with its inputs, received another: "
+            f"{error!r}."
+        ) from None
+    names = [tensor.name for tensor in contract.tensors]
+    if set(names) != set(specs):
+        raise ValueError(f"{path}: expected the inputs {sorted(specs)}, received {sorted(names)}.")
+    return contract
 
 
 def _files(folder):

@@ -13,7 +13,15 @@ def images(image_shape, count=NUM_IMAGES):
 
     Returns:
         uint8 `[count, height, width, channels]`.
+
+    Raises:
+        ValueError: the model takes something else, or images of any size.
     """
+    if image_shape is None or None in image_shape:
+        raise ValueError(
+            "image_shape: expected a model of images of one size, for which the fixed images are "
+            f"made, received {image_shape}."
+        )
     height, width, channels = image_shape
     index, y, x, channel = np.ogrid[:count, :height, :width, :channels]
     phase = (3 + 5 * index) * y + (7 + 2 * index * (channel + 1)) * x + 37 * index + 61 * channel

@@ -16,6 +16,7 @@ from s2d_tf.evaluation import (
     result_tables,
     run_evaluation,
 )
+from s2d_tf.models.contract import Contract, InputTensor
 from s2d_tf.recipes import build
 
 ARCHITECTURE = "wrn_10_2_s2"
@@ -202,7 +203,7 @@ def test_times_take_turns(monkeypatch):
     monkeypatch.setattr(cost.time, "perf_counter", lambda: now[0])
 
     class Model(models.Predictor):
-        image_shape = (2, 2, 1)
+        contract = Contract((InputTensor("images", (2, 2, 1), "float32"),))
 
         def __init__(self, seconds):
             super().__init__()

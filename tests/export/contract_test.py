@@ -65,3 +65,12 @@ def test_a_model_of_which_nobody_said_the_range_takes_numbers(source, tmp_path):
     assert made["serving_default"](images=pixels)["label"].shape == (12,)
     with pytest.raises(tf.errors.InvalidArgumentError, match="images: expected pixels"):
         made["serving_default"](images=pixels * np.nan)
+
+
+@pytest.mark.parametrize("name", ["a column", "a-column", "a.column", "1st", "größe"])
+def test_names_that_no_signature_can_have_are_rejected(name, tmp_path):
+    inputs = {name: keras.Input([2], name=name), "b": keras.Input([1], name="b")}
+    backbone = keras.Model(inputs, keras.layers.Concatenate()(list(inputs.values())))
+    with pytest.raises(ValueError, match=rf"model: expected inputs .*, received \['{name}'\]"):
+        export.save(models.Classifier(backbone, 3), tmp_path / "model")
+    assert not (tmp_path / "model" / "1").exists()

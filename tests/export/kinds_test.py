@@ -171,3 +171,75 @@ def test_fit_predict_save_load_export(kind, name, tmp_path):
     )
     description = json.loads((path / "assets" / "model.json").read_text())
     assert description["inputs"] == made.model.contract.to_dict()
+
+
+def portable_onnx(path):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path / "model.onnx"))
+    names = [output.name for output in session.get_outputs()]
+    return lambda **inputs: dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def portable_litert(path):
+    from ai_edge_litert import interpreter as litert
+
+    interpreter = litert.Interpreter(
+        str(path / "model.tflite"),
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    return interpreter.get_signature_runner("serving_default")
+
+
+PORTABLE = {
+    "onnx": (export.save_onnx, portable_onnx),
+    "litert": (export.save_litert, portable_litert),
+}
+
+
+def needs(form):
+    packages = {"onnx": ("tf2onnx", "onnxruntime"), "litert": ("ai_edge_litert.interpreter",)}
+    for package in packages[form]:
+        pytest.importorskip(package, reason=f"needs the extra s2d_tf[{form}]")
+
+
+@pytest.mark.parametrize("form", PORTABLE)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("tokens", "two_named"),
+        *(pytest.param(k, marks=pytest.mark.slow) for k in ("image", "free_size_image", "table")),
+    ],
+)
+def test_other_runtimes_give_the_same_answers(kind, form, tmp_path):
+    needs(form)
+    backbone, inputs = KINDS[kind][0](np.random.default_rng(0))
+    pixels = (0, 255) if kind == "image" else None
+    model = models.S2DClassifier(backbone, CLASSES, input_range=pixels, seed=0)
+    save, load = PORTABLE[form]
+    run = load(save(model, tmp_path / "model"))
+    named = inputs if isinstance(inputs, dict) else {next(iter(KINDS[kind][1])): inputs}
+    named = {name: value.astype(KINDS[kind][1][name]) for name, value in named.items()}
+    given = named if isinstance(inputs, dict) else next(iter(named.values()))
+    expected = model.predict_uncertainty(given)
+    for size in (1, N):
+        found = run(**{name: value[:size] for name, value in named.items()})
+        for name, key in (("probabilities", "probs"), ("knowledge_uncertainty", "knowledge")):
+            np.testing.assert_allclose(found[name], expected[key][:size], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", PORTABLE)
+def test_what_another_runtime_cannot_do_is_said_in_one_line(form, tmp_path):
+    needs(form)
+    backbone, _ = strings(np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"neither ONNX nor LiteRT .* the texts \['texts'\]"):
+        PORTABLE[form][0](models.S2DClassifier(backbone, CLASSES), tmp_path / "model")
+    x = keras.Input([2], dtype="int64", name="ids")
+    found = keras.layers.IntegerLookup(vocabulary=[3, 5, 7])(x)
+    model = models.S2DClassifier(keras.Model(x, embedded(found, 4)), CLASSES)
+    with pytest.raises(
+        ValueError, match=r"received .*LookupTableFind.*Export a SavedModel"
+    ) as caught:
+        PORTABLE[form][0](model, tmp_path / "model")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "model" / "1").exists()

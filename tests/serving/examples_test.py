@@ -123,7 +123,7 @@ def test_the_documented_numbers_are_those_of_the_code(project_root):
     limits = serving.Limits()
     for line in (
         f"| size of a request | {limits.request_bytes >> 20} MB |",
-        f"| images in a request | {limits.batch_size} |",
+        f"| examples (images, texts, rows) in a request | {limits.batch_size} |",
         f"before it is decoded | 2^{limits.image_pixels.bit_length() - 1} |",
         f"encoded images in a request | 2^{limits.request_pixels.bit_length() - 1} |",
         f"| time to send a request, or to take an answer | {limits.request_seconds:g} s |",

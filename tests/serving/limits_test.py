@@ -28,7 +28,7 @@ def get(url):
             "400: signature_name: expected",
         ),
         ("tiny:predict", {}, "400: Expected either"),
-        ("tiny:predict", {"instances": [0] * 9}, "400: Expected 1 to 8 images"),
+        ("tiny:predict", {"instances": [0] * 9}, "400: Expected 1 to 8 examples"),
         ("tiny:predict", {"instances": ["x" * 300_000]}, "413: Expected a request of at most"),
         ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: Expected a request of at most"),
         ("tiny:classify", {}, "40[45]: "),

@@ -1,0 +1,210 @@
+"""Models of other inputs than raw pixels, over HTTP: texts, token ids, tables, several at once."""
+
+import base64
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import export, models, serving
+
+WORDS = ["red", "green", "blue", "one", "two", "three"]
+ANSWERS = {
+    "probabilities": "probs",
+    "confidence": "confidence",
+    "total_uncertainty": "total",
+    "data_uncertainty": "data",
+    "knowledge_uncertainty": "knowledge",
+}
+
+
+def embedded(ids, size):
+    start = keras.initializers.RandomNormal(stddev=2.0, seed=2)
+    return keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(size, 4, start)(ids))
+
+
+def words(texts):
+    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=WORDS)
+    return embedded(split(texts), len(WORDS) + 2)
+
+
+def sentences():
+    x = keras.Input([], dtype="string", name="texts")
+    return keras.Model(x, words(x)), np.array(["red one two", "Grün 中文", "", "blue"], object)
+
+
+def tokens():
+    x = keras.Input([None], dtype="int32", name="ids")
+    return keras.Model(x, embedded(x, 20)), np.array([[1, 2, 19], [0, 5, 7]])
+
+
+def table():
+    x = keras.Input([5])
+    start = keras.initializers.RandomNormal(stddev=3.0, seed=3)
+    values = np.random.default_rng(0).normal(size=[3, 5]).astype(np.float32)
+    return keras.Model(x, keras.layers.Dense(4, kernel_initializer=start)(x)), values
+
+
+def several():
+    inputs = {
+        "Column_1": keras.Input([2], name="Column_1"),
+        "ids": keras.Input([3], dtype="int32", name="ids"),
+        "pair": keras.Input([2], dtype="string", name="pair"),
+        "known": keras.Input([2], dtype="bool", name="known"),
+    }
+    parts = [
+        keras.layers.Rescaling(1.0)(inputs["Column_1"]),
+        embedded(inputs["ids"], 9),
+        words(inputs["pair"][:, 0]),
+        keras.ops.cast(inputs["known"], "float32"),
+    ]
+    values = {
+        "Column_1": np.array([[0.5, -1], [0.25, 1]], np.float32),
+        "ids": np.array([[0, 1, 8], [3, 3, 3]]),
+        "pair": np.array([["red", "blue"], ["one two", ""]], object),
+        "known": np.array([[True, False], [True, True]]),
+    }
+    return keras.Model(inputs, keras.layers.Concatenate()(parts)), values
+
+
+KINDS = {"sentences": sentences, "tokens": tokens, "table": table, "several": several}
+RANGES = {"several": {"Column_1": (-1.0, 1.0)}}
+
+
+@pytest.fixture(scope="module")
+def served(running, tmp_path_factory):
+    """`served(kind)`: the address to ask, the model, its inputs and its folder."""
+    stack, found = [], {}
+
+    def run(kind):
+        if kind not in found:
+            backbone, inputs = KINDS[kind]()
+            model = models.S2DClassifier(backbone, 3, input_range=RANGES.get(kind), seed=0)
+            folder = tmp_path_factory.mktemp(kind) / "tiny"
+            export.save(model, folder)
+            server = running(serving.Servables(folder), serving.Limits(batch_size=8))
+            url = server.__enter__()
+            stack.append(server)
+            found[kind] = f"{url}/v1/models/tiny:predict", model, inputs, folder
+        return found[kind]
+
+    yield run
+    for server in stack:
+        server.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_and_columns_get_the_models_answers(served, client, kind):
+    url, model, inputs, _ = served(kind)
+    expected = model.predict_uncertainty(inputs)
+    assert expected["knowledge"].min() > 1e-4
+    (only,) = [t.name for t in model.contract.tensors] if kind != "several" else [None]
+    named = inputs if only is None else {only: inputs}
+    columns = {name: values.tolist() for name, values in named.items()}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    bodies = [{"instances": rows}, {"inputs": columns}]
+    if only is not None:
+        bodies += [{"instances": columns[only]}, {"inputs": columns[only]}]
+    for body in bodies:
+        answer = client.post(url, body)
+        found = answer.get("outputs") or {
+            name: [row[name] for row in answer["predictions"]] for name in (*ANSWERS, "label")
+        }
+        np.testing.assert_array_equal(found["label"], expected["probs"].argmax(axis=-1))
+        for name, key in ANSWERS.items():
+            np.testing.assert_allclose(found[name], expected[key], rtol=1e-4, atol=1e-5)
+
+
+def test_texts_as_base64(served, client):
+    url, *_ = served("sentences")
+    encoded = {"b64": base64.b64encode("Grün 中文".encode()).decode()}
+    plain, same = client.post(url, {"instances": ["Grün 中文", encoded]})["predictions"]
+    assert plain == same
+
+
+GOOD = {
+    "Column_1": [0, 0],
+    "ids": [0, 1, 2],
+    "pair": ["red", "blue"],
+    "known": [True, False],
+}
+
+
+def one(**changed):
+    return {"instances": [GOOD | changed]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        ("sentences", {"instances": [3]}, r"texts\[0\]: expected text, received a number"),
+        ("sentences", {"instances": ["red", None]}, r"texts\[1\]: expected text, received null"),
+        ("sentences", {"instances": [["red"]]}, r"texts\[0\]: expected text, received a list"),
+        ("sentences", {"instances": ["\ud800"]}, r"texts\[0\]: expected text in UTF-8"),
+        ("sentences", {"instances": [{"b64": "/w=="}]}, r"texts\[0\]: expected text in UTF-8"),
+        ("sentences", {"instances": [{"b64": "*"}]}, "expected base64 text"),
+        ("sentences", {"instances": ["red"] * 9}, "Expected 1 to 8 examples in a request"),
+        ("sentences", {"instances": [{"text": "red"}]}, r"\['texts'\], received \['text'\]"),
+        ("tokens", {"instances": [[1, 20]]}, r"ids: expected numbers in \[0, 19\], .* 1 to 20"),
+        ("tokens", {"instances": [[1, -1]]}, r"ids: expected numbers in \[0, 19\], .* -1 to 1"),
+        ("tokens", {"instances": [[1, 2], [3]]}, "ids: expected whole numbers in lists of equal"),
+        ("tokens", {"instances": [[1.5, 2]]}, "ids: expected whole numbers"),
+        ("tokens", {"instances": [["red"]]}, "ids: expected whole numbers"),
+        ("tokens", {"instances": [[1 << 40]]}, "ids: expected whole numbers from -2147483648"),
+        ("tokens", {"instances": [3]}, r"ids: expected the shape \(None, None\), received \(1,\)"),
+        ("table", {"instances": [[1, 2, 3, 4]]}, r"shape \(None, 5\), received \(1, 4\)"),
+        ("table", {"instances": [[1, 2, 3, 4, float("nan")]]}, "finite numbers, received nan"),
+        ("table", {"instances": [[1, 2, 3, 4, None]]}, "inputs: expected numbers in lists"),
+        ("table", {"instances": [[1, 2, 3, 4, "5"]]}, "inputs: expected numbers in lists"),
+        ("table", {"instances": [[1, 2, 3, 4, 1e39]]}, "inputs: expected finite numbers"),
+        ("table", {"instances": [[3e38] * 5]}, "inputs: expected numbers, but their answer is no"),
+        ("several", {"instances": [[1, 2]]}, r"Expected an object of .*, received a list without"),
+        ("several", {"instances": [{"ids": [1, 2, 3]}]}, r"Expected the inputs .* \['ids'\]"),
+        ("several", one(other=3), "Expected the inputs .*'other'"),
+        (
+            "several",
+            one(Column_1=[0, 1.5]),
+            r"Column_1: expected numbers in \[-1, 1\], .* 0 to 1.5",
+        ),
+        ("several", one(ids=[0, 1, 9]), r"ids: expected numbers in \[0, 8\], .* 0 to 9"),
+        ("several", one(pair=["red"]), r"pair: expected the shape \(None, 2\), received \(1, 1\)"),
+        ("several", one(pair="red"), r"pair\[0\]: expected a list of texts, received text"),
+        ("several", one(known=[1, 0]), "known: expected truth values"),
+        (
+            "several",
+            {
+                "inputs": {name: [value] for name, value in GOOD.items()}
+                | {"known": [[True] * 2] * 3}
+            },
+            "Expected as many rows of each input, received .*'known': 3",
+        ),
+        (
+            "several",
+            {"instances": [GOOD, GOOD | {"pair": ["red", "one", "two"]}]},
+            "pair: expected texts in lists of equal lengths",
+        ),
+        ("table", {"instances": [[0] * 5], "signature_name": "serve_encoded"}, "signature_name"),
+    ],
+)
+def test_everything_else_gets_a_400_of_one_line(served, client, kind, body, message):
+    url, *_ = served(kind)
+    with pytest.raises(RuntimeError, match=f"^400: .*{message}") as caught:
+        client.post(url, body)
+    assert "\n" not in str(caught.value)
+    assert "node" not in str(caught.value)
+
+
+def test_a_model_of_strings_needs_its_description(served, tmp_path):
+    folder = shutil.copytree(served("sentences")[3], tmp_path / "tiny")
+    description = folder / "1" / "assets" / "model.json"
+    content = description.read_text()
+    description.unlink()
+    with pytest.raises(ValueError, match="expected the description of a model of strings"):
+        serving.Servables(folder)
+    description.write_text(content.replace('"texts"', '"other"'))
+    with pytest.raises(ValueError, match=r"expected the inputs \['texts'\], received \['other'\]"):
+        serving.Servables(folder)
+    description.write_text("{}")
+    with pytest.raises(ValueError, match="expected the description of a model with its inputs"):
+        serving.Servables(folder)
