@@ -219,6 +219,7 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
     """Whatever s2d_tf imports comes with it, or with an extra that its owner names."""
     distributions = {
         "absl": "absl-py",
+        "apache_beam": "apache-beam",
         "sklearn": "scikit-learn",
         "tensorflow_datasets": "tensorflow-datasets",
         "tensorflow_probability": "tensorflow-probability",

@@ -85,6 +85,14 @@ def test_a_worker_with_another_model_stops(beam, version):
         beam._ScorerHandler(str(version), [], "another", 5).load_model()
 
 
+def test_parts_that_went_elsewhere_are_an_error(
+    beam, version, encoded, write, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Parts, "write", lambda *_: None)
+    with pytest.raises(RuntimeError, match="1 of 1 parts are missing"):
+        beam.predict_files(version, write("folder", encoded), tmp_path / "out.csv", [RUNNER])
+
+
 class Recorded(Parts):
     """Parts that keep a file for each process that wrote one."""
 
