@@ -158,10 +158,10 @@ def of_model(model, steps=(), name: str = "model") -> Scorer:
             f"model: expected one of gray or RGB images, received one of {taken}. Use "
             "`predict_uncertainty`."
         )
-    spec = [tf.TensorSpec([None, *shape], tf.float32)]
     # `reject` would fail a whole batch for one answer that is not a number.
-    function = tf.function(answers.answer_function(model, reject=False), input_signature=spec)
-    return Scorer(function, shape, model.class_names, posthoc.saving.model_sha256(model), name)
+    compute = model.engine("answers", answers.answer_function(model, reject=False))
+    sha256 = posthoc.saving.model_sha256(model)
+    return Scorer(lambda inputs: compute([inputs]), shape, model.class_names, sha256, name)
 
 
 def _exported(folder):

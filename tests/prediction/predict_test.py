@@ -308,3 +308,21 @@ def test_the_command(encoded, tmp_path, capsys):
     assert cli.main(arguments) == 0
     assert cli.main([*arguments[:3], "--out=x.docx"]) == 1
     assert "expected a file that ends in .parquet or .csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "xla"])
+def test_the_chosen_engine_computes_answers(name, tiny_model, pictures, encoded, write, tmp_path):
+    from s2d_tf import engines
+    from s2d_tf.prediction.scorer import of_model
+
+    engines.use(name)
+    try:
+        table = read(
+            score(
+                of_model(tiny_model), write("folder", encoded), tmp_path / "o.parquet", top_k=2
+            ).out
+        )
+    finally:
+        engines.use("auto")
+    assert tiny_model.engine("answers").used == name
+    check(table, tiny_model, pictures)
