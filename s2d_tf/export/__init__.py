@@ -10,6 +10,6 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "save": "saved_model",
         "save_litert": "portable",
         "save_onnx": "portable",
-        "versions": "versions",
+        "versions": "version_folders",
     },
 )

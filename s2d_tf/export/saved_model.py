@@ -8,7 +8,7 @@ import tensorflow as tf
 from s2d_tf import __version__, files
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.signatures import Signatures
-from s2d_tf.export.versions import write_version
+from s2d_tf.export.version_folders import write_version
 from s2d_tf.models import Predictor
 
 CLASSES = "classes.txt"

@@ -14,7 +14,7 @@ from s2d_tf import files
 from s2d_tf.engines import Engine
 from s2d_tf.engines.loaded import inlined
 from s2d_tf.export import operations, warmup
-from s2d_tf.export.versions import versions
+from s2d_tf.export.version_folders import versions
 from s2d_tf.serving import protocol
 from s2d_tf.serving.limits import RequestError
 

@@ -225,6 +225,7 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
         "tensorflow_probability": "tensorflow-probability",
         # These come with others, which cannot do without them.
         "h5py": "keras",
+        "onnx": "tf2onnx",
         "PIL": "matplotlib",
         "google": "tensorflow",
         "scipy": "scikit-learn",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import cli, files, recipes, storage
-from s2d_tf.export.versions import write_version
+from s2d_tf.export.version_folders import write_version
 
 NAME = "wrn_10_2_s2.s2d.digits"
 
@@ -56,7 +56,7 @@ def test_overrides_make_the_recipe_again():
 def test_a_typo_in_set_gets_the_nearest_key(assignment, near):
     with pytest.raises(recipes.RecipeError, match=f"--set: expected {near}") as caught:
         recipes.override(recipes.resolve(NAME), [assignment])
-    assert str(caught.value).endswith(f"received {assignment!r}.")
+    assert f"received {assignment!r}. Correct the key." in str(caught.value)
 
 
 def test_a_missing_flag_says_what_it_is_for(capsys):

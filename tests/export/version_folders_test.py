@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from s2d_tf.export import versions
-from s2d_tf.export.versions import write_version
+from s2d_tf.export.version_folders import write_version
 
 
 def write(directory, size=1):
