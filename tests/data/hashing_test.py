@@ -51,9 +51,9 @@ def test_everything_else_counts():
 
 def test_refuses_what_is_not_a_dataset():
     images, labels = _examples()
-    with pytest.raises(ValueError, match="uint8 images and as many labels"):
+    with pytest.raises(ValueError, match="uint8 images or texts and as many labels"):
         data.fingerprint(images.astype(np.float32), labels)
-    with pytest.raises(ValueError, match="uint8 images and as many labels"):
+    with pytest.raises(ValueError, match="uint8 images or texts and as many labels"):
         data.fingerprint(images, labels[:-1])
 
 
