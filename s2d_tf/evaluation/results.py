@@ -65,7 +65,7 @@ def collect(directories) -> list[Result]:
 def public(metrics):
     """The metrics without what concerns only the machine that measured them: its folders."""
     return {
-        key: "not at hand" if key.endswith("/missing") else value
+        key: "not available" if key.endswith("/missing") else value
         for key, value in metrics.items()
         if not (key.startswith("data/") and key.endswith("/folder"))
     }

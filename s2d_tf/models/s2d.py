@@ -107,7 +107,7 @@ class S2DClassifier(Classifier):
 
     def head_only(self, fresh=False, **changes):
         if type(self.noise) is MultiplicativeGaussianNoise and self.noise.name == "noise":
-            changes.setdefault("noise", None)  # made again, from settings that may have changed
+            changes.setdefault("noise", None)  # a new one, since settings may have changed
         return super().head_only(fresh, **changes)
 
     @property

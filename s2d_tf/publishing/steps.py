@@ -31,7 +31,7 @@ def fit_step(
     """Fits one more step on a trained model and stores it with the model.
 
     `storage.open_model` and `zoo.load` then return the predictor with all its steps. An entry's
-    record, golden predictions, metrics and card are made again; a run's metrics are those of
+    record, golden predictions, metrics and card are rewritten; a run's metrics are those of
     before until `s2d evaluate`.
 
     Args:

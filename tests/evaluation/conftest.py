@@ -13,6 +13,21 @@ TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
 
 @pytest.fixture(scope="session")
+def network():
+    """`network(cls, seed)` makes a small model of digits with random weights."""
+    import keras
+
+    def make(cls, seed=0):
+        images = keras.Input((8, 8, 1))
+        initializer = keras.initializers.GlorotUniform(seed)
+        features = keras.layers.Flatten()(images)
+        features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
+        return cls(keras.Model(images, features), 8, mean=(78.0,), stddev=(96.0,), seed=seed)
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def untrained():
     """`untrained(directory, method, ...)` makes such a run on digits and returns its directory."""
     from s2d_tf import recipes, storage

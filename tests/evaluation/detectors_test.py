@@ -2,7 +2,6 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 import scipy.stats
@@ -17,16 +16,8 @@ OOD = ("digits_heldout", "digits_photos")
 RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
 
 
-def network(cls, seed=0):
-    images = keras.Input((8, 8, 1))
-    initializer = keras.initializers.GlorotUniform(seed)
-    features = keras.layers.Flatten()(images)
-    features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
-    return cls(keras.Model(images, features), 8, mean=(78.0,), stddev=(96.0,), seed=seed)
-
-
 @pytest.fixture(scope="module")
-def s2d():
+def s2d(network):
     return network(models.S2DClassifier)
 
 
@@ -105,7 +96,7 @@ def test_features_are_computed_once_and_survive_damage(s2d, cache, found, monkey
     assert uncached["digits_photos/auroc/knn"] == pytest.approx(found["digits_photos/auroc/knn"])
 
 
-def test_an_ensemble_has_the_detectors_that_read_predictions(s2d):
+def test_an_ensemble_has_the_detectors_that_read_predictions(s2d, network):
     ensemble, lines = models.Ensemble([network(models.Classifier, s) for s in range(2)]), []
     assert detectors.choose("all", ensemble) == ("msp", "max_logit", "energy", "gen")
     assert detectors.choose("knn,gen", ensemble, lines.append) == ("gen",)
@@ -144,7 +135,7 @@ def test_the_steps_of_a_model_are_evaluated(s2d, cache):
     assert found["digits/answered_errors/abstain"] == pytest.approx(wrong[answered].mean())
 
 
-def test_a_calibrated_ensemble_with_sets_is_evaluated():
+def test_a_calibrated_ensemble_with_sets_is_evaluated(network):
     """It has no features: its steps read the images."""
     ensemble = models.Ensemble([network(models.Classifier, s) for s in range(2)])
     train = data.load_arrays("digits", "train")
@@ -161,7 +152,7 @@ def test_a_calibrated_ensemble_with_sets_is_evaluated():
     assert {"digits_heldout/auroc/gen", "digits/set_size/prediction_set"} <= set(found)
 
 
-def test_rank_correlation_of_data_and_knowledge(s2d, found):
+def test_rank_correlation_of_data_and_knowledge(s2d, found, network):
     for name in ("digits", *OOD):
         answer = s2d.predict_uncertainty(data.load_arrays(name, "test")[0])
         expected = scipy.stats.spearmanr(answer["data"], answer["knowledge"]).statistic

@@ -14,16 +14,8 @@ from s2d_tf.evaluation import evaluator, names, results, scoring
 OOD = ("digits_heldout", "digits_photos")
 
 
-def network(cls, seed=0):
-    images = keras.Input((8, 8, 1))
-    initializer = keras.initializers.GlorotUniform(seed)
-    features = keras.layers.Flatten()(images)
-    features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
-    return cls(keras.Model(images, features), 8, mean=(78.0,), stddev=(96.0,), seed=seed)
-
-
 @pytest.fixture(scope="module")
-def predictors():
+def predictors(network):
     plain = [network(models.Classifier, seed) for seed in range(2)]
     return {
         "plain": plain[0],
@@ -174,7 +166,7 @@ def test_the_order_of_the_images_does_not_count(predictors, found, monkeypatch):
     ("independent", "mean", "mean"),
     ("mean", "draws", "balanced"),
 ])  # fmt: skip
-def test_a_gaussian_student_is_measured_by_its_mean_and_by_its_draws(draws, reading, other):
+def test_a_gaussian_student_is_measured_by_mean_and_by_draws(draws, reading, other, network):
     loss = losses.NormalKLDivergence()
     make = functools.partial(models.Student, objective=loss, num_draws=4, initial_scale=1.5)
     model = network(functools.partial(make, draws=draws))

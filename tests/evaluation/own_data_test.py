@@ -3,7 +3,6 @@
 import doctest
 import re
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,16 +13,8 @@ from s2d_tf.evaluation import drawing, evaluator, intervals, report_pictures, so
 RNG = np.random.default_rng(0)
 
 
-def network(cls, seed=0):
-    images = keras.Input((8, 8, 1))
-    initializer = keras.initializers.GlorotUniform(seed)
-    features = keras.layers.Flatten()(images)
-    features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
-    return cls(keras.Model(images, features), 8, mean=(78.0,), stddev=(96.0,), seed=seed)
-
-
 @pytest.fixture(scope="module")
-def model():
+def model(network):
     return network(models.S2DClassifier)
 
 
@@ -262,7 +253,7 @@ def test_a_shuffled_dataset_is_evaluated_but_neither_cached_nor_compared(
         evaluation.compare(model, model, shuffled, num_resamples=5)
 
 
-def test_two_models_are_compared_in_pairs(model, arrays, photos):
+def test_two_models_are_compared_in_pairs(model, arrays, photos, network):
     other = network(models.S2DClassifier, seed=1)
     options = {"ood": {"mine": photos}, "num_resamples": 30}
     table = evaluation.compare(model, other, slices(*arrays).batch(64), **options)
@@ -283,7 +274,7 @@ def coarse(monkeypatch):
 
 
 @pytest.mark.usefixtures("coarse")
-def test_a_report_on_own_data(model, arrays, photos, tmp_path):
+def test_a_report_on_own_data(model, arrays, photos, tmp_path, network):
     plain = network(models.Classifier, seed=1)
     named = {"S2D": model, "<Plain>": plain}
     unknown = {"mine": photos.astype(np.float32)}
@@ -309,7 +300,7 @@ def test_a_report_on_a_table_has_no_images(tmp_path):
         evaluation.write_model_report({}, (inputs, labels), tmp_path)
 
 
-def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkeypatch):
+def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkeypatch, network):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(drawing, "DPI", 30)
     text = (project_root / "docs" / "evaluation.md").read_text(encoding="utf-8")
@@ -323,7 +314,7 @@ def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkey
 
 
 @pytest.mark.parametrize("function", [evaluation.evaluate, evaluation.compare])
-def test_the_examples_of_the_docstrings_run(model, arrays, photos, function):
+def test_the_examples_of_the_docstrings_run(model, arrays, photos, function, network):
     names = {"model": model, "other": network(models.Classifier, 1), "noise": photos}
     names |= {"images": arrays[0], "labels": arrays[1], function.__name__: function}
     (found,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=names)

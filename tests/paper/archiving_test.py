@@ -34,7 +34,7 @@ def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
     names = {file.name for file in (tmp_path / "results").rglob("*") if file.is_file()}
     assert names == {"tables.md", "recipe.json", "metrics.json"}
     kept = json.loads(next((tmp_path / "results" / "runs").glob("*/metrics.json")).read_text())
-    assert kept["data/x/missing"] == "not at hand"  # No folder of this machine.
+    assert kept["data/x/missing"] == "not available"  # No folder of this machine.
 
 
 def test_what_was_kept_before_stays(ensemble, make_run, tmp_path):

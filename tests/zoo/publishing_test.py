@@ -53,7 +53,7 @@ def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
 
 def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
     measured = {"data/x/missing": "not in /home/me/data", "data/x/images": 3, "x/nll": 1}
-    expected = {"data/x/missing": "not at hand", "data/x/images": 3, "x/nll": 1}
+    expected = {"data/x/missing": "not available", "data/x/images": 3, "x/nll": 1}
     assert results.public(measured) == expected
     for path in small_zoo.rglob("*"):
         if path.suffix in (".json", ".md"):
