@@ -19,7 +19,7 @@ from absl import flags, logging
 from s2d_tf import recipes, storage, training
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("workdir", None, "Run directory; created if it does not exist.", required=True)
+flags.DEFINE_string("workdir", None, "Run directory; made if it does not exist.", required=True)
 flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
 flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
 flags.DEFINE_integer(
