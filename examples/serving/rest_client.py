@@ -1,4 +1,4 @@
-"""Asks a served model about pictures over REST; needs only Python.
+"""Classifies pictures with a served model over REST; needs only Python.
 
     python rest_client.py photo.jpg other.png --url http://localhost:8501 --model cifar100
 
@@ -49,8 +49,9 @@ def describe(answer, class_names=None):
     label = answer["label"]
     name = class_names[label] if class_names else f"class {label}"
     return (
-        f"{name}, confidence {answer['confidence']:.3f}; doubt {answer['total_uncertainty']:.3f} "
-        f"nats: {answer['data_uncertainty']:.3f} in the data, "
+        f"{name}, confidence {answer['confidence']:.3f}; "
+        f"uncertainty {answer['total_uncertainty']:.3f} nats: "
+        f"{answer['data_uncertainty']:.3f} in the data, "
         f"{answer['knowledge_uncertainty']:.3f} in the model"
     )
 

@@ -32,7 +32,7 @@ def layer_seed(seed, name):
 
 
 class Blocks:
-    """Adds named layers to a functional graph with one network's initialiser, dropout and seed.
+    """Adds named layers to a functional graph with one network's initializer, dropout and seed.
 
     Args:
         fan: `"fan_in"` or `"fan_out"`; kernels are untruncated normal with variance 2 / fan.
