@@ -1,4 +1,4 @@
-"""Classifies pictures with TF Serving over gRPC.
+"""Gets predictions of a model in TF Serving for pictures over gRPC.
 
     pip install tensorflow-serving-api
     python grpc_client.py photo.jpg other.png --target localhost:8500 --model cifar100
