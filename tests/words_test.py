@@ -34,6 +34,7 @@ WORDS = {
     r"mend(s|ed|ing)?": "fix",
     r"data sets?": "dataset",
     r"behaviours?|colours?|grey|centre[sd]?|licences?|labelled": "behavior, color, gray, ...",
+    r"neighbour\w*|favour\w*|towards|distils?|per cent": "neighbor, toward, distill, percent, ...",
     r"(normal|optim|maxim|minim|initial|summar)is(e|es|ed|er|ers|ing|ation)": "normalize, ...",
 }
 
