@@ -20,7 +20,7 @@ CODE = (
 # What not to write, as a regular expression, and what to write instead.
 WORDS = {
     r"doubt\w*": "uncertainty, uncertain",
-    r"figures?": "metrics, results, numbers (a figure is a picture)",
+    r"(?<![</])figures?": "metrics, results, numbers (a figure is a picture)",
     r"ma(ke|kes|de|king) again": "reproduce, regenerate, rerun",
     r"(is|are) there|at hand": "available, exists, complete",
     r"tell(s|ing)? (\w+ ){1,3}from": "out-of-distribution detection, distinguish",
@@ -50,7 +50,6 @@ PICTURES = {
     "s2d_tf/evaluation/model_report.py",
     "s2d_tf/evaluation/report.py",
     "s2d_tf/evaluation/report_pictures.py",
-    "s2d_tf/evaluation/tables.py",
     "s2d_tf/quickstart.py",
     "trainers/quickstart.py",
     "trainers/report.py",
