@@ -1,13 +1,12 @@
-"""Measures what things cost, as ratios of alternatives in one run, and writes the report.
+"""Measures alternatives in one run, as ratios, and writes the report.
 
     python -m benchmarks [SUITE...] [--out=FILE.json] [--baseline=FILE.json] [--quick]
     python -m benchmarks all --report=benchmarks
 
 Suites: step, predict, fast, fit, pipeline, checkpoints, metrics, backbones, ensemble, serving,
-startup, scale; none or "all" means every one. Alternatives take turns, results are medians over the
-rounds with their quartiles, and the machine and its load are kept with them. --report=DIR keeps the
-results in DIR/results.json and writes DIR/README.md from that file; without a suite it only writes
-the page.
+startup, scale; none or "all" runs all of them. Alternatives take turns. Results are medians over
+the rounds with quartiles, stored with the machine and its load. --report=DIR stores the results in
+DIR/results.json and writes DIR/README.md from that file; without a suite it only writes the page.
 """
 
 import sys
@@ -17,12 +16,12 @@ from absl import app, flags
 import benchmarks
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("out", None, "JSON file for the results; suites it holds already are replaced.")
+flags.DEFINE_string("out", None, "JSON file for the results; replaces suites already in it.")
 flags.DEFINE_string("baseline", None, "JSON file of an earlier run to compare with.")
-flags.DEFINE_boolean("quick", False, "Tiny sizes: shows that it runs; the numbers mean nothing.")
-flags.DEFINE_string("report", None, "Folder of results.json and of the page made from it.")
-flags.DEFINE_integer("repetitions", 9, "Rounds of each comparison at most.", lower_bound=1)
-flags.DEFINE_float("seconds", 40.0, "Begin no further round of a comparison after this time.")
+flags.DEFINE_boolean("quick", False, "Tiny sizes, to check that it runs; the numbers mean nothing.")
+flags.DEFINE_string("report", None, "Folder of results.json and of the page generated from it.")
+flags.DEFINE_integer("repetitions", 9, "Maximum rounds of each comparison.", lower_bound=1)
+flags.DEFINE_float("seconds", 40.0, "Start no further round of a comparison after this time.")
 flags.DEFINE_list("runs", [], "Finished run directories; suite `fast` reports their minutes.")
 flags.DEFINE_string("data_dir", None, "TFDS folder; without it, random images of CIFAR's size.")
 

@@ -9,92 +9,92 @@ SUITES = {
     for suite in (
         Suite(
             "step",
-            "What does a training step cost beyond the plain one?",
+            "What does an S2D training step cost beyond a plain one?",
             "training_step",
-            "On the large networks the extra work is far below the noise of a whole step. It is "
-            "timed alone (the model's own loss and gradient from precomputed features, S2D or H2D "
-            "minus plain) and set in proportion to the plain step. Compact networks are also timed "
-            "as whole steps. The parts of the extra work are timed one by one.",
+            "On the large networks the extra work is far below the noise of a whole step. So it "
+            "is timed alone (the model's loss and gradient from precomputed features, S2D or "
+            "H2D minus plain) and divided by the plain step. Compact networks are also timed as "
+            "whole steps. The parts of the extra work are timed one by one.",
         ),
         Suite(
             "predict",
             "What do uncertainties cost beyond a softmax, and how fast are other runtimes?",
             "prediction",
-            "As in `step`: whole predictions where the difference can be seen, and the difference "
-            "alone over the whole prediction where it cannot. Then `predict_uncertainty` as it is "
-            "called by default, warm, over the fastest of the other ways to run the same exported "
-            "network with all uncertainties; each in a process of its own, all on all cores, in "
-            "turns. Start-up is from the start of the process to the first answer; memory is the "
-            "peak beyond what the process held with its framework imported.",
+            "As in `step`: whole predictions if the difference is measurable, otherwise the "
+            "difference alone, divided by the whole prediction. Then `predict_uncertainty` with "
+            "default arguments, warm, divided by the fastest other way to run the same exported "
+            "network with all uncertainties. Each runs in its own process on all cores, in "
+            "turns. Startup is the time from the start of the process to the first prediction. "
+            "Memory is the peak above what the process used after importing its framework.",
         ),
         Suite(
             "fast",
-            "How fast is the network that is meant for CPUs?",
+            "How fast is the network designed for CPUs?",
             "fast_network",
-            "Training steps at full resolution, set against what the convolutions' multiplications "
-            "alone would take (three times the forward pass) at the rate of a large matrix product "
-            "in the same precision, and against the same network in PyTorch with the same "
-            "optimizer. Minutes are the training time of the quickest of the runs given by "
-            "`--runs` whose test accuracy reaches the mark.",
+            "Training steps at full resolution, compared with the time that the convolutions' "
+            "multiplications alone would take (three forward passes) at the speed of a large "
+            "matrix product in the same precision, and with the same network in PyTorch with "
+            "the same optimizer. Minutes are the training time of the fastest run in `--runs` "
+            "whose test accuracy reaches the goal.",
         ),
         Suite(
             "fit",
-            "How fast and how exact is the fit of the proxy Dirichlet?",
+            "How fast and accurate is the fit of the proxy Dirichlet?",
             "proxy_fit",
             "Throughput in fits per second. The competitors fit one Dirichlet at a time and are "
-            "timed on a few of the rows; ours fits the whole batch, a small one several times in a "
-            "call, so that the way from Python into the graph does not count. `error` is the "
-            "largest violation of the likelihood equations psi(a_k) - psi(a_0) = t_k by any class "
-            "of those rows, computed by scipy.",
+            "timed on a few rows. Ours fits the whole batch; small batches are fitted several "
+            "times per call, so that the overhead of calling the graph from Python does not "
+            "count. `error` is the largest violation of the likelihood equations psi(a_k) - "
+            "psi(a_0) = t_k by any class of those rows, computed with scipy.",
         ),
         Suite(
             "pipeline",
             "Does the input pipeline keep up with training?",
             "input_pipeline",
-            "Images a second of the augmented CIFAR-100 pipeline by itself, over images a second "
-            "of a training step of WRN-10-2 at 32x32.",
+            "Images per second of the augmented CIFAR-100 pipeline alone, divided by images per "
+            "second of a training step of WRN-10-2 at 32x32.",
         ),
         Suite(
             "checkpoints",
-            "What does it cost to lose nothing?",
+            "What do checkpoints cost?",
             "checkpointing",
-            "Seconds of one checkpoint, fsync included, as often as `s2d train` writes them, over "
-            "the steps of an epoch of CIFAR-100.",
+            "Seconds per checkpoint, including fsync, as often as `s2d train` writes them, "
+            "divided by the seconds of an epoch of CIFAR-100.",
         ),
         Suite(
             "metrics",
-            "Is evaluating a model more than running it?",
+            "What does evaluation cost beyond forward passes?",
             "evaluating",
-            "Scores of 10,000 known and 26,032 unknown images; then the share of forward passes in "
-            "the evaluation of a compact model on 10,000 known images and three unknown sets.",
+            "Scores of 10,000 in-distribution and 26,032 out-of-distribution images; then the "
+            "share of forward passes in evaluating a compact model on 10,000 in-distribution "
+            "images and three out-of-distribution sets.",
         ),
         Suite(
             "backbones",
-            "How fast are the networks beside plain Keras ones?",
+            "How fast are the networks compared with plain Keras?",
             "backbone_speed",
-            "Each variant runs in a process of its own, because oneDNN is chosen when TensorFlow "
-            "is imported; the processes take turns. `plain` is the same network from stock Keras "
-            "layers as TensorFlow runs it by default; PyTorch, where it is installed, runs eagerly "
-            "and channels last. Memory is the peak of the process beyond "
-            "what it held before the network was built. What the multiplications alone would take "
-            "bounds every speed-up: a result of 0.8 there leaves at most a factor of 1.25 to be "
-            "won, whatever is fused or shared around the convolutions.",
+            "Each variant runs in its own process, because oneDNN is chosen when TensorFlow is "
+            "imported; the processes take turns. `plain` is the same network from stock Keras "
+            "layers with TensorFlow's defaults. PyTorch, if installed, runs eagerly and "
+            "channels-last. Memory is the peak above what the process used before building the "
+            "network. The time of the multiplications alone limits every speedup: a result of "
+            "0.8 leaves at most a factor of 1.25 to gain from fusing or sharing other work.",
         ),
         Suite(
             "ensemble",
             "What does an ensemble cost, and what does one S2D model save?",
             "ensembles",
-            "Five members as one graph against five calls in turn, and against one S2D network.",
+            "Five members as one graph, compared with five calls in turn and with one S2D network.",
         ),
         Suite(
             "serving",
             "What do exported models cost, and what does S2D save a server?",
             "serving",
-            "Calls of SavedModels as `s2d export` writes them. An ensemble is one SavedModel.",
+            "Calls of SavedModels as written by `s2d export`. An ensemble is one SavedModel.",
         ),
         Suite(
             "startup",
-            "How long until the command answers?",
+            "How long does the command take to start?",
             "start_up",
             "Seconds from the start of a process to its end.",
         ),
@@ -102,9 +102,9 @@ SUITES = {
             "scale",
             "How do costs grow, and what will the full recipes need on a GPU?",
             "scaling",
-            "Slopes are of the logarithm of time over the logarithm of size: 1 is proportional. "
-            "The rows marked as predicted were not run: they follow from counted multiplications "
-            "and bytes and the stated peak rates of the device.",
+            "Slopes of log time over log size: 1 is proportional. Rows marked as predicted were "
+            "not run. They are computed from counted multiplications and bytes and the stated "
+            "peak rates of the device.",
         ),
     )
 }

@@ -16,7 +16,7 @@ from benchmarks import profile
 
 
 class Child:
-    """A process that has built some functions and times them when asked.
+    """A process that has built some functions and times them on request.
 
     Args:
         target: `"module:function"`; the function, called with `arguments`, returns

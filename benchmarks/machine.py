@@ -42,7 +42,7 @@ def onednn():
 
 
 def load():
-    """Load average of the last minute: what all programs together ask of the processor."""
+    """Load average of the last minute: the demand of all programs on the processor."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 

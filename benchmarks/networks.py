@@ -65,7 +65,7 @@ def random_images(num_images, shape=(32, 32, 3), num_classes=100):
 
 
 def compiled(model, recipe, jit_compile="auto"):
-    """Compiles a network with its recipe's optimiser, as training does."""
+    """Compiles a network with its recipe's optimizer, as training does."""
     from s2d_tf.training import schedules
 
     model.compile(schedules.optimizer(recipe.training, 100), jit_compile=jit_compile)
@@ -77,7 +77,7 @@ def step_function(model, images, targets):
     import tensorflow as tf
 
     dataset = tf.data.Dataset.from_tensors((images, targets)).repeat()
-    # Builds metrics and optimiser, and traces the step.
+    # Builds metrics and optimizer, and traces the step.
     model.fit(dataset, steps_per_epoch=1, shuffle=False, verbose=0)
     batches = iter(dataset)
 

@@ -4,7 +4,7 @@ import keras
 
 
 def classifier(backbone, arguments, input_shape, num_classes, mean, stddev, weight_decay):
-    """DenseNet-BC or wide ResNet with a dense head, normalisation and L2 on all weights."""
+    """DenseNet-BC or wide ResNet with a dense head, normalization and L2 on all weights."""
     decay = keras.regularizers.L2(weight_decay / 2) if weight_decay else None
     images = keras.Input(input_shape)
     x = keras.layers.Normalization(mean=mean, variance=[s * s for s in stddev])(images)

@@ -1,4 +1,4 @@
-"""What a benchmark asks and what it found: small records that travel as JSON."""
+"""A benchmark's question and its results: small records, stored as JSON."""
 
 import dataclasses
 import importlib

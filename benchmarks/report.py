@@ -1,28 +1,27 @@
 """The page of results, generated from the stored results alone."""
 
 import pathlib
+import textwrap
 
 from benchmarks import results
 from benchmarks.catalogue import SUITES
 from benchmarks.tables import gave_up, goal, number, verdict_on
 
-_HEAD = """# What it costs
+_HEAD = """# Benchmarks
 
-Every number on this page comes from [results.json](results.json). To rerun all suites in a checkout
-and regenerate the page:
+Every number on this page comes from [results.json](results.json). In a checkout, this command runs
+all suites and regenerates the page:
 
     python -m benchmarks all --data_dir=$TFDS_DATA_DIR --report=benchmarks
 
-or one suite at a time (`python -m benchmarks step --report=benchmarks`). Without the folder of the
-datasets, random images take the place of real ones. `python -m benchmarks --report=benchmarks`
-alone regenerates the page from the stored results, and
-`python -m benchmarks --baseline=benchmarks/results.json` compares another run with them.
+For one suite, name it: `python -m benchmarks step --report=benchmarks`. Without a data folder,
+random images are used. `python -m benchmarks --report=benchmarks` only regenerates the page.
+`python -m benchmarks --baseline=benchmarks/results.json` compares a new run with the stored one.
 
-Alternatives take turns in one run; a result is the median over the rounds, with its quartiles in
-brackets. "CPU" is the same result from processor times, which other programs on the machine disturb
-less; it differs where the alternatives use the cores differently. "Load" is the machine's load
-average before and after: far above the number of cores, the machine was busy with other things and
-the spread shows it.
+Alternatives take turns in one run. A result is the median over the rounds, with quartiles in
+brackets. "CPU" is the same result from CPU times, which other programs affect less; it differs from
+the result if the alternatives use the cores differently. "Load" is the load average before and
+after. A load far above the number of cores means that the machine was busy; the spread shows it.
 """
 
 
@@ -67,10 +66,10 @@ def _summary(suites):
 
 def _section(name, record):
     here = record["machine"]
-    lines = [f"## {name}: {record['question']}", "", SUITES[name].reading, ""]
+    lines = [f"## {name}: {record['question']}", "", textwrap.fill(SUITES[name].reading, 100), ""]
     lines += ["| | result | CPU | goal | | rounds | load |", "| --- " * 7 + "|"]
     lines += [_row(row) for row in record["rows"]]
-    lines += ["", "<details><summary>How each was obtained</summary>", ""]
+    lines += ["", "<details><summary>How each result was measured</summary>", ""]
     lines += [_details(row) for row in record["rows"]]
     lines += ["", "</details>", ""]
     versions = ", ".join(f"{key} {value}" for key, value in here["versions"].items() if value)

@@ -15,7 +15,7 @@ SIZES = {
 MEMBERS = (1, 2, 4, 8)
 FULL_RECIPES = ("densenet_bc_100_12", "wrn_28_10")
 TRAINING_IMAGES = 50_000
-# The runs of docs/reproduce.md on one network and data set; the ensembles' members are the single
+# The runs of docs/reproduce.md on one network and dataset; the ensembles' members are the single
 # models.
 SEQUENCE = {
     **dict.fromkeys(("individual", "s2d"), 20),
@@ -129,11 +129,11 @@ def _sequence(architecture, plan):
     }
     return counted(
         f"all of docs/reproduce.md on a V100-class GPU, {architecture}",
-        "sum over all runs of both data sets",
+        "sum over all runs of both datasets",
         sum(hours.values()),
         unit="h",
         kind="predicted",
-        facts={"runs for each data set": sum(SEQUENCE.values()), **hours},
+        facts={"runs for each dataset": sum(SEQUENCE.values()), **hours},
     )
 
 

@@ -56,14 +56,14 @@ def goal(row):
 
 
 def verdict_on(row, missed="MISSED"):
-    """Whether the goal is met, and whether the spread leaves a doubt."""
+    """Whether the goal is met, and whether the spread leaves that uncertain."""
     if row["met"] is None:
         return ""
     if gave_up(row):
-        return "not judged: the other gave no answer"
+        return "not judged: the other failed"
     text = "met" if row["met"] else missed
-    doubtful = row["low"] is not None and row["low"] < row["goal"]["limit"] < row["high"]
-    return f"{text}, but the quartiles lie on both sides" if doubtful else text
+    uncertain = row["low"] is not None and row["low"] < row["goal"]["limit"] < row["high"]
+    return f"{text}, but the goal is between the quartiles" if uncertain else text
 
 
 def gave_up(row):

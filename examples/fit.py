@@ -1,4 +1,4 @@
-"""Train an S2D model with plain `fit` on a tf.data pipeline, and ask where its doubt comes from."""
+"""Train an S2D model with plain `fit` on a tf.data pipeline, and see its uncertainty."""
 
 import keras
 import numpy as np
@@ -20,7 +20,5 @@ model.fit(train.prefetch(tf.data.AUTOTUNE), validation_data=test, epochs=30, ver
 
 for name, images in (("digits", test), ("photographs", photographs)):
     answer = model.predict_uncertainty(images)
-    doubts = ", ".join(f"{k} {np.mean(answer[k]):.3f}" for k in ("total", "data", "knowledge"))
-    print(
-        f"{name:12} confidence {np.mean(answer['confidence']):.3f}, uncertainty in nats: {doubts}"
-    )
+    parts = ", ".join(f"{k} {np.mean(answer[k]):.3f}" for k in ("total", "data", "knowledge"))
+    print(f"{name:12} confidence {np.mean(answer['confidence']):.3f}, uncertainty in nats: {parts}")

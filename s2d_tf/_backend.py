@@ -19,8 +19,8 @@ def keras_backend() -> tuple[str, str]:
     """Returns the backend that Keras uses or will use, and where it was chosen.
 
     Keras decides in this order: a running Keras cannot be changed any more, the environment
-    variable comes before the file, and the default is TensorFlow. Importing Keras to ask would
-    already fail where the other backend is not installed.
+    variable comes before the file, and the default is TensorFlow. Importing Keras to find out
+    would fail if the other backend is not installed.
     """
     keras = sys.modules.get("keras")
     if hasattr(keras, "config"):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-EXAMPLES = ("fit", "cast_keras_application", "distil_ensemble", "table_with_unknown_class")
+EXAMPLES = ("fit", "cast_keras_application", "distill_ensemble", "table_with_unknown_class")
 
 
 def blocks(text, language):

@@ -2,9 +2,9 @@
 
 usage: s2d data [NAME_OR_FOLDER] [--split=SPLIT] [--data_dir=DIR] [--preview=FILE.png] [--download]
 
-Without NAME, lists the datasets. A FOLDER of images with one subfolder per class is shown as
-`s2d train --data=FOLDER` reads it. The fingerprint is a hash of all decoded images and labels of a
-split, in any order: two machines with the same fingerprint have the same data.
+Without an argument, lists the datasets. A FOLDER of images with one subfolder per class is read as
+by `s2d train --data=FOLDER`. The fingerprint is a hash of all decoded images and labels of a split,
+in any order: two machines with the same fingerprint have the same data.
 """
 
 import pathlib

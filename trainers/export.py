@@ -1,11 +1,11 @@
 """Exports a trained model for TF Serving, ONNX or LiteRT.
 
-    s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained entry of the zoo
-    s2d export zoo_of_others/ENTRY models/cifar100               the folder or address of one
+    s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained zoo entry
+    s2d export their_zoo/ENTRY models/cifar100                   an entry's folder or URL
     s2d export runs/s2d models/cifar100 --format=onnx            a finished run
 
-Writes the next version, models/cifar100/1 and so on, and prints its path. A server that watches the
-folder sees a version only when all of it is there.
+Writes the next version (models/cifar100/1, 2, ...) and prints its path. A server that watches the
+folder sees a version only when it is complete.
 """
 
 import pathlib

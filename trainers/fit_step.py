@@ -8,9 +8,9 @@ usage: s2d fit-step RUN_OR_ENTRY STEP [--set OPTION=VALUE ...] [--split=SPLIT] [
     s2d fit-step runs/s2d_0 selective_classifier --set score=knn --set max_risk=0.1
 
 Steps stack in the order in which they are fitted. `zoo.load`, `s2d evaluate`, `s2d export` and
-`s2d publish` then use the model with its steps: exported models also answer ood_score,
-prediction_set and abstain. To start over, remove the run's folder `steps`. An entry is changed in
-place: copy its folder first to keep it. docs/posthoc.md lists the steps and their options.
+`s2d publish` then use the model with its steps, and exported models also return ood_score,
+prediction_set and abstain. To start over, remove the folder `steps` of the run. An entry is changed
+in place; to keep the original, copy its folder first. See docs/posthoc.md for all steps.
 """
 
 import json
@@ -23,8 +23,8 @@ _SET = flags.DEFINE_multi_string("set", [], "An option of the step, e.g. --set k
 _SPLIT = flags.DEFINE_string(
     "split",
     None,
-    "Split to fit on. Default: what the network was trained on; for calibration, sets and "
-    "abstention the validation split, if the network was not trained on it.",
+    "Split to fit on. Default: the training data of the network; for calibration, sets and "
+    "abstention, the validation split if the network was not trained on it.",
 )
 _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."

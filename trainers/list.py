@@ -2,7 +2,7 @@
 
 s2d list                     every architecture, method and dataset
 s2d list s2d cifar100        entries whose name contains all of these
-s2d list --pretrained        only those that come with weights
+s2d list --pretrained        only entries with weights
 """
 
 from absl import flags

@@ -5,11 +5,11 @@ usage: s2d publish RUN --name=NAME [--zoo=DIR] [--data_dir=DIR] [--also=RUN ...]
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
     s2d publish runs/s2d_0 --name=wrn_10_2_s2.s2d.cifar100 --also=runs/s2d_1 --also=runs/s2d_2
 
-RUN is finished, evaluated and trained on all of train, with seed 0 (an ensemble: seeds 0, 1, ...).
-Weights are stored in float16 if no metric of the tables moves by more than 0.0005, and are only
-referred to if another entry holds them, so publish single models before their ensembles. A Monte
-Carlo entry is made from the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Fitted steps of
-the run (`s2d fit-step`) are published with it, in float32.
+RUN must be finished, evaluated and trained on all of train, with seed 0 (an ensemble: seeds 0, 1,
+...). Weights are stored in float16 if no metric of the tables moves by more than 0.0005. Weights
+that another entry has are not stored again, so publish single models before their ensembles. For a
+Monte Carlo entry, publish the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Fitted steps
+of the run (`s2d fit-step`) are published with it, in float32.
 """
 
 from absl import flags
@@ -27,7 +27,7 @@ _PRECISION = flags.DEFINE_enum(
     "auto: float16 if no metric moves by more than 0.0005.",
 )
 _OTHER_NUMBERS = flags.DEFINE_boolean(
-    "other_numbers", False, "Publish although the run's numbers are not the recipe's."
+    "other_numbers", False, "Publish even if the run's values differ from the recipe's."
 )
 
 

@@ -1,9 +1,9 @@
-"""Shows S2D at work: trains it and a plain twin, compares them, explains; offline.
+"""Trains S2D and a plain twin on embedded images, compares them and explains the result.
 
     s2d quickstart --out=s2d_quickstart
 
-Trains both models on embedded images (scikit-learn's digits), tests them on known digits, on digits
-they were never shown and on photographs, and writes a table and figures.
+Trains both models on scikit-learn's digits, without a network connection. Tests them on known
+digits, on digits they have never seen and on photographs. Writes a table and figures.
 """
 
 from absl import flags

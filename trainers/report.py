@@ -4,8 +4,8 @@ usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER]
 
     s2d report runs/* --out=report
 
-The page, report.html, holds everything it shows and needs no network. RUNS are evaluated run
-directories (`s2d evaluate`); figures are drawn from the predictions stored there.
+The page, report.html, is self-contained and needs no network. RUNS are evaluated run directories
+(`s2d evaluate`); figures are drawn from the predictions stored there.
 """
 
 from absl import flags

@@ -4,13 +4,12 @@ usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html] [--
 
     s2d table runs/*
     s2d table runs/* --table=3 --format=latex
-    s2d table runs/* --keep=results      # the runs' numbers, and tables.md made from them
+    s2d table runs/* --keep=results      # copy the runs' numbers, write tables.md
 
-Every table has its shape in the paper: mean ± 2 standard deviations over seeds, the best of a
-column in bold and the best overall marked, the published number in brackets. What was not run says
-so. Runs on other data than CIFAR-100 get an overview. RUNS are evaluated run directories
-(`s2d evaluate`); an ensemble's members count as seeds of its single models. --keep also takes the
-folders of `s2d tune`.
+Tables have the paper's layout: mean ± 2 standard deviations over seeds, the best of a column in
+bold, the best overall marked, and the published number in brackets. What was not run says so. Runs
+on data other than CIFAR-100 get an overview. RUNS are evaluated run directories (`s2d evaluate`);
+an ensemble's members count as seeds of its single models. --keep also takes folders of `s2d tune`.
 """
 
 from absl import flags
@@ -20,7 +19,7 @@ _FORMAT = flags.DEFINE_enum(
     "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
 )
 _KEEP = flags.DEFINE_string(
-    "keep", None, "Folder for copies of the runs' JSON files and all tables made from them."
+    "keep", None, "Folder for copies of the runs' JSON files and all tables of them."
 )
 
 

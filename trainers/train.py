@@ -1,17 +1,17 @@
-"""Trains a model of the zoo by its name, or continues its training.
+"""Trains a zoo model by name, or resumes its training.
 
     s2d train wrn_10_2_s2.s2d.cifar100 --workdir=runs/s2d --data_dir=~/tensorflow_datasets
     s2d train wrn_10_2_s2.s2d --data=flowers --workdir=runs/flowers
 
-The second trains on images of your own: flowers/CLASS/*.jpg, or flowers/train/CLASS/*.jpg with
+The second trains on your own images: flowers/CLASS/*.jpg, or flowers/train/CLASS/*.jpg with
 flowers/test/ (docs/data.md).
 
-The same command continues a run that was stopped, within an epoch too. An ensemble trains its
-members one after another; a student of an ensemble finds its teachers beside its own directory, or
-where --teachers says. See docs/scaling.md for multi-device training.
+Rerun the command to resume a stopped run, even within an epoch. An ensemble trains its members one
+after another. A student of an ensemble finds its teachers next to its own directory, or in
+--teachers. See docs/scaling.md for multi-device training.
 
-Exit codes: 0 finished, 75 stopped by SIGTERM (saved at that step) or by the loss of another worker
-(its newest checkpoint stays): start it again; 130 stopped by Ctrl-C, saved; 1 failed; 2 usage.
+Exit codes: 0 finished; 75 stopped by SIGTERM (saved at that step) or because another worker is gone
+(its newest checkpoint stays), rerun to resume; 130 stopped by Ctrl-C, saved; 1 failed; 2 usage.
 """
 
 from absl import flags, logging
@@ -25,7 +25,7 @@ flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder 
 flags.DEFINE_integer(
     "image_size",
     None,
-    "Height and width of --data's images (default: their own up to 64 if all have one, else 32).",
+    "Height and width of --data's images (default: their own if all are equal and <= 64, else 32).",
     lower_bound=1,
 )
 flags.DEFINE_integer("seed", 0, "Fixes initial weights, data order and noise.")
@@ -36,8 +36,8 @@ flags.DEFINE_string("split", "train", "train, or train_without_validation for tu
 flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored or multi_worker.")
 flags.DEFINE_boolean("sync_batch_norm", False, "Batch statistics over all replicas.")
 flags.DEFINE_boolean("jit", None, "Compile the step with XLA (default: chosen by device).")
-flags.DEFINE_string("precision", "float32", "float32, bfloat16, or auto: what the processor has.")
-flags.DEFINE_boolean("deterministic", None, "The same bits every time (default: on one CPU).")
+flags.DEFINE_string("precision", "float32", "float32, bfloat16, or auto (bfloat16 if supported).")
+flags.DEFINE_boolean("deterministic", None, "Same bits in every run (default: on one CPU).")
 flags.DEFINE_float("checkpoint_seconds", 120, "Also checkpoint every N seconds; 0: off.")
 flags.DEFINE_integer("checkpoint_steps", None, "Also checkpoint every N steps.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")

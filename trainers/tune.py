@@ -1,14 +1,14 @@
-"""Chooses a number of a recipe on the validation split.
+"""Chooses a value of a recipe on the validation split.
 
     s2d tune wrn_10_2_s2.end.digits model.temperature 1 2 3 4 5 --workdir=runs/end_temperature
     s2d tune wrn_10_2_s2.s2d model.student_weight 1e-4 1e-3 --data=flowers --workdir=runs/weight
 
-Trains once for each value on the training images without the validation ones, prints the table with
-the number of validation images and 95% intervals, and writes it to tuning.json; then train with
+Trains once per value on the training images without the validation images. Prints a table with the
+number of validation images and 95% intervals, and writes it to tuning.json. Then train with
 `s2d train NAME --set KEY=VALUE`. Teachers must not have seen the validation images either: train
 them with --split=train_without_validation.
 
-Exit codes: as of `s2d train`; 75 stopped by SIGTERM, saved: the same command continues.
+Exit codes: those of `s2d train`. After 75 (stopped by SIGTERM, saved), rerun to resume.
 """
 
 from absl import flags
@@ -19,10 +19,10 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
 flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
 flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
-flags.DEFINE_integer("image_size", None, "As of `s2d train`.", lower_bound=1)
+flags.DEFINE_integer("image_size", None, "As in `s2d train`.", lower_bound=1)
 flags.DEFINE_integer("seed", 0, "Seed of every run.")
 flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
-flags.DEFINE_multi_string("set", [], "Override a number of all runs, e.g. --set model.dropout=0.2.")
+flags.DEFINE_multi_string("set", [], "Override a value in all runs, e.g. --set model.dropout=0.2.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
 

@@ -1,4 +1,4 @@
-"""Backbones: functional Keras models from a normalised image to features, no head."""
+"""Backbones: functional Keras models from normalized inputs to features, no head."""
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf.backbones.densenet_bc import densenet_bc

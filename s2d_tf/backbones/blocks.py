@@ -22,7 +22,7 @@ BATCH_NORM_EPSILON = 1e-5
 def layer_seed(seed, name):
     """Returns the 31-bit seed of the layer called `name` in a network built with `seed`.
 
-    The name is hashed, not counted: layers of one network and networks of neighbouring seeds share
+    The name is hashed, not counted: layers of one network and networks of neighboring seeds share
     no random numbers, and a layer keeps its seed when others are added or the order changes.
     """
     if seed is None:
@@ -32,7 +32,7 @@ def layer_seed(seed, name):
 
 
 class Blocks:
-    """Adds named layers to a functional graph with one network's initialiser, dropout and seed.
+    """Adds named layers to a functional graph with one network's initializer, dropout and seed.
 
     Args:
         fan: `"fan_in"` or `"fan_out"`; kernels are untruncated normal with variance 2 / fan.

@@ -34,7 +34,7 @@ def densenet_bc(
     """Builds DenseNet-BC-`depth`-`growth_rate` without its head.
 
     Args:
-        input_shape: (height, width, channels) of a normalised float image; any size and channels.
+        input_shape: (height, width, channels) of a normalized float image; any size and channels.
         depth: 6n + 4, where n is the number of dense units in each of the three blocks.
         growth_rate: channels that each unit adds; the stem has twice as many.
         reduction: the fraction of channels that a transition keeps, in (0, 1].
@@ -53,7 +53,7 @@ def densenet_bc(
     growth_rate = check_positive_integer("growth_rate", growth_rate)
     reduction = check_number("reduction", reduction, "in (0, 1]", lambda part: 0.0 < part <= 1.0)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
-    # The authors' initialiser keeps the variance of the backward pass.
+    # The authors' initializer keeps the variance of the backward pass.
     blocks = Blocks("fan_out", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))
 
     images = keras.Input(input_shape, name="images")

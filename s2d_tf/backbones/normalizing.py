@@ -1,8 +1,8 @@
-"""Normalisation by given statistics, one pass over the feature maps.
+"""Normalization by given statistics, in one pass over the feature maps.
 
 All of it is TensorFlow's batch-norm kernel in its inference mode, which takes means and variances
-for given. On CPUs with oneDNN that kernel is much slower where the channels are no multiple of
-16, as in most places of DenseNet-BC. There, rows of neighbouring pixels are seen as one pixel with
+as given. On CPUs with oneDNN that kernel is much slower where the channels are no multiple of
+16, as in most places of DenseNet-BC. There, rows of neighboring pixels are seen as one pixel with
 the channels of all: the same memory, with the statistics repeated for each.
 """
 
@@ -14,7 +14,7 @@ LANES = 16
 
 
 def normalize(x, statistics, epsilon, relu=False):
-    """Batch norm by given statistics, with ReLU if asked: one kernel does both.
+    """Batch norm by given statistics, optionally with ReLU, in one kernel.
 
     Args:
         x: feature maps `[batch, height, width, K]`, in single or half precision.
@@ -87,7 +87,7 @@ def moments(x):
 
 
 def _fold(x, statistics):
-    """Neighbouring pixels as one with more channels, so that these are a multiple of `LANES`."""
+    """Neighboring pixels as one with more channels, so that these are a multiple of `LANES`."""
     _, height, width, channels = x.shape
     times = LANES // math.gcd(LANES, channels)
     if times == 1 or height is None or width is None or height * width % times:

@@ -1,10 +1,10 @@
 """Batch norm, ReLU and convolution of feature maps whose batch statistics are shared.
 
-Every unit of a dense block normalises all feature maps before it. Their batch means and variances
-do not depend on who asks, so `Moments` computes them once for each map and all units share them:
+Every unit of a dense block normalizes all feature maps before it. Their batch means and variances
+do not depend on the unit, so `Moments` computes them once for each map and all units share them:
 exact, and a tenth of the reads in DenseNet-BC-100-12. `SharedBatchNormalization` holds what is a
-unit's own, and `NormalizedConv2D` normalises in one pass, as the first part of its convolution. It
-keeps its input only: the backward pass normalises again, which takes less time than the memory of
+unit's own, and `NormalizedConv2D` normalizes in one pass, as the first part of its convolution. It
+keeps its input only: the backward pass normalizes again, which takes less time than the memory of
 a second copy of all feature maps is worth. Nor does it need the maps in one piece: the convolution
 of a concatenation is the sum of the convolutions of its parts.
 """
@@ -43,7 +43,7 @@ class Moments(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class SharedBatchNormalization(keras.layers.BatchNormalization):
-    """A batch norm that is told the moments of its input, and does not normalise.
+    """A batch norm that is told the moments of its input, and does not normalize.
 
     `[2, K]` -> `[4, K]`: scale, offset, mean and variance, for `NormalizedConv2D`. Weights and
     config are the parent's.
@@ -149,8 +149,8 @@ class NormalizedConv2D(keras.layers.Conv2D):
 def _add(convolutions):
     """The sum of convolutions; on CPUs each adds to the one before as it goes.
 
-    oneDNN can do this, and TensorFlow asks for it where a bias is added as well. One of zeros that
-    are made outside the graph does: a constant would be optimised away, and the saving with it.
+    oneDNN can do this, and TensorFlow requests it when a bias is added as well. A bias of zeros
+    from outside the graph is enough; a constant would be optimized away, and the saving with it.
     """
     total, *others = convolutions
     for other in others:

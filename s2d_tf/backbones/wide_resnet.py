@@ -28,7 +28,7 @@ def wide_resnet(
     """Builds WRN-`depth`-`width` without its head.
 
     Args:
-        input_shape: (height, width, channels) of a normalised float image; any size and channels.
+        input_shape: (height, width, channels) of a normalized float image; any size and channels.
         depth: 6n + 4, where n is the number of residual units in each of the three blocks.
         width: what the channels 16, 32, 64 of the three blocks are multiplied by.
         dropout: rate between the two 3x3 convolutions of each unit.
@@ -45,7 +45,7 @@ def wide_resnet(
     depth = check_depth(depth)
     width = check_positive_integer("width", width)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
-    # The authors' initialiser keeps the variance of the forward pass. Their batch-norm scales start
+    # The authors' initializer keeps the variance of the forward pass. Their batch-norm scales start
     # uniform in [0, 1], the default of their framework then; ours start at 1.
     blocks = Blocks("fan_in", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))
 

@@ -178,7 +178,7 @@ def check_picture(encoded: bytes, where: str, side: int, or_larger: bool = False
 
 
 def decode_picture(encoded, channels: int = 3):
-    """A JPEG or PNG as uint8 RGB; grey pictures get three equal channels. Works in graphs."""
+    """A JPEG or PNG as uint8 RGB; gray pictures get three equal channels. Works in graphs."""
     import tensorflow as tf
 
     # In spite of its name the operation reads PNG, too. The accurate integer transform gives the

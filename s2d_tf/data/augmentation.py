@@ -18,9 +18,9 @@ class PixelTable:
     Args:
         images: uint8 [N, H, W, C].
         padding: what appears beyond the border: "reflect" (as in Wide ResNet; the border pixel is
-            not repeated), or "mean", one colour (as in DenseNet, whose authors pad with zeros after
+            not repeated), or "mean", one color (as in DenseNet, whose authors pad with zeros after
             normalizing: on raw pixels that is the mean of each channel, not black).
-        mean: the colour for "mean", one value per channel, rounded to whole grey levels.
+        mean: the color for "mean", one value per channel, rounded to whole gray levels.
     """
 
     def __init__(self, images: np.ndarray, padding: str, mean: Sequence[float] | None = None):

@@ -54,7 +54,7 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
 
 
 def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
-    """Downloads a dataset from its official source into `data_dir`, unless it is there."""
+    """Downloads a dataset from its official source into `data_dir` if it is not there yet."""
     record = info(name)
     if record.source in _SINGLE_FILES:
         _module(record).fetch(name, resolve_data_dir(data_dir))

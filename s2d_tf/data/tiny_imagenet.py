@@ -23,7 +23,7 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
     """The official pictures, byte for byte, in the official order.
 
     `test` is the official validation folder, which papers on out-of-distribution detection use; the
-    official test pictures have no labels. `train` is there when the zip has it. Labels are
+    official test pictures have no labels. `train` exists if the zip has it. Labels are
     positions in the archive's `wnids.txt`.
     """
 

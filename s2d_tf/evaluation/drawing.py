@@ -64,7 +64,7 @@ def legend(axes, names, lines=False):
 
 
 def percent_label(axis, name, top=None):
-    """Names the vertical axis, a fraction from 0 to `top`, and shows it in per cent."""
+    """Names the vertical axis, a fraction from 0 to `top`, and shows it in percent."""
     axis.set(ylabel=name, ylim=(0, top))
     axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
 

@@ -53,7 +53,7 @@ def evaluate(
         training: what they are fitted on: a split of `dataset`, or data like it.
 
     Returns:
-        Flat dict of floats, fractions and not per cent: `"cifar100/accuracy"`,
+        Flat dict of floats, fractions and not percentages: `"cifar100/accuracy"`,
         `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, `"svhn_cropped/auroc/knn"`, ...
         Where predictions do not decompose there are no keys for data and knowledge uncertainty. A
         Gaussian student, whose answer is that of its draws, also has every key by its mean:

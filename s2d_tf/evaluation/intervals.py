@@ -153,8 +153,8 @@ def difference_table(found, caption, num_resamples):
         list(blocks.values()),
         stub=2,
         footnotes=[
-            f"{num_resamples:,} resamples of the test examples, in pairs; per cent points but for "
-            "NLL. Seeds are another source of variation that this does not show."
+            f"{num_resamples:,} resamples of the test examples, in pairs; percentage points except "
+            "for NLL. Variation over seeds is not included."
         ],
     )
 

@@ -108,7 +108,7 @@ def reading_key(reading: str, key: str) -> str:
 
 
 def format_value(key: str, value: float, spread: float | None = None) -> str:
-    """A metric as tables print it, in per cent where it is a fraction: `"74.6 ± 0.5"`."""
+    """A metric as tables print it, in percent if it is a fraction: `"74.6 ± 0.5"`."""
     _, _, scale, decimals, suffix = metric(key)
     text = f"{scale * value:.{decimals}f}{suffix}"
     return text if spread is None else f"{text} ± {scale * spread:.{decimals}f}{suffix}"

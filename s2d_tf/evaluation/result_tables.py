@@ -231,8 +231,8 @@ def twins_table(results):
         blocks,
         stub=2,
         footnotes=[
-            "Paired by seed; Student's interval for the mean difference, per cent points but for "
-            "NLL."
+            "Paired by seed; Student's interval for the mean difference, in percentage points "
+            "except for NLL."
         ],
     )
     return table if blocks else None

@@ -30,7 +30,7 @@ def save(model, directory, class_names=None, metadata=None):
     Args:
         model: any `models.Predictor`.
         directory: the model's folder, which holds one numbered folder for each version. A server
-            that watches it sees the new version when all of it is there.
+            that watches it sees the new version only when it is complete.
         class_names: one name for each class, kept as `assets/classes.txt`; default: the model's
             own, which `zoo.load` sets.
         metadata: dict for `assets/model.json`; default: the model's own, which `zoo.load` sets to

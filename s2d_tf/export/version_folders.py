@@ -20,7 +20,7 @@ def versions(directory: str | pathlib.Path) -> list[int]:
 def write_version(directory: str | pathlib.Path, write: Callable) -> pathlib.Path:
     """Writes the next version.
 
-    A server that watches `directory` sees the version only when all of it is there and on disk. If
+    A server that watches `directory` sees the version only when it is complete and on disk. If
     `write` fails, nothing is left. Two writers get two versions.
 
     Args:

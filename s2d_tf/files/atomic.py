@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Files and folders that exist completely or not at all."""
 
 import contextlib
 import errno
@@ -87,7 +87,7 @@ def folder_written_beside(path):
 
 
 def flush(path):
-    """Asks the system to bring a file or a folder's entries to disk."""
+    """Flushes a file or a folder's entries to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -96,7 +96,7 @@ def flush(path):
 
 
 def flush_folder(folder):
-    """Asks the system to bring a folder and all that is in it to disk."""
+    """Flushes a folder and everything in it to disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
             flush(os.path.join(parent, name))

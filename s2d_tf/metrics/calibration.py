@@ -28,8 +28,8 @@ class ReliabilityCurve(NamedTuple):
 def expected_calibration_error(probs, labels, num_bins=15):
     """Gap between confidence and accuracy, averaged over equal-width bins by their counts.
 
-    Bins are `(lo, hi]`, so a confidence on an edge belongs to the lower bin. A fraction, not per
-    cent. Even a perfectly calibrated model shows a positive value on a finite set, the
+    Bins are `(lo, hi]`, so a confidence on an edge belongs to the lower bin. A fraction, not
+    percent. Even a perfectly calibrated model shows a positive value on a finite set, the
     larger the fewer its examples.
     """
     confidence, correct, num_bins = _checked(probs, labels, num_bins)

@@ -50,7 +50,7 @@ def conformal_coverage_interval(
 
     Args:
         num_calibration, num_test: numbers of examples.
-        coverage: the coverage that was asked for.
+        coverage: the target coverage.
         level: chance that the observed coverage is in the interval.
     """
     from scipy import stats

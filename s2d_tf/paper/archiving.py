@@ -25,7 +25,7 @@ KEPT = (RECIPE, INTERVALS, SUMMARY)
 def archive(directories, out) -> pathlib.Path:
     """Copies the metrics of runs and sweeps to `out` and regenerates `out/tables.md`.
 
-    What is there already stays, unless something of the same name is among `directories`.
+    What `out` already contains stays, unless something of the same name is among `directories`.
 
     Args:
         directories: evaluated run directories and folders of `s2d tune`, kept under their names.

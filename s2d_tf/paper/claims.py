@@ -9,7 +9,7 @@ every available dataset.
 The rule: the paper words some claims as rules and others as tendencies. A rule must hold in every
 comparison, a tendency in more than half of them and on average. A margin that the choice of seeds
 alone may make (`Means._noise`) counts for neither side: if the verdict depends on how such
-comparisons would turn out, it is "cannot be told".
+comparisons would turn out, it is "inconclusive".
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from s2d_tf.paper.compared import Means, summarize
 
 HOLDS = "holds"
 DOES_NOT_HOLD = "does not hold"
-CANNOT_BE_TOLD = "cannot be told"
+INCONCLUSIVE = "inconclusive"
 NOT_RUN = "not run"
 
 CALIBRATION, RANKINGS = ("nll", "ece"), ("auroc", "aupr")
@@ -33,9 +33,9 @@ STUDENTS = ("h2d_dir", "h2d_gauss")
 # "Drastically" is the paper's word; this is our reading of it, in accuracy.
 DRASTIC_LOSS = 0.01
 NOTE = (
-    "Each claim is checked against the means over the seeds of these runs. It cannot be told where "
-    "the verdict depends on differences that are within the spread of the seeds. On another "
-    "network or with few seeds a claim may fail here and hold there."
+    "Each claim is checked against the means over the seeds of these runs. A verdict that depends "
+    "on differences within the spread of the seeds is inconclusive. A claim that fails here may "
+    "hold for another network or with more seeds."
 )
 
 
@@ -99,7 +99,7 @@ class Claim:
             most = np.mean(margins > 0) > 0.5 and margins.mean() > 0
             verdicts.append(most if self.tendency else (margins > 0).all())
         worst, best = verdicts
-        return HOLDS if worst else CANNOT_BE_TOLD if best else DOES_NOT_HOLD
+        return HOLDS if worst else INCONCLUSIVE if best else DOES_NOT_HOLD
 
 
 def check_all(results) -> list[Verdict]:

@@ -51,8 +51,8 @@ _CELL = re.compile(r"(\*{0,3})(?P<value>\d+(?:\.\d+)?)\1(?:M|ms|)\*?(?: ± \d+(?
 class Column:
     """A printed column; `metric` is the key of `evaluate`, None for what is not a metric.
 
-    A printed number times `scale` is the value that `evaluate` reports: fractions instead of per
-    cent, single parameters.
+    A printed number times `scale` is the value that `evaluate` reports: fractions instead of
+    percentages, single parameters.
     """
 
     group: str

@@ -64,7 +64,7 @@ class Moments:
 
 
 def shrink(covariance: np.ndarray, amount: float) -> np.ndarray:
-    """A covariance moved towards its mean variance times the identity."""
+    """A covariance moved toward its mean variance times the identity."""
     width = len(covariance)
     target = np.trace(covariance) / width * np.eye(width)
     return (1 - amount) * covariance + amount * target

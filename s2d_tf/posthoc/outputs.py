@@ -100,7 +100,7 @@ def read(
 
 
 def forward(network: Predictor, inputs, features: bool) -> dict[str, tf.Tensor]:
-    """Member logits and, where asked for, features of one batch, in one pass; traceable."""
+    """Member logits and, if requested, features of one batch, in one pass; traceable."""
     if not features:
         return {"member_logits": tf.cast(network.member_logits(inputs), tf.float32)}
     vectors = tf.cast(network.features(inputs), tf.float32)

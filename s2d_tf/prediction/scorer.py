@@ -21,7 +21,7 @@ class Scorer:
         function: from a batch of inputs to a dict of arrays, see `export.save`.
         image_shape: height, width and channels of a model of images, else `None` for text.
         class_names: one for each class, where they are known.
-        sha256: tells this model from all others.
+        sha256: identifies the model.
         name: for people.
     """
 

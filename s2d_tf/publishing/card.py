@@ -16,7 +16,7 @@ DRAWS = {
     "heads": "with {n} members from one forward pass",
     "dropout": "with {n} members, drawn by Monte Carlo dropout from fixed masks",
     "swag": "with {n} members, weights drawn from a diagonal Gaussian (SWAG-Diag)",
-    "ensemble": "with {n} members, a network each, trained from different seeds",
+    "ensemble": "with {n} members, networks trained from different seeds",
 }
 # Title, key, factor and digits.
 METRICS = (
@@ -42,8 +42,8 @@ def text(record) -> str:
     splits = decomposes(record.kind, record.num_members)
     most_telling = "knowledge" if splits else "total"
     certain = "" if splits else (
-        "- A single categorical prediction does not decompose: data uncertainty is the total, "
-        "knowledge uncertainty zero.\n"
+        "- A single categorical prediction does not decompose: data uncertainty is the total, and "
+        "knowledge uncertainty is zero.\n"
     )  # fmt: skip
     return f"""\
 # {record.name}
@@ -66,7 +66,7 @@ answers the same requests without it. Pixels are normalized inside the model: pa
 
 {_steps(record)}## Metrics
 
-On the {known} test set, measured with these very weights:
+On the {known} test set, measured with exactly these weights:
 
 {_metrics(record)}
 {_portrait(record)}
@@ -124,7 +124,7 @@ def _what(record):
     return (
         f"{recipe.title}: {recipe.architecture} ({network}){heads} on {_trained_on(recipe)}, "
         f"{WHAT[learns]}. It predicts {how}. Members predict "
-        f"{kind}; the answer is class probabilities, confidence, and total, data and knowledge "
+        f"{kind}. The output is class probabilities, confidence, and total, data and knowledge "
         f"uncertainty in nats. {record.parameters:,} trained parameters."
     )
 
@@ -185,10 +185,10 @@ def _portrait(record):
     if "picture" not in facts:
         return ""
     listed = (
-        ("Most often right about", "best_classes"),
-        ("Least often right about", "worst_classes"),
+        ("Most accurate classes", "best_classes"),
+        ("Least accurate classes", "worst_classes"),
         ("Most frequent confusions", "confusions"),
-        ("Finding wrong answers among right ones, AUROC %", "wrong_answers"),
+        ("Detection of wrong predictions, AUROC %", "wrong_answers"),
     )
     lines = [f"- {title}: {', '.join(facts[key])}." for title, key in listed if facts[key]]
     return f"""
@@ -237,11 +237,11 @@ def _training(record):
     if recipe.start is not None:
         part = "the finished" if recipe.start.at == 1.0 else f"{recipe.start.at:.0%} of the"
         name = recipe.sibling(recipe.start.method).name
-        before += f" It starts from {part} `{name}`, whose training is not counted."
+        before += f" It starts from {part} `{name}`, whose training time is not included."
     if recipe.teachers is not None:
         before += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
     listed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
-    changed = f"\nNumbers that differ from the recipe of this name: {listed}.\n" if listed else ""
+    changed = f"\nValues that differ from this recipe: {listed}.\n" if listed else ""
     commands = "\n".join(facts["commands"])
     return f"""\
 ```sh
@@ -251,7 +251,7 @@ def _training(record):
 {training.epochs} epochs, batch {recipe.data.batch_size}, learning rate {training.learning_rate:g} \
 ({training.schedule}), weight decay {training.weight_decay:g}; \
 {facts["training_seconds"] / 60:.1f} wall-clock minutes on a shared machine.{before} \
-The whole recipe is in `entry.json`.
+The full recipe is in `entry.json`.
 {changed}
 Measured with {versions}."""
 

@@ -8,7 +8,7 @@ SECTIONS = ("data", "training", "model")
 
 
 class PublishError(ValueError):
-    """A run cannot be published as the entry that was asked for."""
+    """A run cannot be published as the requested entry."""
 
 
 def check_run(run, named, other_numbers=False):

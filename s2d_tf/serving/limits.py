@@ -1,4 +1,4 @@
-"""How much a request may ask for, and what a client is told when it cannot be answered."""
+"""Limits of a request, and what a client is told when it is rejected."""
 
 import dataclasses
 

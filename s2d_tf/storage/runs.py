@@ -96,7 +96,7 @@ class Run:
 
     @property
     def home(self):
-        """Where the weights lie: those of a view are the weights of the run that it lies in."""
+        """Where the weights are: a view has the weights of the run that contains it."""
         parent = self.directory.resolve().parent
         is_view = self.directory.name.startswith(layout.VIEW) and is_run(parent)
         return parent if is_view else self.directory
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def finished(self):
-        """Whether the final weights are there (of an ensemble: all members')."""
+        """Whether the final weights exist (for an ensemble: those of all members)."""
         if self.recipe.draws != "ensemble":
             return (self.home / FINAL).is_file()
         return all((directory / FINAL).is_file() for directory in self.member_directories)
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def fingerprint(self):
-        """What tells this run from all others, so that no other's checkpoint is taken for its."""
+        """What identifies this run, so that no other run's checkpoint is used for it."""
         facts = {"seed": self.seed, "split": self.split, "recipe": self.recipe.to_dict()}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -93,7 +93,7 @@ class RunLog(keras.callbacks.Callback):
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Saves all that a run needs to go on; stops it when asked to, or when the loss is no number.
+    """Saves all that a run needs to resume; stops it on request or when the loss is not finite.
 
     It saves at the end of each epoch, and within epochs every so many seconds and steps. A run that
     continues within an epoch gets back what its metrics had summed up, so that its history is that

@@ -69,7 +69,7 @@ class Team:
         self._mean(0.0)
 
     def check_same(self, step):
-        """Refuses workers that restored different checkpoints."""
+        """Rejects workers that restored different checkpoints."""
         if self._mean(step) != step:
             raise ValueError(
                 f"The workers do not continue at the same step (here: {step}): --workdir must be "

@@ -1,4 +1,4 @@
-"""Being asked to stop: SIGTERM or Ctrl-C ends a run after the step under way, with all saved."""
+"""Requests to stop: SIGTERM or Ctrl-C ends a run after the current step and saves it."""
 
 import contextlib
 import signal

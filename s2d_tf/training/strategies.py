@@ -58,7 +58,7 @@ def set_determinism(wanted, strategy, jit_compile=None):
     """Turns on operations that give the same bits every time; returns whether it did.
 
     By default on one CPU device. It holds for the rest of the process. Keras then leaves XLA off,
-    so who asks for XLA does not get it by default.
+    so XLA is not used by default.
     """
     if wanted and jit_compile:
         raise ValueError("deterministic operations turn XLA off: choose one of the two.")
@@ -71,7 +71,7 @@ def set_determinism(wanted, strategy, jit_compile=None):
 
 
 def check_batch_size(batch_size, strategy):
-    """Refuses a global batch that the replicas cannot share equally."""
+    """Rejects a global batch that the replicas cannot share equally."""
     replicas = strategy.num_replicas_in_sync
     if batch_size % replicas:
         raise ValueError(

@@ -124,7 +124,7 @@ def find(run, method, directory=None):
 
 
 def _look(run, recipe, folder):
-    """The run in a folder, or `None` if it does not serve; and what is there, in words."""
+    """The run in a folder, or `None` if it is not usable; and a description of what was found."""
     if not is_run(folder):
         return None, f"no {folder / RECIPE}"
     found = Run.open(folder)

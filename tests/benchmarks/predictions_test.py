@@ -35,8 +35,8 @@ def test_reproduce_says_what_is_predicted(predicted, project_root):
         f"{memory.median:.1f} GB",
         f"{sequence.median:.0f} h",
     ]
-    runs = sequence.facts["runs for each data set"]
-    assert f"{runs} runs for each data set" in text
+    runs = sequence.facts["runs for each dataset"]
+    assert f"{runs} runs for each dataset" in text
 
 
 def test_so_does_the_published_page(predicted, project_root):

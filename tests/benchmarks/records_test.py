@@ -104,7 +104,7 @@ def test_the_table_shows_figures_goals_and_what_was_not_run():
     assert "1.5 [1.4, 1.6]" in " ".join(lines["slow"].split())
     assert lines["slow"].endswith("<= 1.01 MISSED")
     assert lines["fast"].endswith("<= 1.01 met")
-    assert lines["noisy"].endswith("<= 1.01 met, but the quartiles lie on both sides")
+    assert lines["noisy"].endswith("<= 1.01 met, but the goal is between the quartiles")
     assert "not run  (`dirichlet` is not installed)" in lines["absent"]
     assert "3 h" in lines["guess"]
     assert lines["guess"].endswith("(predicted, not run)")

@@ -143,7 +143,7 @@ def test_means_over_seeds_are_compared():
 
     check = CHECKS["s2d_beats_its_twin"]
     found = check({"individual": seeds(0.5, 0.9), "s2d": seeds(0.72, 0.70)})
-    assert (found.verdict, found.held, found.comparisons) == ("cannot be told", 1, 1)
+    assert (found.verdict, found.held, found.comparisons) == ("inconclusive", 1, 1)
     assert found.evidence == (
         "True in 1 of 1 comparisons, 1 of them within the spread of the seeds; the narrowest: "
         "digits/accuracy 71.0% for S2D Individual, 70.0% for Individual."
@@ -165,7 +165,7 @@ def seeds_of(key, *values):
         # The spread of the paired differences decides, however far apart the seeds are.
         ((0.5, 0.6, 0.7), (0.52, 0.62, 0.721), "holds"),
         ((0.5, 0.6, 0.7), (0.48, 0.58, 0.681), "does not hold"),
-        ((0.5, 0.6, 0.7), (0.52, 0.58, 0.73), "cannot be told"),
+        ((0.5, 0.6, 0.7), (0.52, 0.58, 0.73), "inconclusive"),
         ((0.5,), (0.52,), "holds"),  # No spread is known: the sign decides.
     ],
 )
@@ -183,7 +183,7 @@ def test_a_single_run_is_given_the_spread_of_the_others():
         "mc": seeds_of(key, 0.04, 0.05, 0.06),
     }
     check = CHECKS["s2d_ensemble_calibration_rises"]
-    assert check(results).verdict == "cannot be told"
+    assert check(results).verdict == "inconclusive"
     assert check(results | {"mc": seeds_of(key, 0.05, 0.051)}).verdict == "holds"
 
 
@@ -214,7 +214,7 @@ def test_a_tendency_is_told_only_if_the_noise_cannot_turn_it():
 
     check = CHECKS["mc_hurts_detection"]
     found = check({"individual": scores(0.0), "mc": scores(0.01)})
-    assert (found.verdict, found.comparisons) == ("cannot be told", 4)
+    assert (found.verdict, found.comparisons) == ("inconclusive", 4)
     assert "2 of them within the spread" in found.evidence
 
 
@@ -223,7 +223,7 @@ def test_a_tendency_is_told_only_if_the_noise_cannot_turn_it():
     [
         ({"end_t1": [0.70], "end_t2": [0.75], "end_t5": [0.74]}, "holds"),
         ({"end_t1": [0.745], "end_t2": [0.75]}, "does not hold"),
-        ({"end_t1": [0.72, 0.73], "end_t2.5": [0.72, 0.78]}, "cannot be told"),  # Within the seeds.
+        ({"end_t1": [0.72, 0.73], "end_t2.5": [0.72, 0.78]}, "inconclusive"),  # Within the seeds.
         ({"end_t1": [0.75]}, "not run"),
         ({"end": [0.75], "ensemble": [0.8]}, "not run"),
     ],

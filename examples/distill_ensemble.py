@@ -1,4 +1,4 @@
-"""Distil an ensemble of S2D models into one network (H2D, ours): its uncertainty in one pass."""
+"""Distill an ensemble of S2D models into one network (H2D, ours): its uncertainty in one pass."""
 
 import keras
 
