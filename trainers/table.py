@@ -15,10 +15,10 @@ folders of `s2d tune`.
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _TABLE = flags.DEFINE_integer("table", None, "Number in the paper; without it all that have data.")
-_FORMAT = flags.DEFINE_enum(
-    "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
-)
+_FORMAT = _flags.table_format()
 _KEEP = flags.DEFINE_string(
     "keep", None, "Folder for copies of the runs' JSON files and all tables made from them."
 )
