@@ -68,6 +68,11 @@ def test_raw_pixels_and_lists_of_them(scorer, tiny_model, pictures, write, tmp_p
     check(read(out), tiny_model, pictures)
 
 
+def test_a_bar_shows_how_far_it_is(scorer, encoded, write, tmp_path, capsys):
+    score(scorer, write("folder", encoded), tmp_path / "out.parquet", progress=True)
+    assert f"{len(encoded)}/{len(encoded)}" in capsys.readouterr().err
+
+
 def test_csv_has_the_same_rows(scorer, encoded, write, tmp_path):
     inputs = write("tfrecord", encoded)
     table = read(score(scorer, inputs, tmp_path / "out.parquet").out)
