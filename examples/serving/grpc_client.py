@@ -1,4 +1,4 @@
-"""Asks a model that TF Serving serves about pictures over gRPC.
+"""Gets predictions of a model in TF Serving for pictures over gRPC.
 
     pip install tensorflow-serving-api
     python grpc_client.py photo.jpg other.png --target localhost:8500 --model cifar100
@@ -52,7 +52,7 @@ def main():
     for i, path in enumerate(arguments.files):
         print(
             f"{path}: class {answers['label'][i]}, confidence {answers['confidence'][i]:.3f}; "
-            f"doubt {answers['total_uncertainty'][i]:.3f} nats: "
+            f"uncertainty {answers['total_uncertainty'][i]:.3f} nats: "
             f"{answers['data_uncertainty'][i]:.3f} in the data, "
             f"{answers['knowledge_uncertainty'][i]:.3f} in the model"
         )

@@ -1,8 +1,8 @@
-"""Asks a served model about pictures over REST; needs only Python.
+"""Gets predictions of a served model for pictures over REST; needs only Python.
 
     python rest_client.py photo.jpg other.png --url http://localhost:8501 --model cifar100
 
-It speaks TF Serving's protocol, which `s2d serve` speaks too.
+For TF Serving and `s2d serve`, which has the same protocol.
 """
 
 import argparse
@@ -49,8 +49,8 @@ def describe(answer, class_names=None):
     label = answer["label"]
     name = class_names[label] if class_names else f"class {label}"
     return (
-        f"{name}, confidence {answer['confidence']:.3f}; doubt {answer['total_uncertainty']:.3f} "
-        f"nats: {answer['data_uncertainty']:.3f} in the data, "
+        f"{name}, confidence {answer['confidence']:.3f}; uncertainty "
+        f"{answer['total_uncertainty']:.3f} nats: {answer['data_uncertainty']:.3f} in the data, "
         f"{answer['knowledge_uncertainty']:.3f} in the model"
     )
 

@@ -197,7 +197,7 @@ def test_the_grpc_client_as_a_program(
     run_main(client, good, good, "--target", grpc_target, "--model", "tiny")
     line = (
         f"{good}: class {expected['label'][0]}, confidence {expected['confidence'][0]:.3f}; "
-        f"doubt {expected['total_uncertainty'][0]:.3f} nats: "
+        f"uncertainty {expected['total_uncertainty'][0]:.3f} nats: "
         f"{expected['data_uncertainty'][0]:.3f} in the data, "
         f"{expected['knowledge_uncertainty'][0]:.3f} in the model"
     )
