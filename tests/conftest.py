@@ -147,6 +147,20 @@ def mutate():
 
 
 @pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 16 MB of its own, or a skip."""
+    folder = tmp_path / "small_disk"
+    folder.mkdir()
+    try:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+        subprocess.run(mount, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the right to mount a tmpfs")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture
 def make_run(tmp_path):
     """Writes an evaluated run of a method without training it; returns its directory."""
     from s2d_tf import recipes, storage

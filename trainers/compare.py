@@ -11,16 +11,12 @@ these two models is, not what other seeds would give.
 
 from absl import flags
 
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
-_DATA = flags.DEFINE_string(
-    "data", None, "Where the images of runs on a folder are now, if they have moved."
-)
+from s2d_tf import _flags
+
+_DATA_DIR = _flags.data_dir()
+_DATA = _flags.moved_data()
 _BOOTSTRAP = flags.DEFINE_integer("bootstrap", 10_000, "Number of resamples.", lower_bound=1)
-_FORMAT = flags.DEFINE_enum(
-    "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
-)
+_FORMAT = _flags.table_format()
 
 
 def main(argv):

@@ -11,12 +11,10 @@ import pathlib
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _SPLIT = flags.DEFINE_string("split", None, "Show only this split.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir",
-    None,
-    "Folder of the datasets (default: TFDS_DATA_DIR, or ~/tensorflow_datasets).",
-)
+_DATA_DIR = _flags.data_dir()
 _PREVIEW = flags.DEFINE_string(
     "preview", None, "Write images and labels of the split (default: test) to this PNG file."
 )

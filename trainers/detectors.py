@@ -16,12 +16,12 @@ import sys
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _OUT = flags.DEFINE_string("out", None, "Folder to write to.", required=True)
 _DETECTORS = flags.DEFINE_string("detectors", "all", "all, or names such as knn,energy.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
+_DATA_DIR = _flags.data_dir()
+_BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv):

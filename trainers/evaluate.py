@@ -28,16 +28,14 @@ import sys
 
 from absl import flags
 
-from s2d_tf._choices import ENGINES
+from s2d_tf import _flags
 
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
+_DATA_DIR = _flags.data_dir()
 _DATA = flags.DEFINE_string("data", None, "Folder of images, one subfolder per class.")
 _OOD = flags.DEFINE_multi_string(
     "ood", [], "More out-of-distribution data: a dataset's name or a folder of images."
 )
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
+_BATCH_SIZE = _flags.batch_size()
 _BOOTSTRAP = flags.DEFINE_integer(
     "bootstrap",
     0,
@@ -55,12 +53,7 @@ _DETECTORS = flags.DEFINE_string(
     "Post-hoc detectors to fit on the training images and to evaluate: all, or names such as "
     "knn,energy. Features are kept beside the predictions.",
 )
-_ENGINE = flags.DEFINE_enum(
-    "engine",
-    "auto",
-    ENGINES,
-    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
-)
+_ENGINE = _flags.engine()
 
 
 def main(argv):

@@ -19,6 +19,8 @@ import sys
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _SET = flags.DEFINE_multi_string("set", [], "An option of the step, e.g. --set k=50.")
 _SPLIT = flags.DEFINE_string(
     "split",
@@ -26,10 +28,8 @@ _SPLIT = flags.DEFINE_string(
     "Split to fit on. Default: the training data of the network; for calibration, sets and "
     "abstention, the validation split if the network was not trained on it.",
 )
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
+_DATA_DIR = _flags.data_dir()
+_BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv):

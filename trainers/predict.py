@@ -20,11 +20,11 @@ import shlex
 
 from absl import flags
 
-from s2d_tf._choices import ENGINES
+from s2d_tf import _flags
 
 _OUT = flags.DEFINE_string("out", None, "File to write, .parquet or .csv.", required=True)
 _TOP_K = flags.DEFINE_integer("top_k", 5, "Classes to give the probability of.", lower_bound=1)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Inputs per forward pass.", lower_bound=1)
+_BATCH_SIZE = _flags.batch_size()
 _STEP = flags.DEFINE_multi_string(
     "step",
     [],
@@ -33,12 +33,7 @@ _STEP = flags.DEFINE_multi_string(
 )
 _IMAGE_KEY = flags.DEFINE_string("image_key", None, "Feature or column of the inputs.")
 _LABEL_KEY = flags.DEFINE_string("label_key", None, "Feature or column of the true labels.")
-_ENGINE = flags.DEFINE_enum(
-    "engine",
-    "auto",
-    ENGINES,
-    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
-)
+_ENGINE = _flags.engine()
 _BEAM = flags.DEFINE_string(
     "beam", None, "Run on Apache Beam with these options of a runner, separated by spaces."
 )

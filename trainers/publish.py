@@ -14,11 +14,11 @@ of the run (`s2d fit-step`) are published with it, in float32.
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _NAME = flags.DEFINE_string("name", None, "The entry, architecture.method.dataset.", required=True)
 _ZOO = flags.DEFINE_string("zoo", None, "Folder of entries; else that of this library.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
+_DATA_DIR = _flags.data_dir()
 _ALSO = flags.DEFINE_multi_string("also", [], "A run of the same recipe with another seed.")
 _PRECISION = flags.DEFINE_enum(
     "precision",

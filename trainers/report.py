@@ -10,13 +10,11 @@ The page, report.html, is self-contained and needs no network. RUNS are evaluate
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _OUT = flags.DEFINE_string("out", "s2d_report", "Folder to write to.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
-_DATA = flags.DEFINE_string(
-    "data", None, "Where the images of runs on a folder are now, if they have moved."
-)
+_DATA_DIR = _flags.data_dir()
+_DATA = _flags.moved_data()
 
 
 def main(argv):

@@ -13,8 +13,8 @@ import functools
 
 from absl import flags
 
-from s2d_tf._choices import ENGINES
-from s2d_tf.serving.limits import MAX_IMAGE_PIXELS
+from s2d_tf import _flags
+from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits
 from s2d_tf.serving.logs import LEVELS
 
 FLAGS = flags.FLAGS
@@ -23,8 +23,10 @@ flags.DEFINE_integer(
     "port", 8501, "Port to listen on; 0 takes a free one.", lower_bound=0, upper_bound=65535
 )
 flags.DEFINE_string("name", None, "The model's name in the addresses (default: the folder's).")
-flags.DEFINE_integer("max_request_mb", 16, "Largest request body in MB.", lower_bound=1)
-flags.DEFINE_integer("max_batch", 256, "Most examples in a request.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_request_mb", Limits.request_bytes >> 20, "Largest request body in MB.", lower_bound=1
+)
+flags.DEFINE_integer("max_batch", Limits.batch_size, "Most examples in a request.", lower_bound=1)
 flags.DEFINE_float(
     "max_megapixels",
     MAX_IMAGE_PIXELS / 1e6,
@@ -34,17 +36,15 @@ flags.DEFINE_float(
     upper_bound=MAX_IMAGE_PIXELS / 1e6,
 )
 flags.DEFINE_integer(
-    "max_connections", 512, "Open connections; more are closed at once.", lower_bound=1
+    "max_connections",
+    Limits.connections,
+    "Open connections; more are closed at once.",
+    lower_bound=1,
 )
 flags.DEFINE_enum(
     "log_level", "warning", LEVELS, "Least severe log line; info has one for each request."
 )
-_ENGINE = flags.DEFINE_enum(
-    "engine",
-    "auto",
-    ENGINES,
-    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
-)
+_ENGINE = _flags.engine()
 
 
 def main(argv):
@@ -56,7 +56,7 @@ def main(argv):
     from s2d_tf import engines, serving
 
     engines.use(_ENGINE.value)
-    limits = serving.Limits(
+    limits = Limits(
         request_bytes=FLAGS.max_request_mb << 20,
         batch_size=FLAGS.max_batch,
         image_pixels=round(FLAGS.max_megapixels * 1e6),

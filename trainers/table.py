@@ -14,10 +14,10 @@ an ensemble's members count as seeds of its single models. --keep also takes fol
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _TABLE = flags.DEFINE_integer("table", None, "Number in the paper; without it all that have data.")
-_FORMAT = flags.DEFINE_enum(
-    "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
-)
+_FORMAT = _flags.table_format()
 _KEEP = flags.DEFINE_string(
     "keep", None, "Folder for copies of the runs' JSON files and all tables of them."
 )

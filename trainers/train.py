@@ -16,11 +16,11 @@ Exit codes: 0 finished; 75 stopped by SIGTERM (saved at that step) or because an
 
 from absl import flags, logging
 
-from s2d_tf import recipes, storage, training
+from s2d_tf import _flags, recipes, storage, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Run directory; made if it does not exist.", required=True)
-flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
+_flags.data_dir()
 flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
 flags.DEFINE_integer(
     "image_size",

@@ -13,11 +13,11 @@ Exit codes: those of `s2d train`. After 75 (stopped by SIGTERM, saved), rerun to
 
 from absl import flags
 
-from s2d_tf import recipes, training
+from s2d_tf import _flags, recipes, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
-flags.DEFINE_string("data_dir", None, "TFDS folder (default: TFDS_DATA_DIR, or TFDS' own).")
+_flags.data_dir()
 flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
 flags.DEFINE_integer("image_size", None, "As in `s2d train`.", lower_bound=1)
 flags.DEFINE_integer("seed", 0, "Seed of every run.")

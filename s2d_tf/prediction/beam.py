@@ -10,7 +10,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-from s2d_tf.prediction.predict import Options, Summary, answer, examples_from, write_table
+from s2d_tf.prediction.predict import Options, Summary, as_columns, examples_from, write_table
 from s2d_tf.prediction.scorer import open_scorer
 
 try:
@@ -129,7 +129,8 @@ class _ScorerHandler(base.ModelHandler):
     def run_inference(self, batch, model, inference_args=None):
         for examples in batch:
             inputs, held, damaged = model.inputs(examples)
-            columns, wrong = answer(model, inputs, held, self._top_k)
+            outputs = model(inputs) if held else {}
+            columns, wrong = as_columns(model, held, outputs, self._top_k)
             yield columns, damaged + wrong
 
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from s2d_tf import metrics
 from s2d_tf.metrics.calibration import bin_indices
-from s2d_tf.prediction.rows import FORMATS
+from s2d_tf.prediction.rows import FORMATS, SCORES
 
-_UNCERTAINTIES = ("total", "data", "knowledge")
 _NUM_BINS = 15
 
 
@@ -25,7 +24,11 @@ def evaluate_predictions(path, ood=()) -> dict[str, float]:
         ood: tables of the same model's answers for out-of-distribution inputs.
 
     Returns:
-        Flat dict with the keys of `evaluation.evaluate`, named after the files.
+        Flat dict with the keys of `evaluation.evaluate`, named after the files. Tables hold
+        float32: confidences that round to 1 tie.
+
+    Raises:
+        ValueError: a file is not such a table, or has no true label.
     """
     name, known = _named(path), _read(path)
     labels = known["true_label"]
@@ -60,22 +63,24 @@ def _named(path):
 
 def _read(path):
     """Columns as float64 arrays; "scores" is a dict of those that are larger where uncertain."""
-    wanted = [
-        *("label", "true_label", "true_log_probability", "confidence"),
-        *(f"{name}_uncertainty" for name in _UNCERTAINTIES),
-    ]
-    if pathlib.Path(path).suffix == ".csv":
-        from pyarrow import csv
+    from pyarrow import csv, parquet  # not for `s2d evaluate` of a run
 
-        table = csv.read_csv(path, convert_options=csv.ConvertOptions(include_columns=wanted))
-    else:
-        from pyarrow import parquet
-
-        table = parquet.read_table(path, columns=wanted)
+    wanted = ["label", "true_label", "true_log_probability", *SCORES]
+    try:
+        if pathlib.Path(path).suffix == ".csv":
+            options = csv.ConvertOptions(include_columns=wanted)
+            table = csv.read_csv(path, convert_options=options)
+        else:
+            table = parquet.read_table(path, columns=wanted)
+    except (KeyError, ValueError) as error:  # pyarrow's are of both kinds
+        raise ValueError(
+            f"{path}: expected a table that `s2d predict` wrote, received {str(error)[:200]!r}. "
+            "Check the path."
+        ) from None
     columns = {
         name: np.asarray(table[name].cast("float64").to_numpy(), np.float64) for name in wanted
     }
     columns["scores"] = {"confidence": -np.log(columns["confidence"])} | {
-        name: columns[f"{name}_uncertainty"] for name in _UNCERTAINTIES
+        name.removesuffix("_uncertainty"): columns[name] for name in SCORES[1:]
     }
     return columns

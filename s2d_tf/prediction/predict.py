@@ -1,6 +1,7 @@
 """Files in, a table of answers out."""
 
 import concurrent.futures
+import contextlib
 import itertools
 import pathlib
 import sys
@@ -137,11 +138,11 @@ def examples_from(source, start: int, inputs, of_images: bool):
     return examples
 
 
-def answer(scorer, batch, held, top_k: int) -> tuple[list[dict], list[tuple[str, str]]]:
+def as_columns(scorer, held, outputs: dict, top_k: int) -> tuple[list[dict], list[tuple[str, str]]]:
     """Columns of a batch, none where it is empty; and what has an answer that is not a number."""
     if not held:
         return [], []
-    made, finite = rows.columns(held, scorer(batch), top_k, scorer.class_names)
+    made, finite = rows.columns(held, outputs, top_k, scorer.class_names)
     wrong = [(held[i].name, "the answer is not a number") for i in np.flatnonzero(~finite)]
     return [made], wrong
 
@@ -158,11 +159,13 @@ def _score(scorer, source, inputs, parts, options, progress):
         disable=not progress,
         mininterval=0.5 if sys.stderr.isatty() else 60,
     )
-    with bar:
+    # Three threads: one decodes the next batch, one runs the model, and this one writes.
+    batches = _ahead(_batches(scorer, examples, options.batch_size, part_rows))
+    answered = _ahead((*rest, scorer(batch) if len(batch) else {}) for batch, *rest in batches)
+    with bar, contextlib.closing(answered):
         columns, skipped, index = [], [], first
-        batches = _ahead(_batches(scorer, examples, options.batch_size, part_rows))
-        for done, last, batch, held, damaged in batches:
-            made, wrong = answer(scorer, batch, held, options.top_k)
+        for held, damaged, done, last, outputs in answered:
+            made, wrong = as_columns(scorer, held, outputs, options.top_k)
             columns += made
             skipped += damaged + wrong
             if last:
@@ -178,7 +181,7 @@ def _batches(scorer, examples, batch_size, part_rows):
     while batch:
         left = left - len(batch) or part_rows
         following = list(itertools.islice(examples, min(batch_size, left)))
-        yield len(batch), left == part_rows or not following, *scorer.inputs(batch)
+        yield *scorer.inputs(batch), len(batch), left == part_rows or not following
         batch = following
 
 

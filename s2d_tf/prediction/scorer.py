@@ -11,8 +11,6 @@ from s2d_tf import export, files, posthoc, storage
 from s2d_tf.data import archives, image_files
 from s2d_tf.export import answers, encoded_images
 
-MAX_PIXELS = encoded_images.MAX_PIXELS
-
 
 class Scorer:
     """Answers for batches of examples, with the names that an exported model has.
@@ -86,7 +84,7 @@ class Scorer:
             is_file = content.startswith((archives.PNG_START, archives.JPEG_START))
             if not is_file and len(content) == np.prod(self.image_shape):
                 return np.frombuffer(content, np.uint8).reshape(self.image_shape)
-            size = image_files.check(content, MAX_PIXELS)
+            size = image_files.check(content, encoded_images.MAX_PIXELS)
             return _SameSize(content) if size == self.image_shape[:2] else content
         pixels = np.asarray(content)
         if pixels.size != np.prod(self.image_shape) or pixels.dtype.kind not in "uif":

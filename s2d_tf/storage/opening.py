@@ -6,6 +6,7 @@ TensorFlow is imported when a model is opened, not before: `s2d list` and tables
 import dataclasses
 import hashlib
 import json
+import shlex
 
 from s2d_tf import recipes
 from s2d_tf.recipes import Recipe
@@ -78,7 +79,8 @@ def open_run(run: Run, with_steps: bool = True) -> Opened:
 
     if not run.finished:
         command = [
-            f"s2d train {run.recipe.train_arguments} --workdir={run.directory} --seed={run.seed}",
+            f"s2d train {run.recipe.train_arguments}",
+            f"--workdir={shlex.quote(str(run.directory))} --seed={run.seed}",
             *([f"--split={run.split}"] if run.split != "train" else []),
             *recipes.overrides(run.recipe),
         ]

@@ -274,29 +274,17 @@ def test_a_file_size_limit_stops_the_run_and_it_continues(trainer, tmp_path, und
 
 
 @pytest.mark.slow
-def test_a_full_disk_stops_the_run_and_it_continues(trainer, tmp_path, undisturbed):
-    mounted = tmp_path / "small_disk"
-    mounted.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(mounted)],
-        capture_output=True,
-        check=False,
-    )
-    if mount.returncode:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
-        directory, ballast = mounted / "run", mounted / "ballast"
-        ballast.write_bytes(b"\0" * (10 << 20))  # room for two checkpoints, not for three
-        assert trainer.run(directory) == 1
-        assert_one_clear_line(directory)
-        from s2d_tf.storage import checkpoints
+def test_a_full_disk_stops_the_run_and_it_continues(trainer, small_disk, undisturbed):
+    directory, ballast = small_disk / "run", small_disk / "ballast"
+    ballast.write_bytes(b"\0" * (10 << 20))  # room for two checkpoints, not for three
+    assert trainer.run(directory) == 1
+    assert_one_clear_line(directory)
+    from s2d_tf.storage import checkpoints
 
-        assert checkpoints.newest(directory / "checkpoints")
-        ballast.unlink()
-        assert trainer.run(directory) == 0, log_file(directory).read_text()
-        assert final_state(directory) == undisturbed
-    finally:
-        subprocess.run(["umount", str(mounted)], check=True)
+    assert checkpoints.newest(directory / "checkpoints")
+    ballast.unlink()
+    assert trainer.run(directory) == 0, log_file(directory).read_text()
+    assert final_state(directory) == undisturbed
 
 
 def assert_one_clear_line(directory):

@@ -1,8 +1,10 @@
 """What a person reads when something went wrong: where, why, and what to do."""
 
 import errno
+import itertools
 import os
 import pathlib
+import shlex
 import signal
 
 import numpy as np
@@ -21,11 +23,11 @@ def full_disk(*_, **__):
 def test_the_hint_of_an_unfinished_run_is_the_command_that_continues_it(tmp_path, capsys):
     changes = ["model.noise_stddev=[0.1, 0.2]", "training.learning_rate=0.5"]
     recipe = recipes.override(recipes.resolve(NAME), changes, epochs=3)
-    storage.Run.create(tmp_path / "run", recipe, 7, "train_without_validation")
-    assert cli.main(["evaluate", str(tmp_path / "run")]) == 1
+    storage.Run.create(tmp_path / "my run", recipe, 7, "train_without_validation")
+    assert cli.main(["evaluate", str(tmp_path / "my run")]) == 1
     message = capsys.readouterr().err
     command = message.split("`")[1]
-    assert command.startswith(f"s2d train {NAME} --workdir={tmp_path / 'run'} --seed=7 ")
+    assert command.startswith(f"s2d train {NAME} --workdir='{tmp_path / 'my run'}' --seed=7 ")
     for flag in (
         "--split=train_without_validation",
         "--epochs=3",
@@ -34,8 +36,13 @@ def test_the_hint_of_an_unfinished_run_is_the_command_that_continues_it(tmp_path
     ):
         assert flag in command
     assert "--data_dir" in message
-    # As a shell would take it apart, it makes the same recipe.
-    assert recipes.override(recipes.resolve(NAME), changes, 3) == recipe
+    # As a shell takes it apart, it makes the same recipe in the same place.
+    name, *rest = shlex.split(command)[2:]
+    values = dict(each[2:].split("=", 1) for each in rest if each.startswith("--workdir="))
+    assert values == {"workdir": str(tmp_path / "my run")}
+    again = [value for flag, value in itertools.pairwise(rest) if flag == "--set"]
+    (epochs,) = (int(each.split("=")[1]) for each in rest if each.startswith("--epochs="))
+    assert recipes.override(recipes.resolve(name), again, epochs) == recipe
 
 
 def test_overrides_make_the_recipe_again():
@@ -59,11 +66,20 @@ def test_a_typo_in_set_gets_the_nearest_key(assignment, near):
     assert f"received {assignment!r}. Correct the key." in str(caught.value)
 
 
-def test_a_missing_flag_says_what_it_is_for(capsys):
-    assert cli.main(["publish", "run"]) == 2
+@pytest.mark.parametrize(
+    ("command", "flag", "purpose"),
+    [
+        ("train", "workdir", "Run directory; made if it does not exist"),
+        ("tune", "workdir", "Folder for the runs and tuning.json"),
+        ("predict", "out", "File to write, .parquet or .csv"),
+        ("publish", "name", "The entry, architecture.method.dataset"),
+    ],
+)
+def test_a_missing_flag_says_what_it_is_for(command, flag, purpose, capsys):
+    assert cli.main([command, NAME]) == 2
     assert capsys.readouterr().err == (
-        "s2d publish: error: --name: expected a value, received none. Add --name=... (The entry, "
-        "architecture.method.dataset); `s2d publish --help` lists the flags\n"
+        f"s2d {command}: error: --{flag}: expected a value, received none. Add --{flag}=... "
+        f"({purpose}); `s2d {command} --help` lists the flags\n"
     )
 
 

@@ -5,6 +5,7 @@ import json
 import pathlib
 
 import numpy as np
+import pyarrow
 import pytest
 from pyarrow import parquet
 
@@ -66,6 +67,11 @@ def test_raw_pixels_and_lists_of_them(scorer, tiny_model, pictures, write, tmp_p
     lists = [picture.ravel().tolist() for picture in pictures]
     out = score(scorer, write("parquet", lists), tmp_path / "lists.parquet", top_k=2).out
     check(read(out), tiny_model, pictures)
+
+
+def test_a_bar_shows_how_far_it_is(scorer, encoded, write, tmp_path, capsys):
+    score(scorer, write("folder", encoded), tmp_path / "out.parquet", progress=True)
+    assert f"{len(encoded)}/{len(encoded)}" in capsys.readouterr().err
 
 
 def test_csv_has_the_same_rows(scorer, encoded, write, tmp_path):
@@ -290,6 +296,18 @@ def test_metrics_of_a_table_are_those_of_the_model(
         prediction.evaluate_predictions(
             score(scorer, write("folder", encoded), tmp_path / "x.csv").out
         )
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_other_tables_are_not_evaluated(name, tmp_path, capsys):
+    path = tmp_path / name
+    if path.suffix == ".csv":
+        path.write_text("a,b\n1,2\n")
+    else:
+        parquet.write_table(pyarrow.table({"a": [1]}), path)
+    assert cli.main(["evaluate", str(path)]) == 1
+    message = f"s2d evaluate: error: {path}: expected a table that `s2d predict` wrote, received"
+    assert capsys.readouterr().err.startswith(message)
 
 
 def test_the_command(encoded, tmp_path, capsys):

@@ -3,7 +3,10 @@
 Sizes come from the environment; the defaults are small. The whole of it, on a quiet machine:
 
     S2D_SCALE_IMAGES=100000 S2D_SCALE_KILLS=10 S2D_SCALE_RATIO=0.8 \
+      S2D_SCALE_MODEL=fast_resnet.s2d.cifar100_plus \
       python -m pytest -m slow -s tests/prediction/scale_test.py
+
+A run directory does as well as a name.
 """
 
 import os
@@ -12,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -101,7 +105,7 @@ def test_throughput_and_memory(records, tmp_path, project_root):
             scorer(pixels)
         return MODEL_IMAGES / (time.monotonic() - began)
 
-    scorer(pixels)
+    model_alone()  # In it, the fastest runtime is found.
     alone = [model_alone()]
     before = memory_megabytes()
     began = time.monotonic()
@@ -112,6 +116,33 @@ def test_throughput_and_memory(records, tmp_path, project_root):
     print(f"{ours:.0f} images a second; model alone {alone[0]:.0f} and {alone[1]:.0f}; +{grown} MB")
     assert ours >= RATIO * np.mean(alone)
     assert grown < 200
+
+
+def test_memory_does_not_grow_with_the_inputs(tmp_path):
+    """The same in small: lines of text, and a function that answers at once."""
+    from s2d_tf import prediction
+
+    def function(texts):
+        ones = np.ones(len(texts), np.float32)
+        names = ("confidence", *(f"{n}_uncertainty" for n in ("total", "data", "knowledge")))
+        probabilities = np.stack([ones, 0 * ones], axis=-1)
+        return {"probabilities": probabilities, "label": 0 * ones} | dict.fromkeys(names, ones)
+
+    scorer = prediction.Scorer(function, None, None, "0", "fake")
+
+    def most_bytes(lines):
+        path = tmp_path / f"{lines}.txt"
+        path.write_text("".join(f"{i:0999d}\n" for i in range(lines)))
+        options = {"batch_size": 64, "part_rows": 256, "progress": False}
+        tracemalloc.start()
+        prediction.predict_files(scorer, path, tmp_path / f"{lines}.csv", **options)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    most_bytes(512)  # imports
+    few, many = most_bytes(1024), most_bytes(8192)
+    assert many < few + 500_000  # of 7 MB more
 
 
 def memory_megabytes():

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from s2d_tf import zoo
 from s2d_tf.storage import web
 from s2d_tf.storage.entries import ZooError
 
@@ -57,6 +58,14 @@ def test_a_download_has_a_total_deadline(dripping, monkeypatch, start):
     with pytest.raises(ZooError, match="received less"):
         address.sibling("wrn_10_2_s2.s2d.digits").read("model.safetensors", 100)
     assert time.monotonic() - began < 0.4
+
+
+def test_so_has_an_entry(dripping, monkeypatch):
+    monkeypatch.setattr(web, "TOTAL_SECONDS", 0.5)
+    began = time.monotonic()
+    with pytest.raises(ZooError, match="received less"):
+        zoo.load(dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"))
+    assert time.monotonic() - began < 10
 
 
 def test_what_comes_in_time_is_read_whole():

@@ -90,7 +90,7 @@ def test_stages_that_are_too_small_for_the_network_are_rejected(tmp_path):
 
 
 def settings(**kwargs):
-    return training.Settings(strategy="one_device", verbose=0, **kwargs)
+    return training.Settings(**{"strategy": "one_device", "verbose": 0} | kwargs)
 
 
 def final_state(directory):
@@ -173,7 +173,7 @@ def test_a_fast_network_continues_within_an_epoch_and_a_resolution(
     assert run.weights().read_bytes() == whole.weights().read_bytes()
 
 
-def test_sigterm_saves_at_that_step(recipe, undisturbed, tmp_path, monkeypatch):
+def test_sigterm_saves_at_that_step(recipe, undisturbed, tmp_path, monkeypatch, capsys):
     interrupt_at(monkeypatch, {14}, lambda: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(training.Preempted, match="SIGTERM at epoch 2, step 4") as stopped:
@@ -181,7 +181,9 @@ def test_sigterm_saves_at_that_step(recipe, undisturbed, tmp_path, monkeypatch):
     assert "same command continues" in str(stopped.value)
     assert signal.getsignal(signal.SIGTERM) is before
     assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 14
-    run = training.train(recipe, tmp_path / "run", 3, settings())
+    run = training.train(recipe, tmp_path / "run", 3, settings(verbose=2))
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Epoch")]
+    assert shown == ["Epoch 2/3", "Epoch 3/3"]
     assert final_state(run.directory) == final_state(undisturbed.directory)
 
 

@@ -1,0 +1,40 @@
+"""Flags that several commands have, defined once. Needs no TensorFlow."""
+
+from absl import flags
+
+from s2d_tf._choices import ENGINES
+
+# absl then counts each flag to the command that asks for it, whose help shows it.
+flags.disclaim_key_flags()
+
+
+def data_dir() -> flags.FlagHolder:
+    return flags.DEFINE_string(
+        "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+    )
+
+
+def moved_data() -> flags.FlagHolder:
+    return flags.DEFINE_string(
+        "data", None, "Where the images of runs on a folder are now, if they have moved."
+    )
+
+
+def batch_size() -> flags.FlagHolder:
+    return flags.DEFINE_integer("batch_size", 256, "Inputs per forward pass.", lower_bound=1)
+
+
+def engine() -> flags.FlagHolder:
+    return flags.DEFINE_enum(
+        "engine",
+        "auto",
+        ENGINES,
+        "What computes predictions; auto takes what was measured to be the fastest on this "
+        "machine.",
+    )
+
+
+def table_format() -> flags.FlagHolder:
+    return flags.DEFINE_enum(
+        "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
+    )
