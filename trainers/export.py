@@ -3,6 +3,7 @@
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained entry of the zoo
     s2d export zoo_of_others/ENTRY models/cifar100               the folder or address of one
     s2d export runs/s2d models/cifar100 --format=onnx            a finished run
+    s2d export minilm_l6_512.s2d.clinc150 models/intents --encoder=FOLDER     texts in
 
 Writes the next version, models/cifar100/1 and so on, and prints its path. A server that watches the
 folder sees a version only when all of it is there.
@@ -18,6 +19,9 @@ flags.DEFINE_enum(
     "saved_model",
     ["saved_model", "onnx", "litert"],
     "saved_model: for TF Serving and `s2d serve`; onnx needs the extra s2d_tf[onnx].",
+)
+_ENCODER = flags.DEFINE_string(
+    "encoder", None, "Folder of the encoder on which a head of texts stands; needs s2d_tf[text]."
 )
 
 
@@ -35,4 +39,4 @@ def main(argv):
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }[FLAGS.format]
-    print(save(storage.open_model(source).predictor, argv[2]))
+    print(save(storage.open_model(source, encoder=_ENCODER.value).predictor, argv[2]))

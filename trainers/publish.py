@@ -29,6 +29,9 @@ _PRECISION = flags.DEFINE_enum(
 _OTHER_NUMBERS = flags.DEFINE_boolean(
     "other_numbers", False, "Publish although the run's numbers are not the recipe's."
 )
+_ENCODER = flags.DEFINE_string(
+    "encoder", None, "Folder of the encoder on which a head of texts stands; needs s2d_tf[text]."
+)
 
 
 def main(argv):
@@ -44,4 +47,5 @@ def main(argv):
         also=_ALSO.value,
         precision=_PRECISION.value,
         other_numbers=_OTHER_NUMBERS.value,
+        encoder=_ENCODER.value,
     )

@@ -48,10 +48,10 @@ def split_classifier(model):
         (inputs,) = inputs
     features = keras.Model(inputs, last.input, name=f"{model.name}_features")
     preprocessor = getattr(model, "preprocessor", None)
-    return (features if preprocessor is None else _in_front(preprocessor, features)), last
+    return (features if preprocessor is None else in_front(preprocessor, features)), last
 
 
-def _in_front(preprocessor, features):
+def in_front(preprocessor, features):
     """The network from what a preprocessor takes: images of any size if it has a converter of
     images, else texts."""
     if getattr(preprocessor, "image_converter", None) is not None:

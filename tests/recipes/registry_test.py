@@ -281,7 +281,7 @@ def test_what_is_no_record_at_all_is_refused(values):
     [
         ("training.epochs=-3", "training.epochs: expected at least 1, received -3"),
         ("training.schedule=cubic", "one of steps, cosine, linear, constant, received 'cubic'"),
-        ("training.optimizer=adam", "training.optimizer: expected one of sgd, muon"),
+        ("training.optimizer=lion", "training.optimizer: expected one of sgd, muon, adam"),
         ("data.resolutions=[1.5]", r"data.resolutions: expected in \(0, 1\)"),
         ("training.sgd_ratio=0", "training.sgd_ratio: expected above 0"),
         ("training.learning_rate=0", "training.learning_rate: expected above 0"),
