@@ -21,7 +21,7 @@ class Encoded(Predictor):
 
     def __init__(self, encoder: keras.Model, predictor: Predictor, **kwargs):
         super().__init__(**kwargs)
-        inputs.check_backbone(encoder)
+        inputs.check_backbone(encoder, "encoder")
         made, taken = tuple(encoder.output_shape[1:]), predictor.contract
         if len(taken.tensors) != 1 or taken.tensors[0].shape != made:
             shapes = [tensor.shape for tensor in taken.tensors]
