@@ -97,18 +97,17 @@ class Study:
 
     def _fit(self, run):
         """Trains the hidden layer and the head on cached vectors with Adam."""
-        began, recipe = time.monotonic(), run.recipe
+        recipe, held_out, (x, y) = run.recipe, {}, self.load(KNOWN, "train")
+        if recipe.learns == "self" and recipe.model.temperature == "auto":
+            held_out["validation_data"] = self.load(KNOWN, "validation")
+        began = time.monotonic()
         model = build.build_network(recipe, run.seed)
         # Drawn as when the results were made: from the seed of the process, like the order.
         keras.utils.set_random_seed(run.seed)
         kernel = model.backbone.get_layer("hidden").kernel
         kernel.assign(keras.initializers.GlorotUniform()(kernel.shape))
         model.compile(keras.optimizers.Adam(recipe.training.learning_rate), jit_compile=False)
-        held_out = {}
-        if recipe.model.temperature == "auto" and recipe.learns == "self":
-            held_out["validation_data"] = self.load(KNOWN, "validation")
         size, epochs = recipe.data.batch_size, recipe.training.epochs
-        x, y = self.load(KNOWN, "train")
         history = model.fit(x, y, batch_size=size, epochs=epochs, verbose=0, **held_out)
         facts = {
             "name": recipe.name,
@@ -137,8 +136,8 @@ class Study:
             held_out = evaluation.predict(model, self.load(KNOWN, "validation"), name=KNOWN)
             scored = evaluation.scoring.score(held_out)
             found |= evaluator.scaled_metrics(KNOWN, gathered.known, scored)
-            # `s2d evaluate` counts on from here.
-            files.write_json(run.directory / layout.METRICS, {"run/test_readings": 1})
+            if not (run.directory / layout.METRICS).exists():  # `s2d evaluate` counts on from here
+                files.write_json(run.directory / layout.METRICS, {"run/test_readings": 1})
         keys = [(REPORTED.index(m), key) for key in found if (m := key.split("/")[1]) in REPORTED]
         found = {key: found[key] for _, key in sorted(keys, key=lambda pair: pair[0])}
         line = ", ".join(f"{key.split('/', 1)[1]} {value:.4f}" for key, value in found.items())
