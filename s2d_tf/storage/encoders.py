@@ -66,9 +66,6 @@ def sentence_encoder(folder: str | os.PathLike, sequence_length: int):
     Returns:
         A functional `keras.Model`.
     """
-    import s2d_tf._backend  # noqa: F401, I001
-    import keras
-
     from s2d_tf.models import cast
 
     try:
@@ -78,11 +75,7 @@ def sentence_encoder(folder: str | os.PathLike, sequence_length: int):
             f"keras_hub: expected the package, received {error}. Run pip install 's2d_tf[text]'."
         ) from None
     folder = str(pathlib.Path(folder).expanduser())
-    encoder = keras_hub.models.BertBackbone.from_preset(folder)
-    vectors = keras.layers.GlobalAveragePooling1D()(
-        encoder.output["sequence_output"], mask=encoder.input["padding_mask"]
-    )
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor.from_preset(
         folder, sequence_length=sequence_length
     )
-    return cast.in_front(preprocessor, keras.Model(encoder.input, vectors, name="encoder"))
+    return cast.mean_over_tokens(keras_hub.models.BertBackbone.from_preset(folder), preprocessor)
