@@ -102,7 +102,8 @@ def open_run(run: Run, with_steps: bool = True, encoder=None) -> Opened:
     for network, part in zip(predictor.networks, parts, strict=True):
         weights.load(network, part.weights())
     if run.recipe.stands_on is not None:
-        _state_ranges(predictor, files.read_json(run.directory / SUMMARY)["inputs"], run.directory)
+        summary = files.read_json(run.directory / SUMMARY)
+        _state_ranges(predictor, summary.get("inputs"), run.directory)
     stepped = steps.on_run(run.directory, predictor) if with_steps else predictor
     fitted = {} if stepped is predictor else {"steps": steps.summaries(stepped)}
     return Opened(
@@ -140,8 +141,7 @@ def open_entry(source, sha256: str | None = None, encoder=None) -> Opened:
             f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
             f"{record.num_members} {record.kind}."
         )
-    if record.inputs is not None:
-        _state_ranges(predictor, record.inputs, source)
+    _state_ranges(predictor, record.inputs, source)
     stepped = steps.on_entry(source, record.steps, predictor)
     return Opened(
         stepped if encoder is None else encoders.in_front(stepped, recipe, encoder),
@@ -178,6 +178,8 @@ def build_model(recipe: Recipe, members):
 
 def _state_ranges(predictor, inputs, source):
     """Gives a predictor the ranges of its inputs that training has seen; all else must agree."""
+    if inputs is None:
+        return
     try:
         contract = predictor.contract.stated(inputs)
     except ValueError as error:
