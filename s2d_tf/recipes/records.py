@@ -215,4 +215,6 @@ class Recipe:
             value = operator.attrgetter(name)(self)
             if value is not None and not holds(value):
                 raise RecipeError(f"{name}: expected {expected}, received {value!r}.")
+        if self.stands_on is None and not (self.data.mean and self.data.stddev):
+            raise RecipeError("data.mean, data.stddev: expected one number for each channel.")
         return self
