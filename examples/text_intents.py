@@ -118,6 +118,7 @@ class Study:
             "last_epoch": {name: values[-1] for name, values in history.history.items()},
             "inputs": model.contract.to_dict(),
             "command": "python examples/text_intents.py --encoder=FOLDER",
+            **({"validated_on": "validation"} if held_out else {}),
         }
         files.write_json(run.directory / layout.SUMMARY, facts)
         weights.save(model, run.weights())

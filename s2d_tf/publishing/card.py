@@ -242,6 +242,8 @@ def _training(record):
         before += f" It starts from {part} `{name}`, whose training is not counted."
     if recipe.teachers is not None:
         before += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
+    if "validated_on" in facts:
+        before += f" Its temperature follows the split `{facts['validated_on']}`."
     listed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
     changed = f"\nNumbers that differ from the recipe of this name: {listed}.\n" if listed else ""
     commands = "\n".join(facts["commands"])

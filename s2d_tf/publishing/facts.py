@@ -63,6 +63,8 @@ def provenance(run, recipe, changes, data_dir):
     teachers = (run.directory / TEACHER_LOGITS).with_suffix(".json")
     if teachers.is_file():
         found["teachers_sha256"] = files.read_json(teachers)["teachers"]
+    if "validated_on" in summaries[0]:
+        found["validated_on"] = summaries[0]["validated_on"]
     if changes:
         found["changed_numbers"] = [f"{key}={ours}" for key, (_, ours) in changes.items()]
     return found
