@@ -9,23 +9,30 @@ on two cores; a fit on them takes seconds. All of it is kept in the workdir: a s
 continues.
 
 Settings are compared on the validation sentences only. The test sentences are looked at once, with
-the settings that were chosen. Writes `text_intents.json` and `text_intents.md` to --out.
+the settings that were chosen. Writes `text_intents.json` and `text_intents.md` to --out, and prints
+the run directories of the two models that the zoo has.
 """
 
 import argparse
+import datetime
 import hashlib
 import json
 import pathlib
+import time
 
 import keras
 import numpy as np
 
-from s2d_tf import data, evaluation, files, metrics, models
+from s2d_tf import data, evaluation, files, models, recipes, storage
+from s2d_tf.evaluation import evaluator
+from s2d_tf.recipes import build
+from s2d_tf.storage import encoders, layout, weights
 
 KNOWN, UNKNOWN = "clinc150", "clinc150_oos"
-SEQUENCE_LENGTH, WIDTH, BATCH, RATE = 32, 512, 128, 1e-3
+ENTRIES = {"plain": f"minilm_l6_512.individual.{KNOWN}", "s2d": f"minilm_l6_512.s2d.{KNOWN}"}
+ENCODER = recipes.resolve(ENTRIES["s2d"]).stands_on
 SEEDS, SWEEP_SEEDS = range(5), range(1)
-METHODS = {"plain": models.Classifier, "s2d": models.S2DClassifier}
+REPORTED = ("accuracy", "nll", "ece", "temperature", "scaled_nll", "scaled_ece", "auroc", "aupr")
 # A sweep starts here and changes one setting after the other, in this order.
 START = {
     "plain": {"epochs": 10, "weight_decay": 0.0},
@@ -44,81 +51,77 @@ SWEEPS = {
 }  # fmt: skip
 
 
-def sentence_classifier(folder, sequence_length=SEQUENCE_LENGTH):
-    """A Keras classifier from texts: MiniLM, the mean over its tokens, and a linear layer.
-
-    `from_classifier` keeps the preprocessor in front, as of every KerasHub task model.
-    """
-    try:
-        import keras_hub
-    except ImportError as error:
-        raise SystemExit(
-            f"keras_hub: expected the package, received {error}. Run pip install 's2d_tf[text]'."
-        ) from None
-    encoder = keras_hub.models.BertBackbone.from_preset(folder)
-    vectors = keras.layers.GlobalAveragePooling1D()(
-        encoder.output["sequence_output"], mask=encoder.input["padding_mask"]
-    )
-    outputs = keras.layers.Dense(data.info(KNOWN).num_classes)(vectors)
-    classifier = keras.Model(encoder.input, outputs, name="sentences")
-    classifier.preprocessor = keras_hub.models.BertTextClassifierPreprocessor.from_preset(
-        folder, sequence_length=sequence_length
-    )
-    return classifier
-
-
 class Study:
-    """Sentence vectors, fits on them and their metrics, each computed once and kept in a folder.
+    """Sentence vectors and fits on them, each computed once and kept in a folder.
 
     Args:
-        workdir: the folder.
-        encoder: function without arguments that makes the classifier whose features are the
-            sentence vectors; called when a vector is missing.
-        identity: what the vectors follow from, as a string.
+        workdir: the folder. Fits are run directories in it.
+        encoder: folder of the encoder; read when a vector is missing.
         data_dir: folder of the datasets.
     """
 
-    def __init__(self, workdir, encoder, identity, data_dir=None):
+    def __init__(self, workdir, encoder, data_dir=None):
         self.workdir, self.encoder = pathlib.Path(workdir), encoder
-        self.identity, self.data_dir = identity, data_dir
-        self._cast = None
+        self.data_dir, self._cast = data_dir, None
 
     @property
     def cast(self):
         """The encoder as a model of this library, which takes texts."""
-        self._cast = self._cast or models.Classifier.from_classifier(self.encoder(), freeze=True)
+        self._cast = self._cast or models.Classifier(encoders.load(ENCODER, self.encoder), 2)
         return self._cast
 
     def load(self, name, split):
         """Sentence vectors float32 `[n, d]` and labels."""
         sentences, labels = data.load_arrays(name, split, self.data_dir)
-        key = _hash([self.identity, data.fingerprint(sentences, labels)])
+        key = _hash([ENCODER.sha256, ENCODER.sequence_length, data.fingerprint(sentences, labels)])
         path = self.workdir / "vectors" / f"{name}.{split}.{key}.npy"
         if not path.is_file():
             print(f"Encoding {len(sentences):,} sentences of {name} {split}", flush=True)
             files.write_array(path, self.cast.predict_features(sentences, batch_size=128))
         return np.load(path, allow_pickle=False), labels
 
-    def fit(self, method, settings, seed):
-        """A model from sentence vectors, with one hidden layer, trained with Adam."""
-        key = _hash([self.identity, method, settings, seed, WIDTH, BATCH, RATE])
-        path = self.workdir / "fits" / f"{method}.{key}.weights.h5"
-        keras.utils.set_random_seed(seed)
-        x, y = self.load(KNOWN, "train")
-        vectors = keras.Input([x.shape[1]], name="vectors")
-        hidden = keras.layers.Dense(WIDTH, "relu", name="hidden")(vectors)
-        model = build(method, settings, seed, keras.Model(vectors, hidden))
-        if path.is_file():
-            model.load_weights(path)
-            return model
-        model.compile(keras.optimizers.Adam(RATE), jit_compile=False)
-        held_out = {}
-        if settings.get("temperature") == "auto":
+    def run(self, method, settings, seed):
+        """The run directory of a fit; `s2d evaluate` and `s2d publish` take it."""
+        recipe = recipes.resolve(ENTRIES[method])
+        named = {"epochs": "training", "weight_decay": "training"}
+        assignments = [
+            f"{named.get(name, 'model')}.{name}={json.dumps(value)}"
+            for name, value in {"weight_decay": 0.0, **settings}.items()
+        ]
+        recipe = recipes.override(recipe, assignments)
+        directory = self.workdir / "runs" / f"{method}.{_hash([recipe.to_dict(), seed])}"
+        run = storage.Run.create(directory, recipe, seed)
+        if not run.finished:
+            self._fit(run)
+        return run
+
+    def _fit(self, run):
+        """Trains the hidden layer and the head on cached vectors with Adam."""
+        recipe, held_out, (x, y) = run.recipe, {}, self.load(KNOWN, "train")
+        if recipe.learns == "self" and recipe.model.temperature == "auto":
             held_out["validation_data"] = self.load(KNOWN, "validation")
-        model.fit(x, y, batch_size=BATCH, epochs=settings["epochs"], verbose=0, **held_out)
-        with files.written_beside(path) as temporary:
-            model.save_weights(temporary)
-        return model
+        began = time.monotonic()
+        model = build.build_network(recipe, run.seed)
+        # Drawn as when the results were made: from the seed of the process, like the order.
+        keras.utils.set_random_seed(run.seed)
+        kernel = model.backbone.get_layer("hidden").kernel
+        kernel.assign(keras.initializers.GlorotUniform()(kernel.shape))
+        model.compile(keras.optimizers.Adam(recipe.training.learning_rate), jit_compile=False)
+        size, epochs = recipe.data.batch_size, recipe.training.epochs
+        history = model.fit(x, y, batch_size=size, epochs=epochs, verbose=0, **held_out)
+        facts = {
+            "name": recipe.name,
+            "seed": run.seed,
+            "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "training_seconds": round(time.monotonic() - began, 1),
+            "parameters": model.num_parameters,
+            "last_epoch": {name: values[-1] for name, values in history.history.items()},
+            "inputs": model.contract.to_dict(),
+            "command": "python examples/text_intents.py --encoder=FOLDER",
+            **({"validated_on": "validation"} if held_out else {}),
+        }
+        files.write_json(run.directory / layout.SUMMARY, facts)
+        weights.save(model, run.weights())
 
     def measure(self, method, settings, seed, split):
         """Accuracy, likelihood, calibration and detection of the out-of-scope sentences.
@@ -126,22 +129,18 @@ class Study:
         Returns:
             Flat dict, keys as of `evaluation.evaluate`.
         """
-        model = self.fit(method, settings, seed)
-        x, y = self.load(KNOWN, split)
-        known = evaluation.scores(*model.predict_members(x))
-        unknown = evaluation.scores(*model.predict_members(self.load(UNKNOWN, split)[0]))
-        found = {f"{KNOWN}/accuracy": metrics.accuracy(np.exp(known["log_probs"]), y)}
-        found |= _calibration("", known["log_probs"], y)
+        run = self.run(method, settings, seed)
+        model, (unknown, _) = run.predictor(), self.load(UNKNOWN, split)
+        gathered = evaluator.gather(model, self.load(KNOWN, split), {UNKNOWN: unknown}, name=KNOWN)
+        found = gathered.metrics()
         if split == "test":  # a temperature needs other sentences than those it is judged on
-            x, held_out = self.load(KNOWN, "validation")
-            fitted = evaluation.scores(*model.predict_members(x))["log_probs"]
-            temperature = metrics.fit_temperature(fitted, held_out)
-            scaled = metrics.scale_log_probs(known["log_probs"], temperature)
-            found |= {f"{KNOWN}/temperature": temperature, **_calibration("scaled_", scaled, y)}
-        for name in evaluation.names.UNCERTAINTIES:
-            if name in known:
-                found[f"{UNKNOWN}/auroc/{name}"] = metrics.auroc(known[name], unknown[name])
-                found[f"{UNKNOWN}/aupr/{name}"] = metrics.aupr(known[name], unknown[name])
+            held_out = evaluation.predict(model, self.load(KNOWN, "validation"), name=KNOWN)
+            scored = evaluation.scoring.score(held_out)
+            found |= evaluator.scaled_metrics(KNOWN, gathered.known, scored)
+            if not (run.directory / layout.METRICS).exists():  # `s2d evaluate` counts on from here
+                files.write_json(run.directory / layout.METRICS, {"run/test_readings": 1})
+        keys = [(REPORTED.index(m), key) for key in found if (m := key.split("/")[1]) in REPORTED]
+        found = {key: found[key] for _, key in sorted(keys, key=lambda pair: pair[0])}
         line = ", ".join(f"{key.split('/', 1)[1]} {value:.4f}" for key, value in found.items())
         print(f"{method} {settings} seed {seed}, {split}: {line}", flush=True)
         return found
@@ -164,26 +163,6 @@ class Study:
             of_these = [each for each in tried if each["settings"] in candidates]
             best = min(of_these, key=lambda each: each["validation"][f"{KNOWN}/nll"])["settings"]
         return best, tried
-
-    def whole_model(self, method, settings, seed):
-        """From texts to answers: the encoder, and the model that was trained on its vectors."""
-        encoder, head = self.cast.backbone, self.fit(method, settings, seed)
-        backbone = keras.Model(encoder.input, head.backbone(encoder.output), name="texts")
-        return build(method, settings, seed, backbone).take_head(head)
-
-
-def build(method, settings, seed, backbone):
-    """The model of a method on a backbone that makes features."""
-    settings = {name: value for name, value in settings.items() if name != "epochs"}
-    model = METHODS[method](backbone, data.info(KNOWN).num_classes, seed=seed, **settings)
-    model.class_names = list(data.info(KNOWN).class_names)
-    return model
-
-
-def _calibration(prefix, log_probs, labels):
-    nll = metrics.negative_log_likelihood_from_log_probs(log_probs, labels)
-    ece = metrics.expected_calibration_error(np.exp(log_probs), labels)
-    return {f"{KNOWN}/{prefix}nll": nll, f"{KNOWN}/{prefix}ece": ece}
 
 
 def _hash(parts):
@@ -255,27 +234,21 @@ def main():
     parser.add_argument("--workdir", default="text_intents", help="What is computed once.")
     parser.add_argument("--out", default="text_intents", help="Folder of the results.")
     flags = parser.parse_args()
-    hashes = {
-        name: files.sha256(pathlib.Path(flags.encoder) / name)
-        for name in ("model.safetensors", "vocab.txt")
-    }
-    identity = json.dumps([hashes, SEQUENCE_LENGTH])
-    study = Study(
-        flags.workdir, lambda: sentence_classifier(flags.encoder), identity, flags.data_dir
-    )
+    encoders.check(ENCODER, flags.encoder)
+    study = Study(flags.workdir, flags.encoder, flags.data_dir)
     chosen, tried, results = {}, {}, {}
-    for method in METHODS:
+    for method in ENTRIES:
         chosen[method], tried[method] = study.choose(method)
         print(f"{method}: chose {chosen[method]}", flush=True)
     for method, settings in chosen.items():
         results[method] = [study.measure(method, settings, seed, "test") for seed in SEEDS]
-    out = pathlib.Path(flags.out)
+    out, recipe = pathlib.Path(flags.out), recipes.resolve(ENTRIES["s2d"])
     record = {
-        "encoder": {"folder": pathlib.Path(flags.encoder).name, "sha256": hashes},
+        "encoder": {"name": ENCODER.name, "sha256": ENCODER.sha256},
         "data": {"name": KNOWN, "sha256": data.clinc150.SHA256},
         "network": {
-            "sequence_length": SEQUENCE_LENGTH, "width": WIDTH, "batch_size": BATCH,
-            "learning_rate": RATE,
+            "sequence_length": ENCODER.sequence_length, **recipe.arguments,
+            "batch_size": recipe.data.batch_size, "learning_rate": recipe.training.learning_rate,
         },
         "chosen": chosen, "sweep": tried, "test": results,
     }  # fmt: skip
@@ -283,9 +256,12 @@ def main():
     files.write_text(out / "text_intents.md", page(record))
     print(over_seeds(results))
 
-    model = study.whole_model("s2d", chosen["s2d"], seed=0)
+    for method, settings in chosen.items():
+        run = study.run(method, settings, seed=0)
+        print(f"{ENTRIES[method]}: {run.directory}")
+    model = storage.open_model(run.directory, encoder=flags.encoder).predictor
     for text in ("set an alarm for six", "how far away is the moon"):
-        answer = model.predict_uncertainty(np.array([text]))
+        answer = model.predict_uncertainty([text])
         intent = model.class_names[answer["probs"][0].argmax()]
         print(
             f"{text!r}: {intent}, confidence {answer['confidence'][0]:.2f}, "

@@ -10,7 +10,7 @@ flags.disclaim_key_flags()
 
 def data_dir() -> flags.FlagHolder:
     return flags.DEFINE_string(
-        "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+        "data_dir", None, "Dataset folder (default: TFDS_DATA_DIR or ~/tensorflow_datasets)."
     )
 
 
@@ -24,17 +24,22 @@ def batch_size() -> flags.FlagHolder:
     return flags.DEFINE_integer("batch_size", 256, "Inputs per forward pass.", lower_bound=1)
 
 
+def encoder() -> flags.FlagHolder:
+    return flags.DEFINE_string(
+        "encoder", None, "Folder of the text encoder of a head on vectors; needs s2d_tf[text]."
+    )
+
+
 def engine() -> flags.FlagHolder:
     return flags.DEFINE_enum(
         "engine",
         "auto",
         ENGINES,
-        "What computes predictions; auto takes what was measured to be the fastest on this "
-        "machine.",
+        "Prediction engine; auto picks the fastest on this machine.",
     )
 
 
 def table_format() -> flags.FlagHolder:
     return flags.DEFINE_enum(
-        "format", "text", ["text", "markdown", "csv", "latex", "html"], "How to print."
+        "format", "text", ["text", "markdown", "csv", "latex", "html"], "Output format."
     )

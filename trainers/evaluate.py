@@ -2,7 +2,7 @@
 
 usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--ood=NAME_OR_FOLDER ...]
                                 [--detectors=all|NAME,...] [--bootstrap=N] [--as=METHOD]
-                                [--members=N]
+                                [--members=N] [--encoder=FOLDER]
 
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
     s2d evaluate runs/s2d_0 --as=s2d_mc          # the same network with Monte Carlo dropout
@@ -10,6 +10,7 @@ usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--ood=NAME_OR_
     s2d evaluate wrn_10_2_s2.s2d.cifar100        # or the folder or address of an entry
     s2d evaluate runs/flowers --ood=weeds        # trained on a folder; other images to detect
     s2d evaluate runs/s2d_0 --detectors=all      # also post-hoc detectors: svhn_cropped/auroc/knn
+    s2d evaluate minilm_l6_512.s2d.clinc150 --encoder=FOLDER     # a head, on texts
     s2d evaluate answers.parquet ood.parquet     # what `s2d predict` wrote for labeled inputs
 
 Prints one flat JSON dict, `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., with seed, data
@@ -53,6 +54,7 @@ _DETECTORS = flags.DEFINE_string(
     "Post-hoc detectors to fit on the training images and to evaluate: all, or names such as "
     "knn,energy. Features are kept beside the predictions.",
 )
+_ENCODER = _flags.encoder()
 _ENGINE = _flags.engine()
 
 
@@ -69,7 +71,12 @@ def main(argv):
     def log(line):
         print(line, file=sys.stderr, flush=True)
 
-    data = {"folder": _DATA.value, "ood": _OOD.value, "detectors": _DETECTORS.value}
+    data = {
+        "folder": _DATA.value,
+        "ood": _OOD.value,
+        "detectors": _DETECTORS.value,
+        "encoder": _ENCODER.value,
+    }
     run = storage.Run.open(argv[1]) if storage.is_run(argv[1]) else None
     if run and (_DATA.value is None or run.recipe.own_data):
         found = evaluation.evaluate_run(

@@ -29,6 +29,7 @@ _PRECISION = flags.DEFINE_enum(
 _OTHER_NUMBERS = flags.DEFINE_boolean(
     "other_numbers", False, "Publish even if the run's values differ from the recipe's."
 )
+_ENCODER = _flags.encoder()
 
 
 def main(argv):
@@ -44,4 +45,5 @@ def main(argv):
         also=_ALSO.value,
         precision=_PRECISION.value,
         other_numbers=_OTHER_NUMBERS.value,
+        encoder=_ENCODER.value,
     )

@@ -13,8 +13,6 @@ from s2d_tf.evaluation.intervals import Interval
 from s2d_tf.evaluation.statistics import LEVEL
 from s2d_tf.metrics import checks
 
-NUM_RESAMPLES = 1000
-
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
@@ -22,8 +20,8 @@ class Trial:
 
     Attributes:
         settings: the constructor arguments.
-        nll, accuracy: means over the seeds, with bootstrap intervals over the examples.
-        worse: how much its NLL is above that of the best setting, resampled in pairs: where the
+        nll, accuracy: means over the seeds, with Student's intervals over the examples.
+        worse: how much its NLL is above that of the best setting, in pairs of examples: where the
             interval holds 0, these examples do not tell the two apart.
         nll_stddev: standard deviation of the NLL over the seeds.
         ece: mean over the seeds.
@@ -155,14 +153,10 @@ def _summary(settings, found, num_examples, num_seeds):
         name: np.array([np.mean([seed[name] for seed in seeds], axis=0) for seeds in found])
         for name in ("nll", "accuracy")
     }
-    random = np.random.default_rng(0)
-    drawn = [random.integers(0, num_examples, num_examples) for _ in range(NUM_RESAMPLES)]
     best = values["nll"].mean(axis=1).argmin()
 
     def interval(row):
-        resampled = [row[index].mean() for index in drawn]
-        low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Interval(float(row.mean()), float(low), float(high))
+        return Interval(*metrics.mean_interval(row))
 
     trials = [
         Trial(

@@ -39,6 +39,8 @@ DATASETS = {
     "digits": "Digits 0 to 7",
     "digits_heldout": "Digits 8 and 9",
     "digits_photos": "Photographs",
+    "clinc150": "CLINC150",
+    "clinc150_oos": "CLINC150 out-of-scope",
 }
 # Methods that are not the paper's.
 OURS = ("h2d", "h2d_spread", "plain_dir", "plain_gauss")

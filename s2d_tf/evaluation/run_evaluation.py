@@ -31,6 +31,7 @@ def evaluate_run(
     folder=None,
     ood=(),
     detectors=(),
+    encoder=None,
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -48,6 +49,7 @@ def evaluate_run(
         folder: where the images of a run on own data are now; None: where they were.
         ood: more out-of-distribution data: registered names, and folders of images.
         detectors: names of post-hoc detectors, or "all"; see `detectors.choose`.
+        encoder: folder of the encoder on which the run's network stands, see `storage.open_model`.
 
     Returns:
         The flat dict.
@@ -65,11 +67,13 @@ def evaluate_run(
                 folder=folder,
                 ood=ood,
                 detectors=detectors,
+                encoder=encoder,
             )
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
     # Steps were fitted on the run's own way to draw members.
-    opened, cache = storage.open_run(viewed, with_steps=viewed == run), cache_directory(run)
+    opened = storage.open_run(viewed, with_steps=viewed == run, encoder=encoder)
+    cache = cache_directory(run)
     known = run_data.known(run, folder)
     more = run_data.remembered(out, run.recipe) | run_data.named(ood)
     found, gathered = evaluate_opened(
@@ -86,15 +90,22 @@ def evaluate_run(
 
 
 def evaluate_entry(
-    where, data_dir=None, batch_size=256, log=print, folder=None, ood=(), detectors=()
+    where,
+    data_dir=None,
+    batch_size=256,
+    log=print,
+    folder=None,
+    ood=(),
+    detectors=(),
+    encoder=None,
 ) -> dict:
     """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`.
 
     Args:
-        where, data_dir, batch_size, log, ood, detectors: as for `evaluate_run`.
+        where, data_dir, batch_size, log, ood, detectors, encoder: as for `evaluate_run`.
         folder: folder of images with the entry's classes to evaluate on in place of its dataset.
     """
-    opened = storage.open_model(where)
+    opened = storage.open_model(where, encoder=encoder)
     cache = location.cache_dir() / PREDICTIONS / opened.name
     known, more = folder and pathlib.Path(folder), run_data.named(ood)
     return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more, detectors)[0]
@@ -119,6 +130,11 @@ def evaluate_opened(
         more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
     """
     predictor, recipe = opened.predictor, opened.recipe
+    if recipe.stands_on is not None and opened.head is predictor:
+        raise ValueError(
+            f"encoder: expected the folder of {recipe.stands_on.name}, on which {opened.name} "
+            "stands, received none. Pass --encoder=FOLDER."
+        )
     own_images = known is None or recipe.own_data is not None
     held_out = opened.split == "train_without_validation" and own_images
     dataset, more = run_data.name_of(recipe, known), more or {}
@@ -146,7 +162,7 @@ def evaluate_opened(
         found |= {names.reading_key(reading, key): value for key, value in other.items()}
     metric_seconds = time.monotonic() - began
     reference = build.build_network(recipe.sibling("individual"))
-    milliseconds, ratio = cost.inference_time(predictor, reference)
+    milliseconds, ratio = cost.inference_time(opened.head, reference)
     found |= {
         "cost/parameters": predictor.num_parameters,
         "cost/inference_ms": milliseconds,
@@ -155,7 +171,7 @@ def evaluate_opened(
         **({"run/detectors_fitted_on": opened.split} if names else {}),
         **{
             f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
-            for i, own in enumerate(steps.summaries(predictor))
+            for i, own in enumerate(steps.summaries(opened.head))
         },
         "run/num_members": predictor.num_members,
         "time/engine": ", ".join(sorted({part.engine_used or "cache" for part in predictor.parts})),

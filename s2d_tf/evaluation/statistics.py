@@ -5,12 +5,9 @@ Single runs get bootstrap intervals over the test examples instead, see `interva
 
 import dataclasses
 
-import numpy as np
-from scipy import stats
-
 from s2d_tf.metrics import checks
-
-LEVEL = 0.95
+from s2d_tf.metrics.means import LEVEL as LEVEL
+from s2d_tf.metrics.means import mean_interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +46,5 @@ def compare_over_seeds(values_a, values_b):
             f"{values_a.size} and {values_b.size}."
         )
     differences = values_a - values_b
-    (mean, two_std), low, high = mean_and_two_std(differences), None, None
-    if two_std is not None:
-        quantile = stats.t.ppf((1.0 + LEVEL) / 2.0, differences.size - 1)
-        half_width = float(quantile * two_std / 2.0 / np.sqrt(differences.size))
-        low, high = mean - half_width, mean + half_width
     signs = int((differences > 0).sum()), int((differences < 0).sum())
-    return SeedComparison(differences.size, mean, low, high, *signs)
+    return SeedComparison(differences.size, *mean_interval(differences), *signs)

@@ -24,6 +24,7 @@ _HOMES = {
     "expected_calibration_error": "calibration",
     "fit_temperature": "calibration",
     "fpr_at_95_recall": "detection",
+    "mean_interval": "means",
     "mean_set_size": "sets",
     "negative_log_likelihood": "classification",
     "negative_log_likelihood_from_log_probs": "classification",

@@ -148,24 +148,21 @@ def _observed_dataset(dataset, observed):
 
 def _needs_adapter(x):
     ready = (tf.data.Dataset, tf.distribute.DistributedDataset, type(None))
-    return not (isinstance(x, ready) or _is_adapter(x) or _is_arrays(x))
+    return not (isinstance(x, ready) or _is_arrays(x) or _is_adapter(x))
 
 
 def _is_adapter(x):
-    from keras.src.trainers.data_adapters import data_adapter
-
-    return isinstance(x, data_adapter.DataAdapter)
+    return isinstance(x, _keras_adapters().data_adapter.DataAdapter)
 
 
 def _adapter(x, y=None, **options):
     """Keras' adapter of a `PyDataset`, generator or loader, which `fit` takes in their place."""
-    from keras.src.trainers import data_adapters
-
+    adapters = _keras_adapters()
     known = (
         isinstance(x, keras.utils.PyDataset)
         or hasattr(x, "gi_frame")  # a generator
-        or data_adapters.is_torch_dataloader(x)
-        or data_adapters.is_grain_dataset(x)
+        or adapters.is_torch_dataloader(x)
+        or adapters.is_grain_dataset(x)
     )
     if _is_adapter(x):
         return x
@@ -174,7 +171,23 @@ def _adapter(x, y=None, **options):
             "x: expected arrays, a tf.data.Dataset, a keras.utils.PyDataset, a generator or a "
             f"PyTorch DataLoader, received {type(x).__name__}. Convert it to one of these."
         )
-    return data_adapters.get_data_adapter(x, y, **options)
+    return adapters.get_data_adapter(x, y, **options)
+
+
+def _keras_adapters():
+    """What `fit` itself makes of all that is neither an array nor a `tf.data.Dataset`.
+
+    Keras does not export it. Whoever feeds arrays or `tf.data` does without it.
+    """
+    try:
+        from keras.src.trainers import data_adapters
+        from keras.src.trainers.data_adapters import data_adapter  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"keras: expected a release with the data adapters of 3.13 to 3.15, received "
+            f"{keras.__version__} ({error}). Pass a tf.data.Dataset."
+        ) from None
+    return data_adapters
 
 
 def _is_arrays(x, or_lists=False):

@@ -5,6 +5,12 @@ import math
 import keras
 
 
+def broken_parts(logs: dict) -> str:
+    """Names of what is NaN or infinite in Keras' logs; "loss" only where none of its parts is."""
+    broken = {name for name, value in logs.items() if not math.isfinite(value)}
+    return ", ".join(sorted(broken - {"loss"} or broken))
+
+
 class FiniteLoss(keras.callbacks.Callback):
     """Raises a `ValueError` when the loss is NaN or infinite, with the weights from before.
 
@@ -42,11 +48,13 @@ class FiniteLoss(keras.callbacks.Callback):
         self._check(logs)
 
     def _check(self, logs):
+        # Any metric may be no number; only the loss tells that the weights are lost.
         if math.isfinite((logs or {}).get("loss", 0.0)):
             return
         for variable, value in zip(self._variables, self._kept, strict=True):
             variable.assign(value)
         raise ValueError(
-            f"loss: expected a number, received NaN or infinity in epoch {self._epoch + 1}. The "
-            "weights are those before that epoch. Try a lower learning rate or student weight."
+            f"loss: expected a number, received NaN or infinity in epoch {self._epoch + 1} (in "
+            f"{broken_parts(logs)}). The weights are those before that epoch. Try a lower learning "
+            "rate or student weight."
         )

@@ -36,23 +36,22 @@ def require(condition, *message):
         raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))
 
 
-def check_backbone(backbone) -> None:
-    """Rejects a network that does not end in a feature vector."""
-    name = type(backbone).__name__
+def check_backbone(backbone, name: str = "backbone") -> None:
+    """Rejects a network that does not end in a feature vector; `name` is the argument's."""
     if not isinstance(backbone, keras.Model) or not getattr(backbone, "inputs", None):
         raise ValueError(
-            "backbone: expected a functional keras.Model or a Sequential that starts with "
-            f"keras.Input, received {name}. Build it from keras.Input."
+            f"{name}: expected a functional keras.Model or a Sequential that starts with "
+            f"keras.Input, received {type(backbone).__name__}. Build it from keras.Input."
         )
     shapes = [tuple(tensor.shape) for tensor in backbone.outputs]
     if len(shapes) != 1:
         raise ValueError(
-            f"backbone: expected one output, a feature vector, received {len(shapes)} of shapes "
+            f"{name}: expected one output, a feature vector, received {len(shapes)} of shapes "
             f"{shapes}. Make a keras.Model that ends in the one you want."
         )
     if len(shapes[0]) != 2 or shapes[0][-1] is None:
         raise ValueError(
-            "backbone: expected feature vectors [batch, features] of a fixed size, received the "
+            f"{name}: expected feature vectors [batch, features] of a fixed size, received the "
             f"shape {shapes[0]}. Pool or flatten them first."
         )
 

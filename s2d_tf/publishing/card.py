@@ -2,6 +2,7 @@
 
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names, tables
+from s2d_tf.publishing.inputs import of
 from s2d_tf.uncertainty import decomposes
 
 WHAT = {
@@ -38,8 +39,7 @@ def text(record) -> str:
     """The card as Markdown."""
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
-    height, width, channels = source.image_shape
-    splits = decomposes(record.kind, record.num_members)
+    inputs, splits = of(recipe), decomposes(record.kind, record.num_members)
     most_telling = "knowledge" if splits else "total"
     certain = "" if splits else (
         "- A single categorical prediction does not decompose: data uncertainty is the total, and "
@@ -55,14 +55,12 @@ def text(record) -> str:
 ```python
 from s2d_tf import zoo
 
-model = zoo.load("{record.name}")
-answer = model.predict_uncertainty(images)   # raw pixels [n, {height}, {width}, {channels}], \
-0 to 255
+{inputs.use(record.name)}
 model.class_names[answer["probs"][0].argmax()], answer["{most_telling}"][0]
 ```
 
 `s2d export {record.name} DIR` makes a SavedModel for TensorFlow Serving; `s2d serve DIR` \
-answers the same requests without it. Pixels are normalized inside the model: pass them as they are.
+answers the same requests without it. {inputs.preparation}
 
 {_steps(record)}## Metrics
 
@@ -73,7 +71,7 @@ On the {known} test set, measured with exactly these weights:
 ## Data
 
 Trained on the split `{facts["split"]}` of {_trained_on(recipe)}. Class names are in `entry.json`. \
-Fingerprints (sha256 over all images and labels, in any order):
+Fingerprints (sha256 over all {inputs.examples} and labels, in any order):
 
 - training: `{facts["training_data_fingerprint"] or "not available"}`
 {_fingerprints(record)}
@@ -84,18 +82,18 @@ Fingerprints (sha256 over all images and labels, in any order):
 
 ## Limits
 
-- It knows the {recipe.num_classes} classes of {known} and {height}x{width} images like them; \
+- It knows the {recipe.num_classes} classes of {known} and {inputs.like}; \
 everything else gets one of these classes too, hopefully with high uncertainty.
-- Uncertainties rank images; they are no guarantee. The metrics above show how well they do on the \
-datasets that were tried.
+- Uncertainties rank {inputs.examples}; they are no guarantee. The metrics above show how well \
+they do on the datasets that were tried.
 {certain}- Not for decisions about people, nor where an error does harm.
 
 ## Files
 
 {_table([("file", "precision", "seed", "sha256"), *map(_file, record.weights)])}
-
-`{record.golden.file}`: the predictions for fixed images (`s2d_tf.storage.golden`), which \
-every machine must reproduce.
+{inputs.origin}
+`{record.golden.file}`: the predictions for fixed {inputs.taken} (`s2d_tf.storage.golden`), \
+which every machine must reproduce.
 
 ## Citation
 
@@ -120,6 +118,8 @@ def _what(record):
     )
     arguments = ", ".join(f"{name} {value}" for name, value in recipe.arguments.items())
     network = f"{recipe.backbone}, {arguments}".replace("_", " ")
+    if recipe.stands_on is not None:
+        network += f", on vectors of {recipe.stands_on.name}"
     how = DRAWS[draws].format(n=record.num_members, outputs=outputs)
     return (
         f"{recipe.title}: {recipe.architecture} ({network}){heads} on {_trained_on(recipe)}, "
@@ -139,6 +139,8 @@ def _steps(record):
 
 
 def _trained_on(recipe):
+    if recipe.stands_on is not None:
+        return names.dataset_title(recipe.source_dataset)
     augmentation = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace(
         "_", " "
     )
@@ -172,16 +174,16 @@ def _metrics(record):
     seeds = next(iter(record.spread.values()))["seeds"] if spread else record.provenance["seeds"]
     which = "; the weights here are those of seed 0" if spread else ""
     readings = record.metrics.get("run/test_readings")
-    times = "" if readings is None else (
-        f" The test images were read {'once' if readings == 1 else f'{readings} times'} "
-        "with these weights."
-    )  # fmt: skip
+    count = "once" if readings == 1 else f"{readings} times"
+    examples = of(record.recipe).examples
+    read = f" The test {examples} were read {count} with these weights."
+    times = "" if readings is None else read
     return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}.{times}"])
 
 
 def _portrait(record):
     """What it is good and bad at, if that was found out when it was published."""
-    facts = record.provenance
+    facts, examples = record.provenance, of(record.recipe).examples
     if "picture" not in facts:
         return ""
     listed = (
@@ -196,10 +198,10 @@ def _portrait(record):
 
 {chr(10).join(lines)}
 
-![Histograms of each uncertainty on known and unknown images]({facts["picture"]})
+![Histograms of each uncertainty on known and unknown {examples}]({facts["picture"]})
 
-Each panel shows one uncertainty: on test images with right and with wrong answers, and on images \
-of other datasets. The less they overlap, the better it tells them apart.
+Each panel shows one uncertainty: on test {examples} with right and with wrong answers, and on \
+{examples} of other datasets. The less they overlap, the better it tells them apart.
 """
 
 
@@ -222,9 +224,9 @@ def _fingerprints(record):
     lines = []
     for name in (record.recipe.source_dataset, *record.recipe.out_of_distribution):
         images, digest = (record.metrics.get(f"data/{name}/{f}") for f in ("images", "fingerprint"))
-        read = (
-            f", {images:,} test images: `{digest}`" if digest else ": not available, not measured"
-        )
+        read = ": not available, not measured"
+        if digest:
+            read = f", {images:,} test {of(record.recipe).examples}: `{digest}`"
         lines.append(f"- {names.dataset_title(name)}{read}")
     return "\n".join(lines)
 
@@ -240,6 +242,8 @@ def _training(record):
         before += f" It starts from {part} `{name}`, whose training time is not included."
     if recipe.teachers is not None:
         before += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
+    if "validated_on" in facts:
+        before += f" Its temperature follows the split `{facts['validated_on']}`."
     listed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
     changed = f"\nValues that differ from this recipe: {listed}.\n" if listed else ""
     commands = "\n".join(facts["commands"])

@@ -52,7 +52,7 @@ def provenance(run, recipe, changes, data_dir):
     found = {
         "seeds": [part.seed for part in parts],
         "split": run.split,
-        "commands": commands(run, recipe, changes),
+        "commands": commands(run, recipe, changes, summaries[0].get("command")),
         "trained_at": [facts["finished"] for facts in summaries],
         "training_seconds": round(sum(facts["training_seconds"] for facts in summaries), 1),
         "published_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -63,20 +63,26 @@ def provenance(run, recipe, changes, data_dir):
     teachers = (run.directory / TEACHER_LOGITS).with_suffix(".json")
     if teachers.is_file():
         found["teachers_sha256"] = files.read_json(teachers)["teachers"]
+    if "validated_on" in summaries[0]:
+        found["validated_on"] = summaries[0]["validated_on"]
     if changes:
         found["changed_numbers"] = [f"{key}={ours}" for key, (_, ours) in changes.items()]
     return found
 
 
-def commands(run, recipe, changes):
-    """The commands that reproduce these weights and their metrics."""
+def commands(run, recipe, changes, made_by=None):
+    """The commands that reproduce these weights and their metrics.
+
+    `made_by` is the one that trained a run which `s2d train` does not.
+    """
     flags = {"training.epochs": "--epochs", "num_members": "--members"}
     changed = [
         f"{flags[key]}={value}" if key in flags else f"--set '{key}={json.dumps(value)}'"
         for key, (_, value) in changes.items()
     ]
-    train = " ".join([f"s2d train {run.recipe.name} --workdir=RUN", *changed])
-    return [train, "s2d evaluate RUN", f"s2d publish RUN --name={recipe.name}"]
+    train = " ".join([made_by or f"s2d train {run.recipe.name} --workdir=RUN", *changed])
+    encoder = "" if recipe.stands_on is None else " --encoder=FOLDER"
+    return [train, f"s2d evaluate RUN{encoder}", f"s2d publish RUN --name={recipe.name}{encoder}"]
 
 
 def _fingerprint(dataset, split, data_dir):

@@ -25,6 +25,7 @@ def publish(
     precision: str = "auto",
     other_numbers: bool = False,
     log=print,
+    encoder=None,
 ) -> pathlib.Path:
     """Makes `zoo_dir/name/` from a run.
 
@@ -45,6 +46,7 @@ def publish(
         other_numbers: publish although the run's numbers are not those of the named recipe; the
             card then lists them.
         log: function that gets lines for a person.
+        encoder: folder of the encoder on which the run's network stands, to evaluate it on texts.
 
     Returns:
         Path of the entry's folder.
@@ -55,7 +57,8 @@ def publish(
     recipe = views.drawn_as(run.recipe, named)
     # Steps were fitted on the run's own way to draw members.
     viewed = dataclasses.replace(run, recipe=recipe)
-    opened = storage.open_run(viewed, with_steps=recipe == run.recipe)
+    opened = storage.open_run(viewed, with_steps=recipe == run.recipe, encoder=encoder)
+    head = opened.head  # what is published; the encoder is only named
     if "steps" in opened.metadata and precision == "auto":
         log("float32 is kept: the run's steps were fitted on it")
         precision = "float32"
@@ -66,22 +69,22 @@ def publish(
         listed, metrics = write_weights(opened, metrics, folder, target, data_dir, precision, log)
         metrics = {**metrics, **readings}
         shown = _portrait(run, opened, folder, data_dir)
-        files.write_text(folder / GOLDEN, json.dumps(golden.answers(opened.predictor)) + "\n")
+        files.write_text(folder / GOLDEN, json.dumps(golden.answers(head)) + "\n")
         record = entries.Record(
             name=name,
             recipe=recipe,
             preprocessing=entries.preprocessing(recipe),
             class_names=opened.class_names,
-            kind=opened.predictor.kind,
-            num_members=root(opened.predictor).num_members,
-            parameters=opened.predictor.num_parameters,
+            kind=head.kind,
+            num_members=root(head).num_members,
+            parameters=head.num_parameters,
             weights=listed,
             golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
             metrics=results.public(metrics),
             spread=spread,
             provenance=facts.provenance(run, recipe, changes, data_dir) | shown,
-            steps=write_steps(opened.predictor, folder),
-            inputs=opened.predictor.contract.to_dict(),
+            steps=write_steps(head, folder),
+            inputs=head.contract.to_dict(),
         )
         complete(folder, record)
         _check_references(target, folder)

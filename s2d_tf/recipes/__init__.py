@@ -2,6 +2,7 @@
 
 from s2d_tf.recipes.records import (
     DataRecipe,
+    Encoder,
     ModelRecipe,
     OwnData,
     Recipe,
@@ -22,6 +23,7 @@ from s2d_tf.recipes.registry import (
 __all__ = [
     "PARTS",
     "DataRecipe",
+    "Encoder",
     "ModelRecipe",
     "OwnData",
     "Recipe",

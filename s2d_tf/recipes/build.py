@@ -14,7 +14,7 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
         synchronized_batch_norm: batch statistics over all replicas.
         free_size: take images of any size, as training with changing resolutions needs.
     """
-    *size, channels = recipe.image_shape
+    *size, channels = recipe.input_shape
     if free_size:
         smallest = round(min(recipe.data.resolutions, default=1) * min(size))
         if smallest < SMALLEST_CROPPED:
@@ -33,8 +33,8 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
         **recipe.arguments,
     )
     common = {
-        "mean": recipe.data.mean,
-        "stddev": recipe.data.stddev,
+        "mean": recipe.data.mean or None,
+        "stddev": recipe.data.stddev or None,
         "weight_decay": recipe.training.weight_decay,
         "num_heads": recipe.heads,
         "seed": seed,

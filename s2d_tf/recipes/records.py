@@ -16,7 +16,7 @@ class RecipeError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class DataRecipe:
-    """What the network sees; statistics are of raw pixels.
+    """What the network sees; statistics are of raw pixels, empty where there are none.
 
     `held_out` training images are not trained on: a model with `temperature = "auto"` follows its
     calibration on them.
@@ -38,7 +38,7 @@ class TrainingRecipe:
     """How the weights move. Warm-up and milestones: epochs, or below 1 fractions of them all.
 
     With the optimizer "muon", `learning_rate` is that of convolution kernels, and `sgd_ratio` times
-    that the rate of all else; `momentum` is of all else.
+    that the rate of all else; `momentum` is of all else. With "adam" there is no `momentum`.
     """
 
     epochs: int
@@ -105,6 +105,23 @@ class OwnData:
 
 
 @dataclasses.dataclass(frozen=True)
+class Encoder:
+    """What the vectors that a network takes come from. It is not trained and in no entry.
+
+    Attributes:
+        name: what it is called where it is published.
+        features: numbers in a vector.
+        sequence_length: tokens of a text that it sees; the rest is cut off.
+        sha256: by name, of its files that decide the vectors.
+    """
+
+    name: str
+    features: int
+    sequence_length: int
+    sha256: dict
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """All that defines a run, resolved: written to every run directory as `recipe.json`."""
 
@@ -131,6 +148,7 @@ class Recipe:
     out_of_distribution: tuple = ()
     detection_score: str | None = None
     own_data: OwnData | None = None
+    stands_on: Encoder | None = None
 
     @property
     def name(self):
@@ -144,8 +162,13 @@ class Recipe:
 
     @property
     def image_shape(self):
-        """Height, width and channels of the images."""
+        """Height, width and channels of the images; empty for texts."""
         return (self.own_data or info(self.source_dataset)).image_shape
+
+    @property
+    def input_shape(self):
+        """What the network takes: `image_shape`, or the size of an encoder's vectors."""
+        return self.image_shape if self.stands_on is None else (self.stands_on.features,)
 
     @property
     def class_names(self):
@@ -176,8 +199,9 @@ class Recipe:
 
     def to_dict(self):
         values = dataclasses.asdict(self)
-        if self.own_data is None:  # As before there were any: hashes of recipes stay.
-            del values["own_data"]
+        for name in ("own_data", "stands_on"):
+            if values[name] is None:  # As before there were any: hashes of recipes stay.
+                del values[name]
         return values
 
     @classmethod
@@ -191,4 +215,6 @@ class Recipe:
             value = operator.attrgetter(name)(self)
             if value is not None and not holds(value):
                 raise RecipeError(f"{name}: expected {expected}, received {value!r}.")
+        if self.stands_on is None and not (self.data.mean and self.data.stddev):
+            raise RecipeError("data.mean, data.stddev: expected one number for each channel.")
         return self

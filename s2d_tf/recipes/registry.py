@@ -19,7 +19,7 @@ MIN_STEPS = 8
 def names():
     """All entries' names, `architecture.method.dataset`."""
     products = itertools.product(*map(_stems, PARTS))
-    return [".".join(parts) for parts in products if _exists(_merge(*parts))]
+    return [".".join(parts) for parts in products if not _obstacle(_merge(*parts))]
 
 
 @functools.cache
@@ -55,7 +55,8 @@ def resolve_own(name, dataset, own_data):
 
 def check_network(name):
     """Rejects what is not the name `architecture.method` of a recipe for own data."""
-    known = [f"{a}.{m}" for a in _stems(PARTS[0]) for m in _stems(PARTS[1])]
+    networks = [a for a in _stems(PARTS[0]) if "stands_on" not in _load(PARTS[0], a)]
+    known = [f"{network}.{method}" for network in networks for method in _stems(PARTS[1])]
     if name not in known:
         near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
         raise RecipeError(
@@ -161,17 +162,27 @@ def _known(parts):
 
 
 def _read(name, values):
-    if not _exists(values):
-        network, _, dataset = name.split(".")
-        raise RecipeError(
-            f"{name} does not exist: Monte Carlo dropout needs a network that is trained with "
-            f"dropout, and {network} is trained on {dataset} without."
+    obstacle = _obstacle(values)
+    if obstacle:
+        raise RecipeError(f"{name} does not exist: {obstacle}.")
+    return Recipe.from_dict({key: value for key, value in values.items() if key != "methods"})
+
+
+def _obstacle(values):
+    """Why there is no entry of this product; `None` where there is one."""
+    network, method, dataset = (values[part] for part in PARTS)
+    texts = "own_data" not in values and not data.info(values["source_dataset"]).image_shape
+    if texts != ("stands_on" in values):
+        kinds = ("texts", "images") if texts else ("images", "texts")
+        return f"{dataset} has {kinds[0]}, and {network} takes {kinds[1]}"
+    if method not in values.get("methods", (method,)):
+        return f"{network} is trained as {' or '.join(values['methods'])}"
+    if values.get("draws") == "dropout" and not values["model"].get("dropout", 0) > 0:
+        return (
+            "Monte Carlo dropout needs a network that is trained with dropout, and "
+            f"{network} is trained on {dataset} without"
         )
-    return Recipe.from_dict(values)
-
-
-def _exists(values):
-    return values.get("draws") != "dropout" or values["model"].get("dropout", 0) > 0
+    return None
 
 
 def _merge(*parts, own_data=None):

@@ -5,8 +5,10 @@ import numbers
 from s2d_tf import _choices
 
 MAX_SIDE = 1024
+MAX_FEATURES = 2**16
+MAX_TOKENS = 2**16
 SCHEDULES = ("steps", "cosine", "linear", "constant")
-OPTIMIZERS = ("sgd", "muon")
+OPTIMIZERS = ("sgd", "muon", "adam")
 LEARNS = ("labels", "self", "teachers")
 DRAWS = ("point", "dropout", "swag", "ensemble")
 OBJECTIVES = {
@@ -48,8 +50,19 @@ _OWN_DATA = (
     f"three sizes from 1 to {MAX_SIDE}, statistics of each channel, and different class names",
 )
 
+_ENCODER = (
+    lambda value: (
+        1 <= value.features <= MAX_FEATURES
+        and 1 <= value.sequence_length <= MAX_TOKENS
+        and value.sha256
+        and all(isinstance(digest, str) for digest in value.sha256.values())
+    ),
+    f"up to {MAX_FEATURES} features, up to {MAX_TOKENS} tokens, and hashes of its files",
+)
+
 RULES = {
     "own_data": _OWN_DATA,
+    "stands_on": _ENCODER,
     "num_classes": (lambda value: value >= 2, "at least 2"),
     "num_members": _COUNT,
     "heads": _COUNT,
@@ -57,8 +70,8 @@ RULES = {
     "draws": _one_of(DRAWS),
     "objective": _one_of(OBJECTIVES),
     "detection_score": _one_of(("confidence", "total", "data", "knowledge")),
-    "data.mean": (lambda value: _numbers(value, float("-inf")), "numbers"),
-    "data.stddev": _POSITIVE,
+    "data.mean": (lambda value: value == () or _numbers(value, float("-inf")), "numbers"),
+    "data.stddev": (lambda value: value == () or _numbers(value, 0, above=True), "above 0"),
     "data.batch_size": _COUNT,
     "data.augmentation": _one_of(("none", *_choices.AUGMENTATIONS)),
     "data.padding": _one_of(_choices.PADDINGS),

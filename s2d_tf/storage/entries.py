@@ -74,7 +74,7 @@ class Record:
     Attributes:
         name: `architecture.method.dataset`.
         recipe: the resolved `Recipe` of the run.
-        preprocessing: what the model does with raw pixels by itself.
+        preprocessing: what the model does with raw pixels by itself, or whose vectors it takes.
         class_names: one for each class.
         kind, num_members: of the member predictions, before any step.
         parameters: trained numbers that a prediction needs.
@@ -135,6 +135,9 @@ def read(text: str | bytes, where) -> Record:
 
 def preprocessing(recipe) -> dict:
     """What a model of this recipe does with the raw pixels that it is given."""
+    encoder = recipe.stands_on
+    if encoder is not None:
+        return {"input": f"vectors of {encoder.name}, [batch, {encoder.features}], float32"}
     return {
         "input": "raw pixels 0 to 255, [batch, height, width, channels], uint8 or float32",
         "normalisation": "(pixels - mean) / stddev, inside the model",
@@ -208,7 +211,7 @@ def _recipe_rules(recipe):
     known = recipes.resolve(entry_name(recipe.checked().name))
     fixed = (
         "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
-        "member", "objective", "own_data",
+        "member", "objective", "own_data", "stands_on",
     )  # fmt: skip
     pairs = {field: (getattr(recipe, field), getattr(known, field)) for field in fixed}
     channels = len(known.data.mean)

@@ -1,4 +1,4 @@
-"""Fixed images and a model's answers for them: the same weights must answer the same anywhere."""
+"""Fixed inputs and a model's answers for them: the same weights must answer the same anywhere."""
 
 import numpy as np
 
@@ -29,8 +29,17 @@ def images(image_shape, count=NUM_IMAGES):
     return np.minimum(wave, 511 - wave).astype(np.uint8)
 
 
+def vectors(size, count=NUM_IMAGES):
+    """The same waves as numbers from -0.5 to 0.5, which float32 holds exactly.
+
+    Returns:
+        float32 `[count, size]`.
+    """
+    return (images((1, size, 1), count)[:, 0, :, 0].astype(np.float32) - 128) / 256
+
+
 def answers(predictor):
-    """What a predictor says about the fixed images, as JSON values."""
+    """What a predictor says about the fixed inputs, as JSON values."""
     found = _answers(predictor).items()
     return {name: np.round(value.astype(np.float64), DIGITS).tolist() for name, value in found}
 
@@ -51,9 +60,13 @@ def difference(predictor, stored):
 
 
 def _answers(predictor):
-    """`predict_uncertainty` without a graph, which would take longer than these few images."""
+    """`predict_uncertainty` without a graph, which would take longer than these few inputs."""
     from s2d_tf import uncertainty
 
-    batch = images(predictor.image_shape).astype(np.float32)
+    taken = predictor.contract.tensors[0]
+    if len(predictor.contract.tensors) == len(taken.shape) == 1 and taken.is_float:
+        batch = vectors(*taken.shape)
+    else:
+        batch = images(predictor.image_shape).astype(np.float32)
     answer = uncertainty.from_members(predictor.kind, predictor.member_logits(batch))
     return {name: answer[name].numpy() for name in uncertainty.NAMES}

@@ -8,11 +8,11 @@ import hashlib
 import json
 import shlex
 
-from s2d_tf import recipes
+from s2d_tf import files, recipes
 from s2d_tf.recipes import Recipe
-from s2d_tf.storage import sources
+from s2d_tf.storage import encoders, sources
 from s2d_tf.storage.entries import MAX_TEXT_BYTES, Record, ZooError, read
-from s2d_tf.storage.layout import ENTRY
+from s2d_tf.storage.layout import ENTRY, SUMMARY
 from s2d_tf.storage.runs import Run, RunError, is_run
 
 
@@ -49,8 +49,16 @@ class Opened:
         """`architecture.method.dataset`."""
         return self.recipe.name
 
+    @property
+    def head(self):
+        """The predictor without the encoder with which it was opened, if any."""
+        from s2d_tf import models
 
-def open_model(where, sha256: str | None = None) -> Opened:
+        encoded = isinstance(self.predictor, models.Encoded)
+        return self.predictor.predictor if encoded else self.predictor
+
+
+def open_model(where, sha256: str | None = None, encoder=None) -> Opened:
     """Opens a trained model.
 
     Args:
@@ -59,6 +67,8 @@ def open_model(where, sha256: str | None = None) -> Opened:
             meant by a `pathlib.Path` or `./NAME`. The network is built by this library and the
             arrays are checked before they are used, so files can be wrong but do no harm.
         sha256: expected hash of the `entry.json`, to pin one version of an entry.
+        encoder: folder of the encoder on which a head stands. With it the predictor takes texts,
+            without it the encoder's vectors. Its files must have the hashes that the recipe names.
 
     Example:
 
@@ -67,14 +77,14 @@ def open_model(where, sha256: str | None = None) -> Opened:
     ('s2d', 1)
     """
     if not is_run(where) or sources.is_name(where):
-        return open_entry(sources.find(where), sha256)
+        return open_entry(sources.find(where), sha256, encoder)
     if sha256 is not None:
         raise RunError(f"sha256: expected None for the run directory {where}, received {sha256!r}.")
-    return open_run(Run.open(where))
+    return open_run(Run.open(where), encoder=encoder)
 
 
-def open_run(run: Run, with_steps: bool = True) -> Opened:
-    """Opens a finished run, with its fitted post-hoc steps or without."""
+def open_run(run: Run, with_steps: bool = True, encoder=None) -> Opened:
+    """Opens a finished run, with its fitted post-hoc steps or without; see `open_model`."""
     from s2d_tf.storage import steps, weights
 
     if not run.finished:
@@ -93,10 +103,13 @@ def open_run(run: Run, with_steps: bool = True) -> Opened:
     predictor = build_model(run.recipe, [(part.recipe, part.seed) for part in parts])
     for network, part in zip(predictor.networks, parts, strict=True):
         weights.load(network, part.weights())
+    if run.recipe.stands_on is not None:
+        summary = files.read_json(run.directory / SUMMARY)
+        _state_ranges(predictor, summary.get("inputs"), run.directory)
     stepped = steps.on_run(run.directory, predictor) if with_steps else predictor
     fitted = {} if stepped is predictor else {"steps": steps.summaries(stepped)}
     return Opened(
-        stepped,
+        stepped if encoder is None else encoders.in_front(stepped, run.recipe, encoder),
         run.recipe,
         seeds=tuple(part.seed for part in parts),
         split=run.split,
@@ -112,8 +125,8 @@ def open_run(run: Run, with_steps: bool = True) -> Opened:
     )
 
 
-def open_entry(source, sha256: str | None = None) -> Opened:
-    """Opens the entry in a `sources.Folder` or `web.Address`."""
+def open_entry(source, sha256: str | None = None, encoder=None) -> Opened:
+    """Opens the entry in a `sources.Folder` or `web.Address`; see `open_model`."""
     from s2d_tf.storage import steps, weights
 
     record = read_record(source, sha256)
@@ -130,14 +143,10 @@ def open_entry(source, sha256: str | None = None) -> Opened:
             f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
             f"{record.num_members} {record.kind}."
         )
-    taken = predictor.contract.to_dict()
-    if record.inputs not in (None, taken):
-        raise ZooError(
-            f"{source}: expected the inputs {taken}, received {record.inputs!r:.200}. Get the "
-            "entry again."
-        )
+    _state_ranges(predictor, record.inputs, source)
+    stepped = steps.on_entry(source, record.steps, predictor)
     return Opened(
-        steps.on_entry(source, record.steps, predictor),
+        stepped if encoder is None else encoders.in_front(stepped, recipe, encoder),
         recipe,
         seeds=tuple(item.seed for item in record.weights),
         split="train",  # A rule of the zoo, which `s2d publish` keeps.
@@ -167,6 +176,18 @@ def build_model(recipe: Recipe, members):
 
     networks = [build.build_network(*member) for member in members]
     return build.build_predictor(recipe, networks)
+
+
+def _state_ranges(predictor, inputs, source):
+    """Gives a predictor the ranges of its inputs that training has seen; all else must agree."""
+    if inputs is None:
+        return
+    try:
+        contract = predictor.contract.stated(inputs)
+    except ValueError as error:
+        raise ZooError(f"{source}, {error}") from None
+    if contract != predictor.contract:
+        predictor.contract = contract
 
 
 def _read_weights(source, item, network):

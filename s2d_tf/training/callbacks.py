@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from s2d_tf import files, models
+from s2d_tf.models.finite_loss import broken_parts
 from s2d_tf.storage import checkpoints
 from s2d_tf.training import multi_worker
 
@@ -30,9 +31,8 @@ class DivergedError(NonFiniteLossError):
 
 def require_finite(values, where, writer=None):
     """Raises `NonFiniteLossError` that names the parts of the loss which are not numbers."""
-    bad = [name for name, value in values.items() if not math.isfinite(value)]
-    if bad:
-        parts = ", ".join(sorted(set(bad) - {"loss"}) or bad)
+    parts = broken_parts(values)
+    if parts:
         raise NonFiniteLossError(_stopped(where, f"{parts} became NaN or infinite", writer))
 
 

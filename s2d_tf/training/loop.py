@@ -83,6 +83,11 @@ def train(recipe, directory, seed=0, settings=None, member=None):
         The finished `Run`.
     """
     settings = settings or Settings()
+    if recipe.stands_on is not None:
+        raise ValueError(
+            f"recipe: expected one of images, received {recipe.name}, a head on vectors of "
+            f"{recipe.stands_on.name}. Run examples/text_intents.py, which trains it."
+        )
     members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
     if member is not None and member not in members:
         expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"

@@ -89,4 +89,6 @@ def optimizer(recipe: TrainingRecipe, steps_per_epoch):
             sgd_ratio=recipe.sgd_ratio,
             sgd_momentum=recipe.momentum,
         )
+    if recipe.optimizer == "adam":
+        return keras.optimizers.Adam(rate)
     return keras.optimizers.SGD(rate, momentum=recipe.momentum, nesterov=recipe.nesterov)

@@ -7,11 +7,11 @@ import numpy as np
 from scipy import stats
 
 from s2d_tf import files, metrics, recipes, uncertainty
+from s2d_tf.metrics.means import LEVEL
 from s2d_tf.recipes import own_data
 from s2d_tf.training import loop
 
 RECORD = "tuning.json"
-LEVEL = 0.95
 COLUMNS = (
     ("accuracy", "accuracy", 100, ".1f"),
     ("nll", "NLL", 1, ".3f"),
@@ -57,7 +57,7 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
             **_measured(probs, labels),
             "examples": len(labels),
             "accuracy_interval": [wilson.low, wilson.high],
-            "nll_interval": _student(losses[value])[1:],
+            "nll_interval": list(metrics.mean_interval(losses[value])[1:]),
         }
         for reading, members in predictor.readings.items():
             stack = members(predictor.predict_raw(images))
@@ -66,7 +66,8 @@ def tune(recipe, directory, key, values, seed=0, settings=None):
         rows.append(row)
     rows.sort(key=lambda row: row["nll"])
     for row in rows:
-        row["nll_minus_best"] = _student(losses[row["value"]] - losses[rows[0]["value"]])
+        differences = losses[row["value"]] - losses[rows[0]["value"]]
+        row["nll_minus_best"] = list(metrics.mean_interval(differences))
     files.write_json(
         directory / RECORD,
         {
@@ -129,12 +130,3 @@ def _markdown(head, rows):
 
 def _interval(ends, form):
     return "[?]" if None in ends else f"[{ends[0]:{form}}, {ends[1]:{form}}]"
-
-
-def _student(values):
-    """Mean and Student's interval for it; the ends are None where there is none."""
-    mean, size = float(np.mean(values)), len(values)
-    if size < 2 or not np.isfinite(values).all():
-        return [mean if np.isfinite(mean) else None, None, None]
-    half = stats.t.ppf((1 + LEVEL) / 2, size - 1) * np.std(values, ddof=1) / np.sqrt(size)
-    return [mean, float(mean - half), float(mean + half)]

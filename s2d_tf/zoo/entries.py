@@ -55,13 +55,15 @@ def build(name: str, seed: int = 0):
     return opening.build_model(recipe, members)
 
 
-def load(where, sha256: str | None = None):
+def load(where, sha256: str | None = None, encoder=None):
     """Loads a trained predictor; see `storage.open_model` for all that is known about it.
 
     Args:
         where: the name of an entry; the path or the http(s) address of an entry's folder; or a run
             directory.
         sha256: expected hash of the `entry.json`, to pin one version of an entry.
+        encoder: folder of the encoder on which a head of texts stands (`entry(name).recipe`
+            says which); needs `s2d_tf[text]`. Without it the model takes the encoder's vectors.
 
     Returns:
         A `models.Predictor`; it has the `class_names`, and the entry's record as `metadata`, which
@@ -73,7 +75,7 @@ def load(where, sha256: str | None = None):
     >>> model.num_members, len(model.class_names)
     (1, 8)
     """
-    return storage.open_model(where, sha256).predictor
+    return storage.open_model(where, sha256, encoder).predictor
 
 
 def listing(chosen: list) -> str:

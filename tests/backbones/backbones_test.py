@@ -49,7 +49,7 @@ def _images(shape=(8, 8, 1), batch=4):
 
 
 def test_public_names():
-    assert backbones.__all__ == ["densenet_bc", "fast_resnet", "wide_resnet"]
+    assert backbones.__all__ == ["dense", "densenet_bc", "fast_resnet", "wide_resnet"]
     assert all(callable(getattr(backbones, name)) for name in backbones.__all__)
 
 

@@ -11,8 +11,10 @@ import pytest
 import tensorflow as tf
 from sklearn import metrics as oracle
 
-from s2d_tf import data, export, models
+from s2d_tf import cli, data, export, models, publishing, zoo
 from s2d_tf.data import clinc150
+from s2d_tf.evaluation import run_evaluation
+from s2d_tf.storage import encoders, entries
 
 WORDS = {"alarm": "wake morning alarm", "translate": "say french word", "order": "buy send order"}
 
@@ -36,8 +38,6 @@ def folder(tmp_path, monkeypatch):
     path.parent.mkdir()
     path.write_text(json.dumps(content), encoding="utf-8")
     monkeypatch.setattr(clinc150, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
-    for name in ("model.safetensors", "vocab.txt"):
-        (tmp_path / name).write_text(name)
     return tmp_path
 
 
@@ -48,7 +48,6 @@ def example(project_root, monkeypatch):
     spec = importlib.util.spec_from_file_location("text_intents", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "WIDTH", 8)
     monkeypatch.setattr(module, "SEEDS", range(2))
     common = {"epochs": 2}
     s2d = {"student_weight": 1e-3, "noise_stddev": [0.0, 0.5], "student_loss": "balanced_kl"}
@@ -58,18 +57,19 @@ def example(project_root, monkeypatch):
     return module
 
 
-def tiny_classifier(*_):
+def tiny_encoder(*_):
+    """In place of MiniLM: vectors of the same size."""
     keras.utils.set_random_seed(0)
     words = " ".join([*WORDS.values(), "moon poem sky"]).split()
     texts = keras.Input([], dtype="string", name="texts")
     tokens = keras.layers.TextVectorization(vocabulary=words, output_sequence_length=5)(texts)
-    vectors = keras.layers.Embedding(len(words) + 2, 6)(tokens)
-    vectors = keras.layers.GlobalAveragePooling1D()(vectors)
-    return keras.Model(texts, keras.layers.Dense(150)(vectors))
+    vectors = keras.layers.Embedding(len(words) + 2, 384)(tokens)
+    return keras.Model(texts, keras.layers.GlobalAveragePooling1D()(vectors))
 
 
 def test_the_study_runs_from_sentences_to_results(example, folder, monkeypatch, capsys):
-    monkeypatch.setattr(example, "sentence_classifier", tiny_classifier)
+    monkeypatch.setattr(encoders, "check", lambda *_: None)
+    monkeypatch.setattr(encoders, "sentence_encoder", tiny_encoder)
     opened, load = [], example.Study.load
     monkeypatch.setattr(
         example.Study, "load", lambda self, *where: opened.append(where) or load(self, *where)
@@ -93,11 +93,13 @@ def test_the_study_runs_from_sentences_to_results(example, folder, monkeypatch, 
     assert "how far away is the moon" in capsys.readouterr().out
 
     # What is kept is not computed again, and the metrics are those of independent code.
-    study = example.Study(folder, None, json.dumps([record["encoder"]["sha256"], 32]), folder)
+    study = example.Study(folder, folder, folder)
     monkeypatch.setattr(keras.Model, "fit", None)
+    monkeypatch.setattr(encoders, "load", None)
     again = study.measure("s2d", record["chosen"]["s2d"], 0, "test")
     assert again == record["test"]["s2d"][0]
-    model = study.fit("s2d", record["chosen"]["s2d"], 0)
+    run = study.run("s2d", record["chosen"]["s2d"], 0)
+    model = run.predictor()
     (known, labels), (unknown, _) = (
         study.load(name, "test") for name in ("clinc150", "clinc150_oos")
     )
@@ -110,18 +112,48 @@ def test_the_study_runs_from_sentences_to_results(example, folder, monkeypatch, 
     expected = oracle.roc_auc_score(is_unknown, knowledge)
     assert again["clinc150_oos/auroc/knowledge"] == pytest.approx(expected)
 
-    # From texts: the same answers, and an export that takes texts.
-    study.encoder = tiny_classifier
-    whole = study.whole_model("s2d", record["chosen"]["s2d"], 0)
+
+def test_a_run_of_the_study_is_evaluated_and_published_as_an_entry(
+    example, folder, monkeypatch, capsys
+):
+    monkeypatch.setattr(encoders, "check", lambda *_: None)
+    monkeypatch.setattr(encoders, "sentence_encoder", tiny_encoder)
+    monkeypatch.setattr(run_evaluation.cost, "inference_time", lambda *_: (1.0, 1.0))
+    study = example.Study(folder, folder, folder)
+    settings = {**example.START["s2d"], "temperature": "auto", "epochs": 1}
+    run = study.run("s2d", settings, 0)
+    name = example.ENTRIES["s2d"]
+    flags = [f"--encoder={folder}", f"--data_dir={folder}"]
+    assert cli.main(["evaluate", str(run.directory), *flags]) == 0
+    found = json.loads(capsys.readouterr().out)
+    measured = study.measure("s2d", settings, 0, "test")
+    for key in ("clinc150/nll", "clinc150/accuracy", "clinc150_oos/auroc/knowledge"):
+        assert found[key] == pytest.approx(measured[key], rel=1e-4)
+
+    target = publishing.publish(
+        run.directory, name, folder / "zoo", folder, precision="float32", other_numbers=True,
+        log=lambda line: None, encoder=folder,
+    )  # fmt: skip
+    record = entries.read((target / "entry.json").read_bytes(), target)
+    assert record.recipe.stands_on == example.ENCODER
+    assert record.metrics["clinc150/nll"] == found["clinc150/nll"]
+    assert record.provenance["commands"][0].startswith("python examples/text_intents.py")
+    assert f"s2d evaluate RUN --encoder=FOLDER\ns2d publish RUN --name={name} --encoder=FOLDER" in (
+        (target / "README.md").read_text()
+    )
     texts, _ = data.load_arrays("clinc150", "test", folder)
-    answer = whole.predict_uncertainty(texts)
-    np.testing.assert_allclose(answer["probs"], answers[0]["probs"], atol=1e-6)
-    np.testing.assert_allclose(answer["knowledge"], answers[0]["knowledge"], atol=1e-6)
-    assert (export.save(whole, folder / "exported") / "saved_model.pb").is_file()
+    vectors, _ = study.load("clinc150", "test")
+    head, whole = zoo.load(target), zoo.load(target, encoder=folder)
+    assert head.contract.tensors[0].range == run.predictor().contract.tensors[0].range
+    np.testing.assert_allclose(
+        whole.predict_uncertainty(texts)["knowledge"],
+        head.predict_uncertainty(vectors)["knowledge"],
+        rtol=1e-4,
+    )
 
 
 @pytest.mark.slow
-def test_a_bert_of_keras_hub_from_texts_to_an_export(example, tmp_path, monkeypatch):
+def test_a_bert_of_keras_hub_from_texts_to_an_export(tmp_path, monkeypatch):
     """With a small network of random weights in place of MiniLM, in KerasHub's own layout."""
     keras_hub = pytest.importorskip("keras_hub", reason="needs the extra `text`")
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
@@ -134,16 +166,16 @@ def test_a_bert_of_keras_hub_from_texts_to_an_export(example, tmp_path, monkeypa
         keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True), sequence_length=6
     )
     preprocessor.save_to_preset(str(tmp_path))
-    study = example.Study(tmp_path, lambda: example.sentence_classifier(str(tmp_path), 6), "tiny")
+    whole = encoders.sentence_encoder(tmp_path, 6)
     texts = np.array(["a b c", "D", "e f g h a b c"])
-    found = study.cast.predict_features(texts)
+    model = models.S2DClassifier(whole, 3, seed=0)
+    found = model.predict_features(texts)
     tokens = preprocessor(texts)
     outputs = keras.ops.convert_to_numpy(encoder(tokens)["sequence_output"])
     mask = keras.ops.convert_to_numpy(tokens["padding_mask"])
     expected = [row[used].mean(axis=0) for row, used in zip(outputs, mask, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
-    model = models.S2DClassifier.from_classifier(study.encoder(), seed=0)
     folder = export.save(model, tmp_path / "exported")
     served = tf.saved_model.load(str(folder)).signatures["serving_default"]
     answer, expected = served(texts=tf.constant(texts)), model.predict_uncertainty(texts)

@@ -281,7 +281,7 @@ def test_what_is_no_record_at_all_is_refused(values):
     [
         ("training.epochs=-3", "training.epochs: expected at least 1, received -3"),
         ("training.schedule=cubic", "one of steps, cosine, linear, constant, received 'cubic'"),
-        ("training.optimizer=adam", "training.optimizer: expected one of sgd, muon"),
+        ("training.optimizer=lion", "training.optimizer: expected one of sgd, muon, adam"),
         ("data.resolutions=[1.5]", r"data.resolutions: expected in \(0, 1\)"),
         ("training.sgd_ratio=0", "training.sgd_ratio: expected above 0"),
         ("training.learning_rate=0", "training.learning_rate: expected above 0"),
@@ -289,6 +289,7 @@ def test_what_is_no_record_at_all_is_refused(values):
         ("data.batch_size=0", "data.batch_size: expected at least 1"),
         ("data.augmentation=flip", "expected one of none, mirror_shift"),
         ('data.mean=["x"]', "data.mean: expected numbers"),
+        ("data.mean=[]", "data.mean, data.stddev: expected one number for each channel"),
         ("data.stddev=[0.0]", "data.stddev: expected above 0"),
         ("model.dropout=7", r"model.dropout: expected in \[0, 1\)"),
         ("model.noise_stddev=[0.0, -1.0]", "model.noise_stddev: expected not below 0"),

@@ -10,7 +10,7 @@ import pytest
 from absl import flags
 from scipy import stats
 
-from s2d_tf import backbones, cli, data, files, recipes, training
+from s2d_tf import backbones, cli, data, files, metrics, recipes, training
 from s2d_tf.recipes import build
 from s2d_tf.storage import checkpoints, runs, weights
 from s2d_tf.training import callbacks, loop, tuning
@@ -135,8 +135,8 @@ def test_rows_say_how_many_images_and_how_sure(tuned):
 
 
 def test_a_certain_mistake_has_no_interval():
-    assert tuning._student(np.array([1.0, np.inf])) == [None, None, None]
-    assert tuning._student(np.array([1.0])) == [1.0, None, None]
+    assert metrics.mean_interval([1.0, np.inf]) == (None, None, None)
+    assert metrics.mean_interval([1.0]) == (1.0, None, None)
     row = {"value": 1, "accuracy": 0.5, "nll": np.inf, "ece": 0.1, "examples": 2}
     row |= {"accuracy_interval": [0.1, 0.9], "nll_interval": [None, None]}
     row |= {"nll_minus_best": [None, None, None]}

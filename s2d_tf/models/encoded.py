@@ -1,0 +1,83 @@
+"""A predictor of vectors, with the frozen encoder that makes them in front."""
+
+import keras
+
+from s2d_tf.models import inputs
+from s2d_tf.models.contract import Contract
+from s2d_tf.models.predictor import Predictor
+
+
+class Encoded(Predictor):
+    """A predictor of vectors that takes what the encoder of these vectors takes.
+
+    Nothing of the encoder is trained, counted as a parameter or changed by it.
+
+    Args:
+        encoder: functional `keras.Model` from any inputs, such as texts, to one vector each.
+        predictor: a `Predictor` of these vectors.
+    """
+
+    inside = "predictor"
+
+    def __init__(self, encoder: keras.Model, predictor: Predictor, **kwargs):
+        super().__init__(**kwargs)
+        inputs.check_backbone(encoder, "encoder")
+        made, taken = tuple(encoder.output_shape[1:]), predictor.contract
+        if len(taken.tensors) != 1 or taken.tensors[0].shape != made:
+            shapes = [tensor.shape for tensor in taken.tensors]
+            raise ValueError(
+                f"predictor: expected one input of shape {made}, which the encoder makes, received "
+                f"{shapes}. Choose the encoder on which it was trained."
+            )
+        encoder.trainable = False
+        self.encoder, self.predictor = encoder, predictor
+        self.contract = Contract.of(encoder)
+        for name in ("kind", "num_classes", "class_names", "metadata"):
+            setattr(self, name, getattr(predictor, name))
+        self.built = True
+
+    @property
+    def num_members(self):
+        return self.predictor.num_members
+
+    @property
+    def num_parameters(self):
+        return self.predictor.num_parameters
+
+    @property
+    def networks(self):
+        return self.predictor.networks
+
+    @property
+    def draw_key(self):
+        return ("encoded", *self.predictor.draw_key)
+
+    @property
+    def readings(self):
+        return self.predictor.readings
+
+    @property
+    def last_layer(self):
+        return self.predictor.last_layer
+
+    def encode(self, x):
+        """The vectors of a batch."""
+        return self.encoder(inputs.cast(x, self.contract), training=False)
+
+    def features(self, x):
+        return self.predictor.features(self.encode(x))
+
+    def member_logits(self, x):
+        return self.predictor.member_logits(self.encode(x))
+
+    def raw_outputs(self, x):
+        return self.predictor.raw_outputs(self.encode(x))
+
+    def members_from_raw(self, raw):
+        return self.predictor.members_from_raw(raw)
+
+    def served_outputs(self, x):
+        return self.predictor.served_outputs(self.encode(x))
+
+    def _uncertainty(self, x):
+        return self.predictor._uncertainty(self.encode(x))
