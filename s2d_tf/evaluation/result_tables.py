@@ -207,12 +207,16 @@ def cost_table(results):
     )
 
 
-def twins_table(results):
-    """S2D against its plain twin, paired by seed; None where no pair shares one."""
+def twins_table(results, keys=None):
+    """S2D against its plain twin, paired by seed; None where no pair shares one.
+
+    `keys` are the metrics to compare; None: performance, and OOD detection by total uncertainty.
+    """
     variants, recipe = by_variant(results), results[0].recipe
-    keys = [f"{recipe.source_dataset}/{name}" for name in ("accuracy", "nll", "ece")]
-    for name in ood_names(results):
-        keys += [f"{name}/auroc/{uncertainty}" for uncertainty in UNCERTAINTIES[:2]]
+    if keys is None:
+        keys = [f"{recipe.source_dataset}/{name}" for name in ("accuracy", "nll", "ece")]
+        for name in ood_names(results):
+            keys += [f"{name}/auroc/{uncertainty}" for uncertainty in UNCERTAINTIES[:2]]
     blocks = []
     for plain, s2d in TWINS.items():
         twins = [{r.seed: r.metrics for r in variants.get(name, ())} for name in (s2d, plain)]

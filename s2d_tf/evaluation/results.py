@@ -116,7 +116,8 @@ def ood_names(results) -> list[str]:
 def groups(results) -> dict[tuple[str, str], list[Result]]:
     """Results that may be compared: `{(architecture, training dataset): [Result]}`.
 
-    Folders of other images that have the same name are told apart by their fingerprints.
+    Folders of other images that have the same name are told apart by their fingerprints, and so is
+    what was trained on changed labels.
     """
     kinds, grouped = {}, {}
     for result in results:
@@ -125,5 +126,7 @@ def groups(results) -> dict[tuple[str, str], list[Result]]:
         recipe, name = result.recipe, result.recipe.dataset
         if len(kinds[name]) > 1 and recipe.own_data:
             name = f"{name} ({recipe.own_data.fingerprint[:8]})"
+        if recipe.data.label_noise:
+            name = f"{name} with {recipe.data.label_noise} label noise"
         grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped

@@ -1,0 +1,304 @@
+"""The benchmark: one CSV and one page, made from the JSON files in a folder of results.
+
+Nothing here imports TensorFlow, and nothing is measured.
+"""
+
+import csv
+import dataclasses
+import io
+import pathlib
+from collections.abc import Iterable
+
+from s2d_tf import files, storage
+from s2d_tf.evaluation import statistics, tables
+from s2d_tf.evaluation.intervals import difference_table
+from s2d_tf.evaluation.names import METRICS, dataset_title, format_value, score_title
+from s2d_tf.evaluation.openood_results import read_openood
+from s2d_tf.evaluation.result_tables import best_of, twins_table
+from s2d_tf.evaluation.results import Result, by_variant, groups
+from s2d_tf.evaluation.shift_study import DIFFERENCES
+from s2d_tf.storage.layout import METRICS as METRICS_FILE
+from s2d_tf.storage.layout import RECIPE, SHIFT
+
+CSV_FILE, PAGE = "benchmark.csv", "benchmark.md"
+OURS, ENTERED, THEIRS = "ours", "entered", "OpenOOD"
+_FACTS = ("cost", "run", "data", "versions", "time", "shift", "entry")
+_HEADER = """\
+# Benchmark
+
+Every number of ours is made from the JSON files in this folder, by `s2d benchmark`;
+[benchmark.csv](benchmark.csv) has all of them, and [docs/shift.md](../docs/shift.md) says what is
+measured and how to enter a model of your own. ± is two standard deviations over seeds. A row with
+one seed has none: this page does not establish differences between such rows; `s2d compare` and
+`s2d shift` give intervals over examples.
+"""
+_SETS = {"openood_near": 2, "openood_far": 4}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One number of the benchmark.
+
+    Attributes:
+        network, trained_on, method: what was trained.
+        detector: the uncertainty or post-hoc score; "" where a metric has none.
+        set, metric: our names, as in flat keys.
+        seeds: number of trained models.
+        mean: a fraction, or nats; spread: two standard deviations, None for one seed.
+        parameters, passes, relative_time: cost of a prediction, None where it is not known.
+        source: "ours", "entered", or whose numbers they are.
+    """
+
+    network: str
+    trained_on: str
+    method: str
+    detector: str
+    set: str
+    metric: str
+    seeds: int | None
+    mean: float
+    spread: float | None
+    parameters: int | None
+    passes: int | None
+    relative_time: float | None
+    source: str
+
+
+def write(results: str | pathlib.Path) -> list[pathlib.Path]:
+    """Regenerates `benchmark.csv` and `benchmark.md` of a folder of results.
+
+    Args:
+        results: folder in which `metrics.json` and `shift.json` are looked for at any depth, and
+            OpenOOD's result files in `openood/*.csv`.
+
+    Returns:
+        Paths of the two files.
+    """
+    results = pathlib.Path(results)
+    made, entered = read(results)
+    rows = [*our_rows(made), *entered, *published_rows(results)]
+    compared = [files.read_json(path) for path in sorted(results.rglob(DIFFERENCES))]
+    differences = {caption: facts for held in compared for caption, facts in held.items()}
+    files.write_text(results / CSV_FILE, to_csv(rows))
+    files.write_text(results / PAGE, page(rows, made, differences))
+    return [results / CSV_FILE, results / PAGE]
+
+
+def read(results: str | pathlib.Path) -> tuple[list[Result], list[Row]]:
+    """The runs in a folder of results, and the rows of models that have no recipe.
+
+    What several files say of one run, by recipe and seed, is one result; an entry of the zoo is the
+    run that it was published from, with rounded weights. Where they differ, `runs` counts.
+    """
+    merged, entered = {}, {}
+    paths = [*pathlib.Path(results).rglob(METRICS_FILE), *pathlib.Path(results).rglob(SHIFT)]
+    for path in sorted(paths, key=lambda path: ("runs" not in path.parts, path)):
+        metrics = files.read_json(path)
+        if (path.parent / RECIPE).is_file():
+            run = storage.Run.open(path.parent)
+            first, held = merged.get(run.fingerprint, (run, {}))
+            merged[run.fingerprint] = first, metrics | held
+        else:
+            identity = metrics.get("run/weights", str(path.parent))
+            label, held = entered.get(identity, (path.parent.name, {}))
+            entered[identity] = label, metrics | held
+    made = [Result(**vars(run), metrics=metrics) for run, metrics in merged.values()]
+    return made, [row for pair in entered.values() for row in _entered_rows(*pair)]
+
+
+def our_rows(results: Iterable[Result]) -> list[Row]:
+    """Rows of runs: means and spread over the seeds of each network, dataset and method."""
+    made = []
+    for (network, dataset), own in groups(results).items():
+        for part in by_variant(own).values():
+            recipe, seeds = part[0].recipe, [result.metrics for result in part]
+            drawn = recipe.draws in ("ensemble", "dropout", "swag")
+            cost = (
+                _first(seeds, "cost/parameters"),
+                recipe.num_members if drawn else 1,
+                _mean(seeds, "cost/relative_inference_time"),
+            )
+            made += _rows((network, dataset, part[0].title), seeds, cost, OURS)
+    return made
+
+
+def published_rows(results: str | pathlib.Path) -> list[Row]:
+    """Rows of OpenOOD's result files in the subfolder `openood`."""
+    made = []
+    for path in sorted((pathlib.Path(results) / "openood").glob("*.csv")):
+        for each in read_openood(path):
+            method = f"{each.training}, outlier data" if each.outliers else each.training
+            numbers = each.dataset, each.metric, None, each.mean, each.two_std
+            made.append(
+                Row(each.network, "cifar100", method, each.detector, *numbers, *[None] * 3, THEIRS)
+            )
+    return list(dict.fromkeys(made))
+
+
+def to_csv(rows: Iterable[Row]) -> str:
+    """The rows as CSV, numbers to six significant digits."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(field.name for field in dataclasses.fields(Row))
+    for row in rows:
+        values = dataclasses.astuple(row)
+        writer.writerow(f"{v:.6g}" if isinstance(v, float) else v for v in values)
+    return file.getvalue()
+
+
+def page(
+    rows: Iterable[Row], results: Iterable[Result], differences: dict[str, dict] | None = None
+) -> str:
+    """The page as Markdown: a section for each network and dataset, then others' numbers.
+
+    Args:
+        rows: all rows.
+        results: the runs, for comparisons that are paired over seeds.
+        differences: what `shift_study` keeps of comparisons that are paired over examples.
+    """
+    rows, parts = list(rows), [_HEADER]
+    compared = groups(results)
+    places = dict.fromkeys((r.network, r.trained_on) for r in rows if r.source != THEIRS)
+    for network, dataset in places:
+        own = [r for r in rows if (r.network, r.trained_on) == (network, dataset)]
+        own = [r for r in own if r.source != THEIRS]
+        parts += [f"## {network} on {dataset}\n", *_tables(own)]
+        held = by_variant(compared.get((network, dataset), [])).values()
+        # One seed has no spread, so nothing is claimed of it.
+        repeated = [result for part in held if len(part) > 1 for result in part]
+        parts += [twins_table(repeated, _twin_keys(own))] if repeated else []
+    parts += ["## Differences under shift\n"] if differences else []
+    for caption, facts in (differences or {}).items():
+        parts.append(difference_table(facts["intervals"], caption, facts["resamples"]))
+    theirs = [row for row in rows if row.source == THEIRS]
+    if theirs:
+        parts += [
+            "## Published by OpenOOD\n",
+            "Theirs, not ours: copied from OpenOOD's result files in [openood](openood), with "
+            "other networks and training. Their test set has 9,000 images, and their ± is over "
+            "three training runs, here doubled to two standard deviations.\n",
+            _pivot(theirs, _columns(theirs, ("auroc", "fpr_at_95_recall"), "openood_")),
+        ]
+    made = [part for part in parts if part]
+    return "\n".join(p if isinstance(p, str) else tables.render(p, "markdown") for p in made)
+
+
+def _rows(what, seeds, cost, source):
+    keys = dict.fromkeys(key for metrics in seeds for key in metrics if _is_shown(key))
+    for key in keys:
+        dataset, metric, *score = key.split("/")
+        values = [metrics[key] for metrics in seeds if key in metrics]
+        mean, spread = statistics.mean_and_two_std(values)
+        found = "".join(score), dataset, metric, len(values), mean, spread
+        yield Row(*what, *found, *cost, source)
+
+
+def _entered_rows(label, metrics):
+    name = metrics.get("entry/name", label)
+    what = name, metrics.get("entry/dataset", "not stated"), "entered"
+    cost = metrics.get("cost/parameters"), None, None
+    return list(_rows(what, [metrics], cost, ENTERED))
+
+
+def _is_shown(key):
+    """Whether a key is a metric of a whole set: not a fact, and not one of 90 conditions."""
+    first, *rest = key.split("/")
+    return first not in _FACTS and "." not in first and bool(rest) and rest[0] in METRICS
+
+
+def _first(seeds, key):
+    return next((metrics[key] for metrics in seeds if key in metrics), None)
+
+
+def _mean(seeds, key):
+    values = [metrics[key] for metrics in seeds if key in metrics]
+    return statistics.mean_and_two_std(values)[0] if values else None
+
+
+def _twin_keys(rows):
+    """Metrics that S2D and its plain twin are compared by."""
+    keys = dict.fromkeys(f"{r.set}/{r.metric}/{r.detector}".rstrip("/") for r in rows)
+    wanted = ("accuracy", "nll", "ece", "error_auroc/total", "shift_correlation/total")
+    ends = ("/auroc/total", "/scod_aurc/total", "/changed_auroc/total")
+    return [k for k in keys if k.partition("/")[2] in wanted or k.endswith(ends)]
+
+
+def _tables(rows):
+    """What a section shows of the rows of one network and dataset."""
+    known = dict.fromkeys(r.set for r in rows if r.metric == "brier")
+    shifted = dict.fromkeys(r.set for r in rows if r.metric == "shift_correlation")
+    wanted = {
+        "Performance and cost": _performance(known),
+        "Out-of-distribution detection": _columns(rows, ("auroc",)),
+        "Near and far": _columns(rows, ("fpr_at_95_recall", "scod_aurc"), "openood_"),
+        "Means over corruptions and severities": _performance(shifted),
+        "Wrong answers, and shift": _columns(rows, ("error_auroc", "shift_correlation")),
+        "Finding changed labels": _columns(rows, ("changed_auroc",)),
+    }
+    return [
+        _pivot(rows, columns, caption, _costs(rows) if caption.endswith("cost") else (), notes)
+        for (caption, columns), notes in zip(wanted.items(), _notes(rows), strict=True)
+        if columns
+    ]
+
+
+def _performance(names):
+    return {(n, m): METRICS[m].title for n in names for m in ("accuracy", "nll", "ece")}
+
+
+def _notes(rows):
+    """Footnotes of each table: over how many of OpenOOD's sets its means are."""
+    counts = {r.set: int(r.mean) for r in rows if r.metric == "sets"}
+    parts = [f"{dataset_title(n)}: {c} of {_SETS[n]} sets" for n, c in counts.items()]
+    means = [f"{'; '.join(parts)}. A mean over some of them is not the protocol's."]
+    about = means if parts else []
+    return [(), about, about, (), (), ()]
+
+
+def _columns(rows, metrics, prefix=""):
+    """`{(set, metric): heading}` of those that any row has."""
+    pairs = dict.fromkeys((r.set, r.metric) for m in metrics for r in rows if r.metric == m)
+    return {
+        (name, metric): f"{dataset_title(name)} {METRICS[metric].title}"
+        for name, metric in pairs
+        if name.startswith(prefix)
+    }
+
+
+def _costs(rows):
+    """Columns of cost, of each method."""
+
+    def shown(method, name):
+        value = next((getattr(r, name) for r in rows if r.method == method), None)
+        if value is None:
+            return ""
+        return f"{value:.2f} ×" if name == "relative_time" else f"{value:,}"
+
+    names = {"parameters": "Parameters", "passes": "Passes", "relative_time": "Relative time"}
+    return [(title, lambda method, name=name: shown(method, name)) for name, title in names.items()]
+
+
+def _pivot(rows, columns, caption="", costs=(), notes=()):
+    """A row for each method and score that has any of the columns."""
+    held = {(r.network, r.method, r.detector): {} for r in rows if (r.set, r.metric) in columns}
+    for row in rows:
+        if (row.set, row.metric) in columns:
+            held[row.network, row.method, row.detector][row.set, row.metric] = row
+    best = {}
+    for column in columns:
+        means = {place: own[column].mean for place, own in held.items() if column in own}
+        best[column] = best_of("/".join(column), means)
+    lines = []
+    for place, own in held.items():
+        network, method, detector = place
+        first = next(iter(own.values()))
+        line = [method if first.source != THEIRS else f"{method} ({network})"]
+        line += [score_title(detector), "" if first.seeds is None else str(first.seeds)]
+        for column in columns:
+            text = ""
+            if column in own:
+                text = format_value("/".join(column), own[column].mean, own[column].spread)
+            line.append(tables.Cell(text, best=place in best[column]))
+        lines.append([*line, *(show(method) for _, show in costs)])
+    titles = ["Method", "Score", "Seeds", *columns.values(), *(title for title, _ in costs)]
+    return tables.make(caption, titles, [lines], stub=2, footnotes=notes)
