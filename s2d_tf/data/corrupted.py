@@ -61,6 +61,11 @@ def read_first(name: str, count: int, data_dir: pathlib.Path) -> tuple[np.ndarra
     return images[:count], labels[:count]
 
 
+def read_clean(data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of the test set that conditions are versions of."""
+    return _source(data_dir)[:2]
+
+
 def identity(dataset: str, data_dir: pathlib.Path) -> str:
     """What decides the pixels of all conditions of a dataset, without reading them."""
     if dataset == GENERATED:

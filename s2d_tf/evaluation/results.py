@@ -28,6 +28,12 @@ class Result(storage.Run):
         return f"{self.recipe.title} of {size}" if size else self.recipe.title
 
     @property
+    def trained_on(self):
+        """The dataset's name, with the noise of its labels if there is any."""
+        noise = self.recipe.data.label_noise
+        return f"{self.recipe.dataset} with {noise} label noise" if noise else self.recipe.dataset
+
+    @property
     def missing_data(self):
         """Datasets that were not on the machine when this run was evaluated."""
         parts = (key.split("/") for key in self.metrics)
@@ -123,10 +129,8 @@ def groups(results) -> dict[tuple[str, str], list[Result]]:
     for result in results:
         kinds.setdefault(result.recipe.dataset, set()).add(result.recipe.own_data)
     for result in results:
-        recipe, name = result.recipe, result.recipe.dataset
-        if len(kinds[name]) > 1 and recipe.own_data:
+        recipe, name = result.recipe, result.trained_on
+        if len(kinds[recipe.dataset]) > 1 and recipe.own_data:
             name = f"{name} ({recipe.own_data.fingerprint[:8]})"
-        if recipe.data.label_noise:
-            name = f"{name} with {recipe.data.label_noise} label noise"
         grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped

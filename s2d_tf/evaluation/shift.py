@@ -194,7 +194,7 @@ def _registered(dataset, images, data_dir, model):
 
     def read(name):
         if name == CLEAN:
-            pixels, labels = data.load_arrays("cifar100", "test", folder)
+            pixels, labels = corrupted.read_clean(folder)
             return pixels[:count], labels[:count]
         return corrupted.read_first(f"{dataset}.{name}", count, folder)
 
