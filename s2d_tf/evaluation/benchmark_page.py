@@ -38,14 +38,20 @@ def write(results: str | pathlib.Path) -> list[pathlib.Path]:
     Returns:
         Paths of the two files.
     """
+    paths = [pathlib.Path(results) / name for name in (CSV_FILE, PAGE)]
+    for path, content in zip(paths, texts(results), strict=True):
+        files.write_text(path, content)
+    return paths
+
+
+def texts(results: str | pathlib.Path) -> tuple[str, str]:
+    """The CSV and the page of a folder of results."""
     results = pathlib.Path(results)
     made, entered = read(results)
     rows = [*our_rows(made), *entered, *published_rows(results)]
     compared = [files.read_json(path) for path in sorted(results.rglob(DIFFERENCES))]
     differences = {caption: facts for held in compared for caption, facts in held.items()}
-    files.write_text(results / CSV_FILE, to_csv(rows))
-    files.write_text(results / PAGE, page(rows, made, differences))
-    return [results / CSV_FILE, results / PAGE]
+    return to_csv(rows), page(rows, made, differences)
 
 
 def page(
@@ -64,8 +70,9 @@ def page(
     for network, dataset in places:
         own = [r for r in rows if (r.network, r.trained_on) == (network, dataset)]
         own = [r for r in own if r.source != THEIRS]
-        parts += [f"## {network} on {dataset}\n", *_tables(own)]
-        held = by_variant(compared.get((network, dataset), [])).values()
+        group = compared.get((network, dataset), [])
+        parts += [f"## {network} on {dataset}\n", *_tables(own, group)]
+        held = by_variant(group).values()
         # One seed has no spread, so nothing is claimed of it.
         repeated = [result for part in held if len(part) > 1 for result in part]
         parts += [twins_table(repeated, _twin_keys(own))] if repeated else []
@@ -93,36 +100,29 @@ def _twin_keys(rows):
     return [k for k in keys if k.partition("/")[2] in wanted or k.endswith(ends)]
 
 
-def _tables(rows):
+def _tables(rows, results):
     """What a section shows of the rows of one network and dataset."""
     known = dict.fromkeys(r.set for r in rows if r.metric == "brier")
     shifted = dict.fromkeys(r.set for r in rows if r.metric == "shift_correlation")
-    wanted = {
-        "Performance and cost": _performance(known),
-        "Out-of-distribution detection": _columns(rows, ("auroc",)),
-        "Near and far": _columns(rows, ("fpr_at_95_recall", "scod_aurc"), "openood_"),
-        "Means over corruptions and severities": _performance(shifted),
-        "Wrong answers, and shift": _columns(rows, ("error_auroc", "shift_correlation")),
-        "Finding changed labels": _columns(rows, ("changed_auroc",)),
-    }
-    return [
-        _pivot(rows, columns, caption, _costs(rows) if caption.endswith("cost") else (), notes)
-        for (caption, columns), notes in zip(wanted.items(), _notes(rows), strict=True)
-        if columns
-    ]
+    counts = {r.set: int(r.mean) for r in rows if r.metric == "sets"}
+    parts = [f"{dataset_title(n)}: {count} of {_SETS[n]} sets" for n, count in counts.items()]
+    means = [f"{'; '.join(parts)}. A mean over some of them is not the protocol's."]
+    sets = means if parts else []
+    images = {r.metrics["shift/images"] for r in results if "shift/images" in r.metrics}
+    seen = [f"{' and '.join(f'{n:,}' for n in sorted(images))} test images."] if images else []
+    wanted = (
+        ("Performance and cost", _performance(known), _costs(rows), ()),
+        ("Out-of-distribution detection", _columns(rows, ("auroc",)), (), sets),
+        ("Near and far", _columns(rows, ("fpr_at_95_recall", "scod_aurc"), "openood_"), (), sets),
+        ("Means over corruptions and severities", _performance(shifted), (), seen),
+        ("Wrong answers, and shift", _columns(rows, ("error_auroc", "shift_correlation")), (), ()),
+        ("Finding changed labels", _columns(rows, ("changed_auroc",)), (), ()),
+    )
+    return [_pivot(rows, columns, caption, *more) for caption, columns, *more in wanted if columns]
 
 
 def _performance(names):
     return {(n, m): METRICS[m].title for n in names for m in ("accuracy", "nll", "ece")}
-
-
-def _notes(rows):
-    """Footnotes of each table: over how many of OpenOOD's sets its means are."""
-    counts = {r.set: int(r.mean) for r in rows if r.metric == "sets"}
-    parts = [f"{dataset_title(n)}: {c} of {_SETS[n]} sets" for n, c in counts.items()]
-    means = [f"{'; '.join(parts)}. A mean over some of them is not the protocol's."]
-    about = means if parts else []
-    return [(), about, about, (), (), ()]
 
 
 def _columns(rows, metrics, prefix=""):

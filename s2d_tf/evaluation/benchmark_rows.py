@@ -56,14 +56,15 @@ def read(results: str | pathlib.Path) -> tuple[list[Result], list[Row]]:
     What several files say of one run, by recipe and seed, is one result; an entry of the zoo is the
     run that it was published from, with rounded weights. Where they differ, `runs` counts.
     """
-    merged, entered = {}, {}
-    paths = [*pathlib.Path(results).rglob(METRICS_FILE), *pathlib.Path(results).rglob(SHIFT)]
-    for path in sorted(paths, key=lambda path: ("runs" not in path.parts, path)):
+    results, merged, entered = pathlib.Path(results), {}, {}
+    paths = [*results.rglob(METRICS_FILE), *results.rglob(SHIFT)]
+    first = results / "runs"
+    for path in sorted(paths, key=lambda path: (not path.is_relative_to(first), path)):
         metrics = files.read_json(path)
         if (path.parent / RECIPE).is_file():
             run = storage.Run.open(path.parent)
-            first, held = merged.get(run.fingerprint, (run, {}))
-            merged[run.fingerprint] = first, metrics | held
+            own, held = merged.get(run.fingerprint, (run, {}))
+            merged[run.fingerprint] = own, metrics | held
         else:
             identity = metrics.get("run/weights", str(path.parent))
             label, held = entered.get(identity, (path.parent.name, {}))

@@ -148,6 +148,7 @@ class TestPage:
         assert "Near (OpenOOD): 1 of 2 sets." in text
         assert "+10.00 | +10.00 to +10.00 | 2 of 2 |" in text
         assert text.count("| Individual | Total uncertainty | 1 | 0.90 |") == 1
+        assert "\n9 test images." in text
 
     def test_one_seed_claims_nothing(self, tmp_path, make_run):
         for method in ("individual", "s2d"):
@@ -168,14 +169,10 @@ class TestPage:
 
     def test_the_committed_page_is_made_from_the_numbers_beside_it(self, project_root):
         folder = project_root / "results"
-        made, entered = benchmark_rows.read(folder)
-        rows = [
-            *benchmark_rows.our_rows(made),
-            *entered,
-            *benchmark_rows.published_rows(folder),
-        ]
-        text = (folder / "benchmark.csv").read_text(encoding="utf-8")
-        assert text == benchmark_rows.to_csv(rows), "run `s2d benchmark results`"
+        made = benchmark_page.texts(folder)
+        for name, text in zip(("benchmark.csv", "benchmark.md"), made, strict=True):
+            stored = (folder / name).read_text(encoding="utf-8")
+            assert stored == text, "run `s2d benchmark results`"
 
     def test_passes_are_forward_passes(self, tmp_path, make_run):
         for method, members in (("ensemble", 5), ("h2d_gauss", None), ("mc", None), ("mimo", None)):
