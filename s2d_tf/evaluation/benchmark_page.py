@@ -12,7 +12,7 @@ from s2d_tf.evaluation.benchmark_rows import THEIRS, Row, our_rows, published_ro
 from s2d_tf.evaluation.intervals import difference_table
 from s2d_tf.evaluation.names import METRICS, dataset_title, format_value, score_title
 from s2d_tf.evaluation.result_tables import best_of, twins_table
-from s2d_tf.evaluation.results import Result, by_variant, groups
+from s2d_tf.evaluation.results import Result, groups, repeated
 from s2d_tf.evaluation.shift_study import DIFFERENCES
 
 CSV_FILE, PAGE = "benchmark.csv", "benchmark.md"
@@ -65,17 +65,15 @@ def page(
         differences: what `shift_study` keeps of comparisons that are paired over examples.
     """
     rows, parts = list(rows), [_HEADER]
-    compared = groups(results)
+    grouped = groups(results)
     places = dict.fromkeys((r.network, r.trained_on) for r in rows if r.source != THEIRS)
     for network, dataset in places:
         own = [r for r in rows if (r.network, r.trained_on) == (network, dataset)]
         own = [r for r in own if r.source != THEIRS]
-        group = compared.get((network, dataset), [])
+        group = grouped.get((network, dataset), [])
         parts += [f"## {network} on {dataset}\n", *_tables(own, group)]
-        held = by_variant(group).values()
-        # One seed has no spread, so nothing is claimed of it.
-        repeated = [result for part in held if len(part) > 1 for result in part]
-        parts += [twins_table(repeated, _twin_keys(own))] if repeated else []
+        compared = repeated(group)
+        parts += [twins_table(compared, _twin_keys(own))] if compared else []
     parts += ["## Differences under shift\n"] if differences else []
     for caption, facts in (differences or {}).items():
         parts.append(difference_table(facts["intervals"], caption, facts["resamples"]))

@@ -90,6 +90,11 @@ def by_variant(results) -> dict[str, list[Result]]:
     return grouped
 
 
+def repeated(results) -> list[Result]:
+    """The results of methods with at least two seeds: one has no spread and claims nothing."""
+    return [r for part in by_variant(results).values() if len(part) > 1 for r in part]
+
+
 def by_title(results) -> dict[str, list[dict]]:
     """`{title: [metrics of each seed]}` in the order of all tables.
 

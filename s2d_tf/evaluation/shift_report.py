@@ -22,7 +22,7 @@ from s2d_tf.evaluation.result_tables import (
     twins_table,
     uncertainty_keys,
 )
-from s2d_tf.evaluation.results import Result, by_title
+from s2d_tf.evaluation.results import Result, by_title, repeated
 from s2d_tf.storage.layout import SHIFT
 
 Named = dict[str, list[dict]]
@@ -82,9 +82,10 @@ def shift_tables(named: Named, dataset: str) -> list[tables.Table]:
 
 
 def shift_twins(results: list[Result], dataset: str) -> tables.Table | None:
-    """S2D against its plain twin under shift, paired by seed; None where no pair shares one."""
+    """S2D against its plain twin under shift, paired by seed; None without two seeds of both."""
     keys = [f"{dataset}/{name}" for name in ("accuracy", "nll", "ece", "error_auroc/total")]
-    return twins_table(results, [*keys, f"{dataset}/shift_correlation/total"])
+    keys.append(f"{dataset}/shift_correlation/total")
+    return twins_table(repeated(results), keys) if repeated(results) else None
 
 
 def draw_severities(
@@ -106,12 +107,7 @@ def draw_severities(
     means = {LONG_NAMES[name]: f"uncertainty/{name}" for name in UNCERTAINTIES[1:]}
     about = f"Mean over the main corruptions of {dataset_title(dataset)}; 0 is the clean test set."
     figures = (
-        (
-            performance,
-            "performance",
-            "Performance against severity",
-            " AUROC by total.",
-        ),
+        (performance, "performance", "Performance against severity", " AUROC by total."),
         (means, "uncertainty", "Uncertainty against severity", " In nats."),
     )
     return [

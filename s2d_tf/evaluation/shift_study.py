@@ -55,7 +55,7 @@ def study(
     from s2d_tf.evaluation.shift import evaluate_shift
     from s2d_tf.evaluation.shift_resampling import shift_intervals
 
-    models, shifts, written = list(models) or list(PAIR), {}, []
+    models, written, first, differences = list(models) or list(PAIR), [], None, {}
     if out is None and not all(map(storage.is_run, models)):
         raise ValueError(
             "--out: expected a folder for the metrics of models that are not run directories, "
@@ -66,7 +66,6 @@ def study(
         log(f"evaluating {label}")
         shift = evaluate_shift(model, dataset, images, data_dir, cache, batch_size, progress=True)
         found = shift.metrics() | _facts(model, label, shift, opened)
-        shifts[label] = shift
         if opened is not None and opened.run is not None:
             files.write_json(opened.run.directory / SHIFT, found)
             written.append(opened.run.directory / SHIFT)
@@ -76,17 +75,18 @@ def study(
                 storage.Run.create(folder, opened.recipe, opened.seeds[0], opened.split)
             files.write_json(folder / SHIFT, found)
             written.append(folder / SHIFT)
+        first = first or (label, shift)
+        if out is not None and label != first[0]:
+            log(f"resampling {label} minus {first[0]} {num_resamples:,} times")
+            found = shift_intervals(shift, first[1], num_resamples)
+            caption = f"{label} minus {first[0]}"
+            differences[caption] = {"resamples": num_resamples, "intervals": found}
     if out is None:
         return written
-    out, (first, *others) = pathlib.Path(out), shifts
-    path = out / DIFFERENCES
+    path = pathlib.Path(out) / DIFFERENCES
     held = files.read_json(path) if path.is_file() else {}
-    for label in others:
-        log(f"resampling {label} minus {first} {num_resamples:,} times")
-        found = shift_intervals(shifts[label], shifts[first], num_resamples)
-        held[f"{label} minus {first}"] = {"resamples": num_resamples, "intervals": found}
-    if held:
-        files.write_json(path, held)
+    if held | differences:
+        files.write_json(path, held | differences)
     return [*written, write_page(out)]
 
 
