@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "FolderError": "folder",
         "ImageFolder": "folder",
         "available_splits": "loading",
+        "change_labels": "label_noise",
         "cifar100_partners": "label_noise",
         "corrupt": "corruptions",
         "fetch": "loading",

@@ -41,6 +41,38 @@ def read(name: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     return _read_published(*corruption_names.split_condition(condition), _archive(data_dir, name))
 
 
+def read_first(name: str, count: int, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """The first images and labels of one condition, as `read` has them, for a quick look.
+
+    A condition that has not been generated yet is computed for these images only, and not kept.
+
+    Args:
+        name: the dataset with its condition.
+        count: how many images.
+        data_dir: TFDS folder.
+    """
+    dataset, condition = _parts(name)
+    if dataset == GENERATED:
+        images, labels, _ = _source(data_dir)
+        if count < len(images) and not _homes(condition, data_dir)[1]:
+            corruption, severity = corruption_names.split_condition(condition)
+            return corrupt(images[:count], corruption, severity, seed=SEED), labels[:count]
+    images, labels = read(name, data_dir)
+    return images[:count], labels[:count]
+
+
+def read_clean(data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of the test set that conditions are versions of."""
+    return _source(data_dir)[:2]
+
+
+def identity(dataset: str, data_dir: pathlib.Path) -> str:
+    """What decides the pixels of all conditions of a dataset, without reading them."""
+    if dataset == GENERATED:
+        return f"{GENERATED} {VERSION} {SEED} {_source(data_dir)[2]}"
+    return f"{dataset} {OFFICIAL_MD5}"
+
+
 def fetch(name: str, data_dir: pathlib.Path) -> None:
     """Generates one condition, or all of them when `name` has none; those that exist are kept."""
     dataset, dot, condition = name.partition(".")
@@ -77,23 +109,27 @@ def _source(data_dir):
 
 def _generate(wanted, data_dir):
     """Paths of the arrays of `wanted`, after making those that do not exist."""
-    images, _, digest = _source(data_dir)
-    inside = pathlib.Path(GENERATED) / VERSION / digest
-    homes = [data_dir / inside, location.cache_dir() / "prepared" / inside]
     paths, missing = [], []
     for condition in wanted:
-        found = [
-            home / f"{condition}.npy" for home in homes if (home / f"{condition}.npy").is_file()
-        ]
+        homes, found = _homes(condition, data_dir)
         if not found:
-            home = homes[0] if location.is_writable(data_dir) else homes[1]
-            found = [home / f"{condition}.npy"]
+            found = [homes[0] if location.is_writable(data_dir) else homes[1]]
             missing.append((condition, found[0]))
         paths.append(found[0])
     if missing:
         _remove_abandoned(missing[0][1].parent)
-        _write_all(images, missing)
+        _write_all(_source(data_dir)[0], missing)
     return paths
+
+
+def _homes(condition, data_dir):
+    """Where the array of a condition may be, and where it is."""
+    inside = pathlib.Path(GENERATED) / VERSION / _source(data_dir)[2]
+    homes = [
+        folder / inside / f"{condition}.npy"
+        for folder in (data_dir, location.cache_dir() / "prepared")
+    ]
+    return homes, [path for path in homes if path.is_file()]
 
 
 def _write_all(images, missing):

@@ -9,7 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from s2d_tf.data import location
+
 KINDS = ("symmetric", "class_dependent")
+HUMAN = "human"
+FILE_NAME = "CIFAR-100N.npz"
 
 # Superclass of each class of CIFAR-100 (Krizhevsky, 2009), numbered as in its files.
 _SUPERCLASSES = (
@@ -84,6 +88,53 @@ def noisy_labels(
         else:
             noisy[chosen] = partners[label]
     return noisy
+
+
+def change_labels(
+    labels: np.ndarray,
+    noise: str,
+    dataset: str,
+    num_classes: int,
+    data_dir: str | os.PathLike | None = None,
+) -> np.ndarray:
+    """Training labels with the noise that a recipe names; every run gets the same ones.
+
+    Args:
+        labels: the official training labels [N].
+        noise: "symmetric@0.2" or "class_dependent@0.2", a kind and a rate (in CIFAR-100 to the next
+            class of the superclass); or "human", the labels of CIFAR-100N from
+            `cifar100n/CIFAR-100N.npz` in the data folder.
+        dataset: name of the dataset.
+        num_classes: number of its classes.
+        data_dir: TFDS folder.
+
+    Returns:
+        int64 [N].
+
+    Raises:
+        MissingDataError: the file of the human labels is not there.
+
+    Example:
+        labels = np.arange(1_000) % 10
+        noisy = data.change_labels(labels, "symmetric@0.2", "digits", 10)
+    """
+    if noise != HUMAN:
+        kind, _, rate = noise.partition("@")
+        partners = cifar100_partners() if dataset == "cifar100" else None
+        return noisy_labels(labels, float(rate), kind, num_classes=num_classes, partners=partners)
+    path = location.resolve_data_dir(data_dir) / "cifar100n" / FILE_NAME
+    if dataset != "cifar100":
+        raise ValueError(
+            f"label_noise: expected the dataset cifar100 for 'human', received {dataset!r}. Use "
+            "symmetric@RATE."
+        )
+    if not path.is_file():
+        raise location.MissingDataError(
+            f"label_noise: expected the labels of CIFAR-100N in {path}, received no such file. "
+            "Save the arrays noisy_label and clean_label of CIFAR-100_human.pt there with "
+            "np.savez, or use symmetric@0.4."
+        )
+    return read_cifar100n(path, labels)
 
 
 def cifar100_partners() -> tuple[int, ...]:

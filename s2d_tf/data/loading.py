@@ -37,6 +37,9 @@ def load_arrays(
         raise ValueError(
             f"Dataset {name!r} has no split {split!r}; expected one of: {', '.join(known)}."
         )
+    if info(name).source == "corrupted":
+        # Mapped from disk: to keep the maps of 90 conditions would keep their pages in memory.
+        return _frozen(*_module(info(name)).read(name, resolve_data_dir(data_dir)))
     return _read(name, split, resolve_data_dir(data_dir))
 
 
@@ -88,8 +91,6 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
         return _frozen(images[chosen], labels[chosen])
     if record.source == "embedded":
         return _frozen(*digits.arrays(name, split))
-    if record.source == "corrupted":
-        return _frozen(*_module(record).read(name, data_dir))
     if record.source == "clinc150":
         return _frozen(*_module(record).read(name, split, data_dir))
     builder = _builder(record, data_dir)

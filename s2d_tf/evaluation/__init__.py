@@ -6,9 +6,11 @@ Names load on first use, so that tables of finished runs need no TensorFlow.
 from s2d_tf import _lazy
 
 _HOMES = {
+    "ExportedModel": "exported",
     "Predictions": "predictions",
     "Result": "results",
     "Section": "report",
+    "Shift": "shift",
     "Tuning": "head_tuning",
     "collect": "results",
     "compare": "model_report",
@@ -16,20 +18,25 @@ _HOMES = {
     "evaluate": "evaluator",
     "evaluate_entry": "run_evaluation",
     "evaluate_run": "run_evaluation",
+    "evaluate_shift": "shift",
     "overview_table": "result_tables",
     "predict": "predictions",
     "scores": "scoring",
+    "shift_intervals": "shift_resampling",
     "tune_head": "head_tuning",
     "write_model_report": "model_report",
     "write_report": "report",
 }
 _MODULES = (
+    "benchmark",
+    "benchmark_page",
     "detector_study",
     "figures",
     "names",
     "predictions",
     "results",
     "scoring",
+    "shift_study",
     "statistics",
     "tables",
 )

@@ -32,7 +32,7 @@ def of_group(results) -> list[tables.Table]:
     and knowledge uncertainty.
     """
     recipe, named = results[0].recipe, by_title(results)
-    dataset, of = recipe.source_dataset, f"{recipe.architecture} on {recipe.dataset}: "
+    dataset, of = recipe.source_dataset, f"{recipe.architecture} on {results[0].trained_on}: "
     if not set(score_names(named)) - set(UNCERTAINTIES):
         return []
     ood = [name for name in recipe.out_of_distribution if _measured(named, name)]

@@ -13,7 +13,7 @@ import typing
 from importlib import resources
 
 from s2d_tf import __version__, files
-from s2d_tf.evaluation import detector_tables, drawing, result_tables, tables
+from s2d_tf.evaluation import detector_tables, drawing, result_tables, shift_report, tables
 from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES
 from s2d_tf.evaluation.results import collect, groups
 
@@ -86,6 +86,9 @@ def write_report(
         ]
         detectors = detector_tables.of_group(own)
         made += [Section(f"Detectors{of}", detectors)] if detectors else []
+        curves, shifted = shift_report.of_group(own, folder)
+        if shifted:
+            made.append(Section(f"Under shift{of}", [*(figure(*c) for c in curves), *shifted]))
     made.append(Section("Made from", _provenance(results)))
     networks = ", ".join(sorted({r.recipe.architecture for r in results}))
     return write_page(out, f"{len(results)} trained models of {networks}.", made)

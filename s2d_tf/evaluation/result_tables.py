@@ -49,7 +49,7 @@ def overview(results):
 
 def _overview(results):
     recipe, named = results[0].recipe, by_title(results)
-    caption = f"{recipe.architecture} on {recipe.dataset}"
+    caption = f"{recipe.architecture} on {results[0].trained_on}"
     counts = "; ".join(f"{title}: {len(seeds)}" for title, seeds in named.items())
     notes = [f"Seeds of {counts}."]
     if any(len(seeds) > 1 for seeds in named.values()):
@@ -128,6 +128,7 @@ def of_group(results) -> list[tables.Table]:
     named, dataset = by_title(results), results[0].recipe.source_dataset
     made = [
         *of_metrics(named, dataset, ood_names(results), fitted == {"validation"}),
+        changed_labels_table(named, dataset),
         twins_table(results),
         intervals_table(results),
         cost_table(results),
@@ -146,7 +147,7 @@ def runs_table(results):
     grouped = {}
     for result in results:
         recipe = result.recipe
-        key = recipe.architecture, recipe.dataset, result.title, result.split
+        key = recipe.architecture, result.trained_on, result.title, result.split
         grouped.setdefault(key, []).append(result.seed)
     shown = {key: [*map(str, sorted(s)[:_MAX_SEEDS_SHOWN]), "..."] for key, s in grouped.items()}
     rows = [[*key, ", ".join(shown[key][: len(seeds)])] for key, seeds in grouped.items()]
@@ -191,6 +192,17 @@ def false_alarm_table(named, ood):
     )
 
 
+def changed_labels_table(named, dataset):
+    """Finding changed training labels by each score; None where no run has any."""
+    stem = f"{dataset}/changed_auroc"
+    if not any(key.startswith(stem) for seeds in named.values() for m in seeds for key in m):
+        return None
+    keys = uncertainty_keys({stem: METRICS["changed_auroc"].title})
+    keys |= {f"{stem}/loss": (METRICS["changed_auroc"].title, "Loss")}
+    note = "Among the training images; the loss is that of the label that was given."
+    return metric_table(named, keys, "Finding changed labels", [note])
+
+
 def cost_table(results):
     """Parameters, and time per image relative to the individual network."""
     key = "cost/relative_inference_time"
@@ -207,12 +219,16 @@ def cost_table(results):
     )
 
 
-def twins_table(results):
-    """S2D against its plain twin, paired by seed; None where no pair shares one."""
+def twins_table(results, keys=None):
+    """S2D against its plain twin, paired by seed; None where no pair shares one.
+
+    `keys` are the metrics to compare; None: performance, and OOD detection by total uncertainty.
+    """
     variants, recipe = by_variant(results), results[0].recipe
-    keys = [f"{recipe.source_dataset}/{name}" for name in ("accuracy", "nll", "ece")]
-    for name in ood_names(results):
-        keys += [f"{name}/auroc/{uncertainty}" for uncertainty in UNCERTAINTIES[:2]]
+    if keys is None:
+        keys = [f"{recipe.source_dataset}/{name}" for name in ("accuracy", "nll", "ece")]
+        for name in ood_names(results):
+            keys += [f"{name}/auroc/{uncertainty}" for uncertainty in UNCERTAINTIES[:2]]
     blocks = []
     for plain, s2d in TWINS.items():
         twins = [{r.seed: r.metrics for r in variants.get(name, ())} for name in (s2d, plain)]

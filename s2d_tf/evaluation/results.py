@@ -28,6 +28,12 @@ class Result(storage.Run):
         return f"{self.recipe.title} of {size}" if size else self.recipe.title
 
     @property
+    def trained_on(self):
+        """The dataset's name, with the noise of its labels if there is any."""
+        noise = self.recipe.data.label_noise
+        return f"{self.recipe.dataset} with {noise} label noise" if noise else self.recipe.dataset
+
+    @property
     def missing_data(self):
         """Datasets that were not on the machine when this run was evaluated."""
         parts = (key.split("/") for key in self.metrics)
@@ -84,6 +90,11 @@ def by_variant(results) -> dict[str, list[Result]]:
     return grouped
 
 
+def repeated(results) -> list[Result]:
+    """The results of methods with at least two seeds: one has no spread and claims nothing."""
+    return [r for part in by_variant(results).values() if len(part) > 1 for r in part]
+
+
 def by_title(results) -> dict[str, list[dict]]:
     """`{title: [metrics of each seed]}` in the order of all tables.
 
@@ -116,14 +127,15 @@ def ood_names(results) -> list[str]:
 def groups(results) -> dict[tuple[str, str], list[Result]]:
     """Results that may be compared: `{(architecture, training dataset): [Result]}`.
 
-    Folders of other images that have the same name are told apart by their fingerprints.
+    Folders of other images that have the same name are told apart by their fingerprints, and so is
+    what was trained on changed labels.
     """
     kinds, grouped = {}, {}
     for result in results:
         kinds.setdefault(result.recipe.dataset, set()).add(result.recipe.own_data)
     for result in results:
-        recipe, name = result.recipe, result.recipe.dataset
-        if len(kinds[name]) > 1 and recipe.own_data:
+        recipe, name = result.recipe, result.trained_on
+        if len(kinds[recipe.dataset]) > 1 and recipe.own_data:
             name = f"{name} ({recipe.own_data.fingerprint[:8]})"
         grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped

@@ -8,7 +8,7 @@ import time
 
 from s2d_tf import __version__, files, storage
 from s2d_tf.data import location
-from s2d_tf.evaluation import cost, intervals, names, run_data, views
+from s2d_tf.evaluation import changed_labels, cost, intervals, names, run_data, views
 from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
@@ -79,13 +79,19 @@ def evaluate_run(
     found, gathered = evaluate_opened(
         opened, data_dir, cache, batch_size, log, known, more, detectors
     )
+    noise_intervals = {}
+    if run.recipe.data.label_noise:
+        changed = changed_labels.find(opened.predictor, run, data_dir, cache, batch_size, folder)
+        found |= changed.metrics()
+        noise_intervals = changed.intervals(bootstrap) if bootstrap else {}
     storage.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
     files.write_json(out / METRICS, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")
-        files.write_json(out / INTERVALS, intervals.of_gathered(gathered, num_resamples=bootstrap))
+        held = intervals.of_gathered(gathered, num_resamples=bootstrap) | noise_intervals
+        files.write_json(out / INTERVALS, held)
     return found
 
 

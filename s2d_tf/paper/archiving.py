@@ -15,11 +15,11 @@ from s2d_tf.evaluation.results import collect, groups, public
 from s2d_tf.paper import claims
 from s2d_tf.paper.layout import tables_of
 from s2d_tf.storage import Run
-from s2d_tf.storage.layout import INTERVALS, METRICS, RECIPE, SUMMARY
+from s2d_tf.storage.layout import INTERVALS, METRICS, RECIPE, SHIFT, SUMMARY
 from s2d_tf.training import tuning
 
 RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
-KEPT = (RECIPE, INTERVALS, SUMMARY)
+KEPT = (RECIPE, INTERVALS, SHIFT, SUMMARY)
 
 
 def archive(directories, out) -> pathlib.Path:
@@ -61,7 +61,8 @@ def text(out) -> str:
         parts += [f"# {architecture}\n", *tables_of(own)]
         for (_, dataset), group in groups(own).items():
             made = result_tables.twins_table(group), result_tables.cost_table(group)
-            parts += [f"## Trained on {dataset}\n", *filter(None, made), claims.table(group)]
+            parts += [f"## Trained on {dataset}\n", *filter(None, made)]
+            parts += [] if group[0].recipe.data.label_noise else [claims.table(group)]
     sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]
     parts += ["# Sweeps on the validation split, the best NLL first\n"] if sweeps else []
     for record in sweeps:

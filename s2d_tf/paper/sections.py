@@ -15,8 +15,8 @@ def report_sections(results) -> list[Section]:
     grouped = groups(results)
     made = [Section("Tables", tables_of(results))]
     for (architecture, dataset), own in grouped.items():
-        if own[0].recipe.own_data is not None:
-            continue  # The paper claims nothing about other people's images.
+        if own[0].recipe.own_data is not None or own[0].recipe.data.label_noise:
+            continue  # The paper claims nothing about other people's images, or changed labels.
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
         items = "".join(map(_item, claims.check_runs(own)))
         parts = [f"<p>{claims.NOTE}</p>", f'<ul class="claims">{items}</ul>']

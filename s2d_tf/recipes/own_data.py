@@ -71,6 +71,20 @@ def load_arrays(recipe: Recipe, split: str, data_dir=None, folder=None):
     return open_images(recipe, folder).load_arrays(split)
 
 
+def training_labels(recipe: Recipe, labels: np.ndarray, data_dir=None) -> np.ndarray:
+    """The labels that a recipe trains on: the official ones, unless it has label noise.
+
+    Args:
+        recipe: the recipe.
+        labels: of the split that it trains on.
+        data_dir: TFDS folder.
+    """
+    noise = recipe.data.label_noise
+    if noise is None:
+        return labels
+    return data.change_labels(labels, noise, recipe.source_dataset, recipe.num_classes, data_dir)
+
+
 def open_images(recipe: Recipe, folder) -> data.ImageFolder:
     """The folder of own images of a recipe, with its image shape and classes."""
     own = recipe.own_data

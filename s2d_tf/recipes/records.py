@@ -19,7 +19,8 @@ class DataRecipe:
     """What the network sees; statistics are of raw pixels, empty where there are none.
 
     `held_out` training images are not trained on: a model with `temperature = "auto"` follows its
-    calibration on them.
+    calibration on them. `label_noise` changes training labels on purpose: "symmetric@0.2",
+    "class_dependent@0.2", or "human" for those of CIFAR-100N; see `data.label_noise`.
     """
 
     mean: tuple
@@ -31,6 +32,7 @@ class DataRecipe:
     resolutions: tuple = ()
     resolution_milestones: tuple = ()
     held_out: int = 0
+    label_noise: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,6 +204,8 @@ class Recipe:
         for name in ("own_data", "stands_on"):
             if values[name] is None:  # As before there were any: hashes of recipes stay.
                 del values[name]
+        if self.data.label_noise is None:
+            del values["data"]["label_noise"]
         return values
 
     @classmethod

@@ -89,6 +89,7 @@ def override(recipe, assignments=(), epochs=None, members=None):
     `start=none` is from scratch, and `start=s2d@0.5` from half of the epochs of `s2d`.
     """
     changes = recipe.to_dict()
+    changes["data"].setdefault("label_noise", None)
     if epochs is not None:
         changes["training"]["epochs"] = epochs
     if members is not None:

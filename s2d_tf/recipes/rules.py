@@ -1,6 +1,7 @@
 """What the numbers of a recipe may be. Needs no TensorFlow, so that a mistake is told at once."""
 
 import numbers
+import re
 
 from s2d_tf import _choices
 
@@ -40,6 +41,7 @@ _NOT_NEGATIVE = (lambda value: _numbers(value, 0), "not below 0")
 _FRACTIONS = (lambda value: all(0 < part < 1 for part in value), "in (0, 1)")
 _FRACTION = (lambda value: 0 <= value < 1, "in [0, 1)")
 
+_LABEL_NOISE = re.compile(r"(symmetric|class_dependent)@0\.0*[1-9]\d*|human")
 _OWN_DATA = (
     lambda value: (
         len(value.image_shape) == 3
@@ -77,6 +79,10 @@ RULES = {
     "data.padding": _one_of(_choices.PADDINGS),
     "data.max_shift": _NOT_NEGATIVE,
     "data.held_out": _NOT_NEGATIVE,
+    "data.label_noise": (
+        lambda value: bool(_LABEL_NOISE.fullmatch(value)),
+        "symmetric@RATE or class_dependent@RATE with a rate such as 0.2, or human",
+    ),
     "data.resolutions": _FRACTIONS,
     "data.resolution_milestones": _FRACTIONS,
     "training.epochs": _COUNT,

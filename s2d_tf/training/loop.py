@@ -118,6 +118,7 @@ def _train_network(run, settings, strategy, team, stop):
     if team.is_chief:
         files.sweep(run.directory)
     images, labels = own_data.load_arrays(recipe, run.split, settings.data_dir, run.data)
+    labels = own_data.training_labels(recipe, labels, settings.data_dir)
     held_out = None
     if recipe.data.held_out:
         (images, labels), held_out = data.hold_out(images, labels, recipe.data.held_out)

@@ -1,5 +1,6 @@
 """CIFAR-100-C by condition: generated files and the published archive, in small copies."""
 
+import gc
 import hashlib
 import io
 import os
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import tarfile
 import time
+import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -99,6 +102,37 @@ class TestGenerated:
         received, _ = data.load_arrays(f"{NAME}.gaussian_noise_1", "test", folder)
         expected = data.corrupt(_clean()[0], "gaussian_noise", 1)
         np.testing.assert_array_equal(received, expected)
+
+    def test_a_quick_look_has_the_same_images_and_keeps_nothing(self, folder):
+        few, labels = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
+        assert not _generated(folder)
+        assert labels.tolist() == [0, 1, 2]
+        whole, _ = data.load_arrays(f"{NAME}.fog_2", "test", folder)
+        np.testing.assert_array_equal(few, whole[:3])
+        # Once it is there, it is read.
+        again, _ = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
+        np.testing.assert_array_equal(again, few)
+        everything, _ = corrupted.read_first(f"{NAME}.fog_1", COUNT, folder)
+        assert len(everything) == COUNT
+        assert _generated(folder) == ["fog_1", "fog_2"]
+
+    def test_what_was_read_is_not_kept_in_memory(self, folder):
+        """Going through 90 conditions takes the memory of one."""
+        images, _ = data.load_arrays(f"{NAME}.fog_1", "test", folder)
+        held = weakref.ref(images)
+        del images
+        gc.collect()
+        assert held() is None
+
+    def test_memory_does_not_grow_with_the_images(self, tmp_path):
+        peaks = []
+        for count in (250, 1_000):
+            images = np.broadcast_to(_clean(1)[0], (count, 32, 32, 3))
+            tracemalloc.start()
+            corrupted._write(images, "contrast_1", tmp_path / f"{count}.npy", lambda _: None)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert peaks[1] < 1.2 * peaks[0]
 
     def test_what_was_interrupted_continues(self, folder, monkeypatch):
         done = []

@@ -5,6 +5,9 @@ import hashlib
 import importlib.resources
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -158,6 +161,33 @@ class TestContract:
         }
         with pytest.raises(ValueError, match=message):
             data.corrupt(**{**arguments, **change})
+
+
+def test_the_same_bits_in_another_process(images, project_root):
+    """Whatever hashes strings, and in whatever order conditions come."""
+    program = (
+        "import hashlib, sys, numpy as np\n"
+        "from s2d_tf import data\n"
+        "from s2d_tf.data import corruption_names\n"
+        "images = np.frombuffer(sys.stdin.buffer.read(), np.uint8).reshape(-1, 32, 32, 3)\n"
+        "for condition in reversed(corruption_names.GENERATED):\n"
+        "    name, severity = corruption_names.split_condition(condition)\n"
+        "    received = data.corrupt(images, name, severity, seed=3, first_index=5)\n"
+        "    print(condition, hashlib.sha256(received.tobytes()).hexdigest())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=images[:2].tobytes(),
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(project_root), "PYTHONHASHSEED": "7"},
+        check=True,
+    )
+    expected = dict(line.split() for line in done.stdout.decode().splitlines())
+    assert set(expected) == set(corruption_names.GENERATED)
+    for condition, digest in expected.items():
+        name, severity = corruption_names.split_condition(condition)
+        own = data.corrupt(images[:2], name, severity, seed=3, first_index=5)
+        assert hashlib.sha256(own.tobytes()).hexdigest() == digest, condition
 
 
 @pytest.mark.parametrize("name", NAMES)
