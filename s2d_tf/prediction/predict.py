@@ -3,14 +3,12 @@
 import concurrent.futures
 import itertools
 import pathlib
-import sys
 import typing
 from collections.abc import Callable
 
 import numpy as np
-import tqdm
 
-from s2d_tf import __version__
+from s2d_tf import __version__, _progress
 from s2d_tf.prediction import rows, sources
 from s2d_tf.prediction.parts import Parts
 
@@ -151,12 +149,11 @@ def _score(scorer, source, inputs, parts, options, progress):
     first = parts.count
     part_rows = options.part_rows
     examples = examples_from(source, first * part_rows, inputs, scorer.image_shape is not None)
-    bar = tqdm.tqdm(
-        total=source.count,
+    bar = _progress.Bar(
+        source.count,
+        "input",
         initial=min(first * part_rows, source.count),
-        unit="input",
-        disable=not progress,
-        mininterval=0.5 if sys.stderr.isatty() else 60,
+        shown=progress,
     )
     with bar:
         columns, skipped, index = [], [], first

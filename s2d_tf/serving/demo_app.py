@@ -48,11 +48,11 @@ def create_demo_app(demo: Demo, limits: Limits | None = None, hosts=_LOCAL):
     from starlette.routing import Route
 
     from s2d_tf.serving.app import _read
-    from s2d_tf.serving.demo_answers import Answers
+    from s2d_tf.serving.demo_content import Content
 
     limits = limits or Limits()
-    answers = Answers(demo)
-    described = answers.describe()
+    content = Content(demo)
+    described = content.describe()
     folder = resources.files("s2d_tf.serving")
     slot = asyncio.Semaphore(1)  # a person waits for one answer at a time
 
@@ -71,15 +71,15 @@ def create_demo_app(demo: Demo, limits: Limits | None = None, hosts=_LOCAL):
 
     async def sample(request):
         number = request.path_params["number"]
-        if demo.kind != "image" or number >= len(answers.samples):
+        if demo.kind != "image" or number >= len(content.samples):
             raise RequestError("sample: expected the number of an image, received another.", 404)
-        return reply(_png(answers.samples[number].input), "image/png")
+        return reply(_png(content.samples[number].input), "image/png")
 
     async def predict(request):
         body = await _read(request, limits)
         read = functools.partial(
             _inputs,
-            answers,
+            content,
             body,
             request.headers.get("content-type", ""),
             request.query_params.get("invert") == "1",
@@ -87,7 +87,7 @@ def create_demo_app(demo: Demo, limits: Limits | None = None, hosts=_LOCAL):
         )
         async with slot:
             inputs = await run_in_threadpool(read)
-            found = await run_in_threadpool(answers.predict, inputs)
+            found = await run_in_threadpool(content.predict, inputs)
         seen = None
         if demo.kind == "image":
             seen = f"data:image/png;base64,{base64.b64encode(_png(inputs[0])).decode()}"
@@ -162,9 +162,9 @@ def run_demo(
         server.run(sockets=[listener])
 
 
-def _inputs(answers, body, kind, invert, limits):
+def _inputs(page, body, kind, invert, limits):
     """The one input in a request: a sample's number, a text, pixels, or an image file."""
-    demo = answers.demo
+    demo = page.demo
     if kind.startswith("image/") and demo.kind == "image":
         pixels = _decoded(body, demo.contract.image.shape, limits)
         return 255.0 - pixels if invert else pixels
@@ -176,11 +176,11 @@ def _inputs(answers, body, kind, invert, limits):
         raise RequestError("Expected a JSON object with one input, received something else.")
     ((key, value),) = content.items()
     if key == "sample":
-        if type(value) is not int or not 0 <= value < len(answers.samples):
+        if type(value) is not int or not 0 <= value < len(page.samples):
             raise RequestError(
-                f"sample: expected a number below {len(answers.samples)}, received {value!r:.40}."
+                f"sample: expected a number below {len(page.samples)}, received {value!r:.40}."
             )
-        return np.array([answers.samples[value].input])
+        return np.array([page.samples[value].input])
     if key == "text" and demo.kind == "text":
         if not isinstance(value, str) or not 1 <= len(value) <= MAX_TEXT:
             raise RequestError(f"text: expected 1 to {MAX_TEXT:,} characters, received others.")

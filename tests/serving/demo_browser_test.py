@@ -144,7 +144,7 @@ def test_a_drawing_by_mouse_and_by_keyboard(page, demo):
 
 
 def test_the_verdict_follows_the_risk(page, demo):
-    page.click("[data-sample='8']")  # the hardest but one of the known
+    page.click("[data-sample='9']")  # the hardest but one of the known
     verdicts = []
     for risk in range(7):
         page.evaluate(
@@ -179,7 +179,6 @@ def test_accessible_and_within_the_screen(browser, url, width, scheme):
     context = browser.new_context(
         viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
     )
-    # The page's own policy would keep axe-core out.
     opened = context.new_page()
     opened.goto(url)
     opened.wait_for_selector(".card")

@@ -1,11 +1,7 @@
 """The demo page without a browser: what it is told, and that its answers are the model's."""
 
-import contextlib
-import importlib.util
 import json
 import re
-import threading
-import time
 import urllib.error
 import urllib.request
 
@@ -14,7 +10,8 @@ import numpy as np
 import pytest
 
 from s2d_tf import data, models, posthoc, serving, storage, zoo
-from s2d_tf.serving import demo_answers
+from s2d_tf.serving import demo as demo_lib
+from s2d_tf.serving import demo_content
 
 SHAPE = (8, 6, 3)
 SCORES = ("confidence", "total", "data", "knowledge")
@@ -37,36 +34,6 @@ def demo(pair, images):
     labels = pair["s2d"].predict_uncertainty(images[:40])["probs"].argmax(axis=-1)
     labels[:4] = (labels[:4] + 1) % 4  # some answers are wrong
     return serving.Demo(pair, (images[:40], labels), {"noise": images[40:]}, "tiny images")
-
-
-@pytest.fixture(scope="module")
-def showing():
-    """`with showing(demo) as url`: the page on a free loopback port."""
-    for module in ("fastapi", "uvicorn", "prometheus_client"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
-    from s2d_tf.serving.connections import make_server
-    from s2d_tf.serving.server import _listen
-
-    @contextlib.contextmanager
-    def run(demo, limits=None):
-        listener = _listen("127.0.0.1", 0)
-        limits = limits or serving.Limits()
-        server = make_server(serving.create_demo_app(demo, limits), limits)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            deadline = time.monotonic() + 60
-            while not server.started:
-                assert time.monotonic() < deadline, "the server did not start"
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            listener.close()
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +66,7 @@ def check(answer, demo, inputs):
 
 def test_pixels_samples_and_files_get_the_models_answers(url, demo, images, encode):
     check(post(url, {"pixels": images[50].ravel().tolist()}), demo, images[50:51])
-    samples = serving.demo_answers.Answers(demo).samples
+    samples = demo_content.Content(demo).samples
     check(post(url, {"sample": 2}), demo, samples[2].input[None])
     check(post(url, encode(images[51]), "image/png"), demo, images[51:52])
     inverted = post(url, encode(images[51]), "image/png", "?invert=1")
@@ -120,7 +87,11 @@ def test_the_description(url, demo):
     assert state["classes"] == ["0", "1", "2", "3"]
     assert state["draw"] is None  # colors
     plain, s2d = state["models"]
-    assert (plain["title"], plain["decomposes"], list(plain["rules"])) == ("plain", False, ["total"])
+    assert (plain["title"], plain["decomposes"], list(plain["rules"])) == (
+        "plain",
+        False,
+        ["total"],
+    )
     assert (s2d["decomposes"], list(s2d["rules"])) == (True, ["total", "data", "knowledge"])
     for name in ("total", "data", "knowledge"):
         for part in ("known", "unknown"):
@@ -131,9 +102,9 @@ def test_the_description(url, demo):
 
 
 def test_it_abstains_as_the_selective_classifier(demo):
-    rules = demo_answers.Answers(demo).describe()["models"][1]["rules"]["knowledge"]
+    rules = demo_content.Content(demo).describe()["models"][1]["rules"]["knowledge"]
     assert rules[0] is None  # 40 examples cannot show an error rate of 0.5%
-    risk = demo_answers.RISKS[-1]
+    risk = demo_content.RISKS[-1]
     step = posthoc.SelectiveClassifier(risk, "knowledge").fit(demo.models["s2d"], demo.known)
     assert rules[-1]["threshold"] == pytest.approx(step.arrays["threshold"])
     assert rules[-1]["coverage"] == pytest.approx(step.arrays["coverage"])
@@ -141,7 +112,7 @@ def test_it_abstains_as_the_selective_classifier(demo):
 
 def test_what_fitted_steps_add(pair, demo):
     step = posthoc.ConformalSets(coverage=0.9).fit(pair["s2d"], demo.known)
-    answer = demo_answers.Answers(serving.Demo({"sets": step})).predict(demo.known[0][:1])[0]
+    answer = demo_content.Content(serving.Demo({"sets": step})).predict(demo.known[0][:1])[0]
     expected = step.predict_sets(demo.known[0][:1])[0]
     assert answer["added"][step.step.name] == [str(i) for i in np.flatnonzero(expected)]
     assert answer["below"] is None
@@ -192,18 +163,6 @@ def test_a_page_of_another_name_is_rejected(url):
     assert caught.value.code == 400
 
 
-@pytest.fixture(scope="module")
-def sentences():
-    x = keras.Input([], dtype="string", name="texts")
-    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=["red", "one"])
-    start = keras.initializers.RandomNormal(stddev=2.0, seed=2)
-    ids = keras.layers.Embedding(4, 4, start)(split(x))
-    backbone = keras.Model(x, keras.layers.GlobalAveragePooling1D()(ids))
-    model = models.S2DClassifier(backbone, 3, seed=0)
-    model.class_names = ["colors", "numbers", "others"]
-    return model
-
-
 def test_sentences(showing, sentences):
     known = np.array(["red red", "one", "red one", "one one"]), np.array([0, 1, 2, 1])
     demo = serving.Demo({"text": sentences}, known)
@@ -233,7 +192,7 @@ def test_models_that_do_not_fit_are_rejected(pair, sentences):
 def test_the_shipped_twins_are_the_default():
     demo = serving.open_demo()
     assert list(demo.models) == ["Plain classifier", "S2D classifier"]
-    assert [m.metadata["name"] for m in demo.models.values()] == list(serving.demo.DEFAULT)
+    assert [m.metadata["name"] for m in demo.models.values()] == list(demo_lib.DEFAULT)
     images, labels = data.load_arrays("digits", "test")
     np.testing.assert_array_equal(demo.known[0], images)
     np.testing.assert_array_equal(demo.known[1], labels)
@@ -247,7 +206,7 @@ def test_an_entry_comes_with_its_twin_and_says_what_is_missing(tmp_path):
     assert names == ["wrn_10_2_s2.individual.cifar100", "wrn_10_2_s2.s2d.cifar100"]
     assert demo.known is None
     assert demo.note.startswith("No distribution and no threshold: ")
-    state = demo_answers.Answers(demo).describe()
+    state = demo_content.Content(demo).describe()
     assert (state["samples"], state["examples"], state["models"][0]["known"]) == ([], 0, None)
     assert state["models"][0]["rules"]["total"] is None
 

@@ -27,7 +27,7 @@ class Sample:
     truth: str | None = None
 
 
-class Answers:
+class Content:
     """What the page shows of a `Demo`, computed from its examples once.
 
     Args:
