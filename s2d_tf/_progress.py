@@ -87,7 +87,7 @@ class Bar:
             self.total,
             time.monotonic() - self._began,
             ncols=self._screen.columns,
-            prefix=self._title,
+            prefix=self._title and f"{self._title}: ",
             unit=self._unit,
             initial=self._initial,
             postfix=self._postfix or None,

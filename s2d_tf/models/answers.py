@@ -25,7 +25,8 @@ class Answers(dict):
 
     def __init__(self, values=(), class_names=None):
         super().__init__(values)
-        self.class_names = class_names
+        # Not as it is: Keras wraps the lists of a model, and those cannot be copied.
+        self.class_names = None if class_names is None else tuple(class_names)
 
     def __repr__(self):
         if not self:

@@ -107,20 +107,6 @@ def test_the_plot_of_texts_and_of_anything(answers):
         answers.plot(by="probs")
 
 
-def test_matplotlib_comes_with_the_first_plot_only(run_s2d, project_root):
-    import subprocess
-    import sys
-
-    program = (
-        "import sys, s2d_tf.models.answers as a, numpy as np\n"
-        "print(a.Answers({'total': np.zeros(1)}), 'matplotlib' in sys.modules)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project_root, capture_output=True, text=True
-    )
-    assert done.stdout.endswith("0.0000 False\n"), done.stderr
-
-
 def test_the_summary_says_what_it_takes_and_predicts(model, capsys):
     model.summary()
     text = capsys.readouterr().out
