@@ -15,7 +15,7 @@ TEXT_WIDTH = 3.2
 
 
 class Shown(Figure):
-    """A figure that notebooks show, whether pyplot is in use or not."""
+    """A picture that notebooks show, whether pyplot is in use or not."""
 
     def _repr_png_(self):
         content = io.BytesIO()

@@ -71,7 +71,7 @@ class Answers(dict):
             path: a PNG, PDF or SVG file to write as well.
 
         Returns:
-            A `matplotlib.figure.Figure`, which notebooks show.
+            matplotlib's picture, which notebooks show and `savefig` writes.
 
         Example:
 

@@ -36,8 +36,8 @@ function nats(value) {
   return value.toFixed(value < 0.001 ? 5 : value < 0.1 ? 4 : 3);
 }
 
-// One request at a time; of the inputs that come meanwhile, only the last is asked for.
-async function ask(body, source, kind = "application/json", query = "") {
+// One request at a time; of the inputs that come meanwhile, only the last is sent.
+async function request(body, source, kind = "application/json", query = "") {
   if (busy) {
     waiting = [body, source, kind, query];
     return;
@@ -61,7 +61,7 @@ async function ask(body, source, kind = "application/json", query = "") {
   if (waiting) {
     const next = waiting;
     waiting = null;
-    ask(...next);
+    request(...next);
   }
 }
 
@@ -126,7 +126,7 @@ function card(model, answer, index) {
     make("h4", {}, "Uncertainty in nats"),
     ...(model.decomposes ? ["total", "data", "knowledge"] : ["total"]).map((name) => measure(model, answer, name)),
   ];
-  if (!model.decomposes) parts.push(make("p", { class: "undivided" }, "A single softmax cannot tell data from knowledge uncertainty: there is only the total."));
+  if (!model.decomposes) parts.push(make("p", { class: "undivided" }, "A single softmax does not separate data and knowledge uncertainty: there is only the total."));
   if (Object.keys(answer.added).length) parts.push(make("h4", {}, "Fitted steps"), added(answer.added));
   return make("article", { class: "card", "aria-labelledby": `model-${index}`, "data-model": index }, ...parts);
 }
@@ -221,7 +221,7 @@ function samples() {
       button.addEventListener("click", () => {
         press(button);
         if (state.kind === "text") at("sentence").value = sample.text;
-        ask(JSON.stringify({ sample: number }), { title: group, group, truth: sample.truth });
+        request(JSON.stringify({ sample: number }), { title: group, group, truth: sample.truth });
       });
       return make("li", {}, button);
     });
@@ -235,12 +235,12 @@ function image(file) {
   const source = { title: file.name || "Your image", group: "" };
   const query = at("invert").checked ? "?invert=1" : "";
   image.last = file;
-  if (["image/png", "image/jpeg"].includes(file.type)) return ask(file, source, file.type, query);
+  if (["image/png", "image/jpeg"].includes(file.type)) return request(file, source, file.type, query);
   // Other formats that the browser knows go through it.
   createImageBitmap(file).then((bitmap) => {
     const canvas = make("canvas", { width: bitmap.width, height: bitmap.height });
     canvas.getContext("2d").drawImage(bitmap, 0, 0);
-    canvas.toBlob((blob) => ask(blob, source, "image/png", query));
+    canvas.toBlob((blob) => request(blob, source, "image/png", query));
   }, () => { at("error").textContent = `${source.title} is not an image that can be read.`; });
 }
 
@@ -265,7 +265,7 @@ function drawing() {
     context.stroke();
     moveTo(to);
     const pixels = reduced(context, size, fill, ink);
-    if (pixels) ask(JSON.stringify({ pixels }), { title: "Your drawing", group: "" });
+    if (pixels) request(JSON.stringify({ pixels }), { title: "Your drawing", group: "" });
   };
   const place = (event) => {
     const box = pad.getBoundingClientRect();
@@ -343,7 +343,7 @@ function listen() {
   at("way-text").addEventListener("submit", (event) => {
     event.preventDefault();
     press(null);
-    if (at("sentence").value) ask(JSON.stringify({ text: at("sentence").value }), { title: "Your sentence" });
+    if (at("sentence").value) request(JSON.stringify({ text: at("sentence").value }), { title: "Your sentence" });
   });
   if (state.kind !== "image") return;
   at("file").addEventListener("change", () => { if (at("file").files[0]) image(at("file").files[0]); });
