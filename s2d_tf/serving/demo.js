@@ -93,15 +93,15 @@ function show() {
   at("cards").replaceChildren(...cards);
   at("brief").replaceChildren(...state.models.map((model, i) => {
     const { kind, title, detail } = verdict(model, latest.models[i]);
-    return make("p", { class: kind }, model.title, make("strong", {}, title), make("span", {}, detail));
+    return make("p", { class: kind }, model.title, make("strong", {}, title), make("span", {}, detail.replace(" confident", "")));
   }));
   if (!latest.seen) return;
-  const { truth, group } = latest.source;
+  const { truth, group, unknown } = latest.source;
   at("seen").hidden = false;
   at("seen-image").src = latest.seen;
   at("seen-image").alt = `The input as the models see it: ${latest.source.title}`;
   const [height, width] = state.shape;
-  const [first, second] = truth ? [`True class: ${truth}`, group] : [latest.source.title, group];
+  const [first, second] = truth ? [`True class: ${truth}`, group] : [latest.source.title, unknown ? "None of the classes" : ""];
   at("seen-caption").replaceChildren(make("strong", {}, first), ...(second ? [second, make("br")] : []), `${height} × ${width} pixels, as the models see it`);
 }
 
@@ -212,6 +212,7 @@ function samples() {
   const groups = new Map();
   state.samples.forEach((sample, i) => groups.set(sample.group, [...(groups.get(sample.group) || []), i]));
   for (const [group, numbers] of groups) {
+    const unknown = state.unknown.includes(group);
     const id = `group-${at("way-samples").childElementCount}`;
     const items = numbers.map((number, place) => {
       const sample = state.samples[number];
@@ -221,18 +222,18 @@ function samples() {
       button.addEventListener("click", () => {
         press(button);
         if (state.kind === "text") at("sentence").value = sample.text;
-        request(JSON.stringify({ sample: number }), { title: group, group, truth: sample.truth });
+        request(JSON.stringify({ sample: number }), { title: group, group, truth: sample.truth, unknown });
       });
       return make("li", {}, button);
     });
-    at("way-samples").append(make("p", { class: "group", id }, group), make("ul", { class: state.kind === "text" ? "samples texts" : "samples", "aria-labelledby": id }, ...items));
+    at("way-samples").append(make("p", { class: "group", id }, unknown ? `Unknown: ${group}` : group), make("ul", { class: state.kind === "text" ? "samples texts" : "samples", "aria-labelledby": id }, ...items));
   }
 }
 
 function image(file) {
   choose("file");
   press(null);
-  const source = { title: file.name || "Your image", group: "" };
+  const source = { title: file.name || "Your image" };
   const query = at("invert").checked ? "?invert=1" : "";
   image.last = file;
   if (["image/png", "image/jpeg"].includes(file.type)) return request(file, source, file.type, query);
@@ -265,7 +266,7 @@ function drawing() {
     context.stroke();
     moveTo(to);
     const pixels = reduced(context, size, fill, ink);
-    if (pixels) request(JSON.stringify({ pixels }), { title: "Your drawing", group: "" });
+    if (pixels) request(JSON.stringify({ pixels }), { title: "Your drawing" });
   };
   const place = (event) => {
     const box = pad.getBoundingClientRect();
