@@ -1,6 +1,7 @@
 # make quickstart   install, then train and compare a plain classifier and its S2D twin (needs no dataset)
 # make test         install, then run the default tests
 # make test-all     the same with the slow ones, ONNX, LiteRT and gRPC (installs those, too)
+# make test-browser the pages in Chromium, which has to be installed; skipped without it
 # make test-beam    the tests of Apache Beam, in an environment of their own, because it wants an older protobuf
 # make lint         ruff: lint and format check
 # make bench        run the benchmarks, e.g. the overhead of S2D over a plain classifier
@@ -22,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALL_INPUTS := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all test-beam run-test-beam lint format bench clean
+.PHONY: help quickstart test test-all test-browser test-beam run-test-beam lint format bench clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -48,6 +49,10 @@ $(VENV)/.installed-test-all: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[testall]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
+$(VENV)/.installed-test-browser: $(INSTALL_INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test, browser]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
+
 $(VENV)/.installed-test-beam: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test, beam]'
 	@touch $@ $(VENV)/.installed
@@ -64,6 +69,9 @@ test: $(VENV)/.installed-test
 
 test-all: $(VENV)/.installed-test-all
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "" $(PYTEST_FLAGS)
+
+test-browser: $(VENV)/.installed-test-browser
+	$(BIN)/python -m pytest -m browser tests/serving/demo_browser_test.py $(PYTEST_FLAGS)
 
 # The same rules in the other environment.
 test-beam:

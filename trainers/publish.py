@@ -1,6 +1,6 @@
 """Turns a finished run into an entry of the zoo: weights, golden predictions, record, card.
 
-usage: s2d publish RUN --name=NAME [--zoo=DIR] [--data_dir=DIR] [--also=RUN ...]
+usage: s2d publish RUN --name=NAME [--zoo=DIR] [--to=ADDRESS] [--data_dir=DIR] [--also=RUN ...]
 
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
     s2d publish runs/s2d_0 --name=wrn_10_2_s2.s2d.cifar100 --also=runs/s2d_1 --also=runs/s2d_2
@@ -9,8 +9,11 @@ RUN must be finished, evaluated and trained on all of train, with seed 0 (an ens
 ...). Weights are stored in float16 if no metric of the tables moves by more than 0.0005. Weights
 that another entry has are not stored again, so publish single models before their ensembles. For a
 Monte Carlo entry, publish the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Fitted steps
-of the run (`s2d fit-step`) are published with it, in float32.
+of the run (`s2d fit-step`) are published with it, in float32. --to=hf://user/repository sends the
+entry to the Hugging Face Hub, from where `zoo.load` takes it by the same address.
 """
+
+import functools
 
 from absl import flags
 
@@ -18,6 +21,12 @@ from s2d_tf import _flags
 
 _NAME = flags.DEFINE_string("name", None, "The entry, architecture.method.dataset.", required=True)
 _ZOO = flags.DEFINE_string("zoo", None, "Folder of entries; else that of this library.")
+_TO = flags.DEFINE_string(
+    "to",
+    None,
+    "Send it to the Hugging Face Hub, hf://user/repository, and keep it here only with --zoo. "
+    "Needs s2d_tf[hf].",
+)
 _DATA_DIR = _flags.data_dir()
 _ALSO = flags.DEFINE_multi_string("also", [], "A run of the same recipe with another seed.")
 _PRECISION = flags.DEFINE_enum(
@@ -37,7 +46,8 @@ def main(argv):
         raise ValueError("Expected one run directory, e.g. `s2d publish runs/s2d_0 --name=NAME`.")
     from s2d_tf import publishing
 
-    publishing.publish(
+    send = functools.partial(publishing.publish_to, _TO.value) if _TO.value else publishing.publish
+    send(
         argv[1],
         _NAME.value,
         zoo_dir=_ZOO.value,

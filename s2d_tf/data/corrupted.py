@@ -13,9 +13,8 @@ import tarfile
 import time
 
 import numpy as np
-from tqdm import tqdm
 
-from s2d_tf import files
+from s2d_tf import _progress, files
 from s2d_tf.data import archives, corruption_names, loading, location
 from s2d_tf.data.corruptions import corrupt
 
@@ -136,7 +135,7 @@ def _write_all(images, missing):
     """Writes each condition whole or not at all, several at once: NumPy leaves Python's lock."""
     label = missing[0][0] if len(missing) == 1 else f"{len(missing)} conditions"
     with (
-        tqdm(total=len(missing) * len(images), unit=" images", desc=label, disable=None) as bar,
+        _progress.Bar(len(missing) * len(images), " images", label) as bar,
         concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         jobs = [pool.submit(_write, images, *job, bar.update) for job in missing]

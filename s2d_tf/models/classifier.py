@@ -10,6 +10,7 @@ from s2d_tf.models.contract import PIXELS, Contract
 from s2d_tf.models.finite_loss import FiniteLoss
 from s2d_tf.models.frozen import FrozenFeatures
 from s2d_tf.models.predictor import Predictor
+from s2d_tf.models.progress import ProgressBar
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -197,7 +198,8 @@ class Classifier(FrozenFeatures, Predictor):
         held = kwargs.get("validation_data")
         if not isinstance(held, (tuple, list)):
             kwargs["validation_data"] = feeding.checked(held, None, self._check)
-        kwargs["callbacks"] = FiniteLoss.added_to(kwargs.get("callbacks"))
+        callbacks = ProgressBar.added_to(kwargs.get("callbacks"), kwargs.get("verbose", 1))
+        kwargs["callbacks"] = FiniteLoss.added_to(callbacks)
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
         if options is not None:
@@ -214,6 +216,9 @@ class Classifier(FrozenFeatures, Predictor):
     def evaluate(self, x=None, y=None, **kwargs):
         """Keras' `evaluate`, with the checks of `fit`."""
         options = feeding.adapter_options(x, kwargs) or {}
+        kwargs["callbacks"] = ProgressBar.added_to(
+            kwargs.get("callbacks"), kwargs.get("verbose", 1)
+        )
         with inputs.clear_errors():
             return super().evaluate(feeding.checked(x, y, self._check, **options), y, **kwargs)
 

@@ -9,7 +9,9 @@ import tensorflow as tf
 from s2d_tf import uncertainty
 from s2d_tf.engines import Engine
 from s2d_tf.models import feeding, inputs
+from s2d_tf.models.answers import Answers
 from s2d_tf.models.contract import Contract
+from s2d_tf.models.overview import overview
 
 
 class Predictor(keras.Model):
@@ -150,9 +152,7 @@ class Predictor(keras.Model):
         """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
         return self._predict_stack("raw_outputs", x, batch_size, engine)
 
-    def predict_uncertainty(
-        self, x, batch_size: int = 256, engine: str | None = None
-    ) -> dict[str, np.ndarray]:
+    def predict_uncertainty(self, x, batch_size: int = 256, engine: str | None = None) -> Answers:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
 
         Args:
@@ -160,10 +160,17 @@ class Predictor(keras.Model):
 
         Returns:
             Dict of arrays: `probs` `[n, classes]` and, for each example, `confidence` (the largest
-            probability), `total`, `data` and `knowledge` uncertainty in nats.
+            probability), `total`, `data` and `knowledge` uncertainty in nats. It prints as a table,
+            and its `plot` draws inputs with their uncertainties.
         """
         batches = list(self._map_batches("_uncertainty", x, batch_size, engine))
-        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+        found = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+        return Answers(found, self.class_names)
+
+    def summary(self, line_length=None, positions=None, print_fn=None, **kwargs):
+        """Keras' `summary`, after a few lines on what the model takes, predicts and learns from."""
+        (print_fn or print)(overview(self))
+        return super().summary(line_length, positions, print_fn, **kwargs)
 
     def check_fitted(self):
         """Raises a `ValueError` where a layer still has to be fitted to images."""

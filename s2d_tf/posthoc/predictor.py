@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from s2d_tf import uncertainty
 from s2d_tf.models import Predictor
+from s2d_tf.models.answers import Answers
 from s2d_tf.posthoc import outputs as outputs_lib
 from s2d_tf.posthoc.outputs import Outputs
 
@@ -122,14 +123,15 @@ class StepPredictor(Predictor):
 
     def predict_uncertainty(
         self, x, batch_size: int = 256, engine: str | None = None
-    ) -> dict[str, np.ndarray]:
+    ) -> Answers:
         if not isinstance(x, Outputs):
             return super().predict_uncertainty(x, batch_size, engine)
         blocks = [
             {name: value.numpy() for name, value in state.values().items()}
             for state, _ in states(self, x, reads_features(self), batch_size)
         ]
-        return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        found = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        return Answers(found, self.class_names)
 
     def predict_output(self, inputs, batch_size: int = 256) -> np.ndarray:
         """The step's own output for inputs or `Outputs`."""

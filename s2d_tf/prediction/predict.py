@@ -4,14 +4,12 @@ import concurrent.futures
 import contextlib
 import itertools
 import pathlib
-import sys
 import typing
 from collections.abc import Callable
 
 import numpy as np
-import tqdm
 
-from s2d_tf import __version__
+from s2d_tf import __version__, _progress
 from s2d_tf.prediction import rows, sources
 from s2d_tf.prediction.parts import Parts
 
@@ -152,12 +150,11 @@ def _score(scorer, source, inputs, parts, options, progress):
     first = parts.count
     part_rows = options.part_rows
     examples = examples_from(source, first * part_rows, inputs, scorer.image_shape is not None)
-    bar = tqdm.tqdm(
-        total=source.count,
+    bar = _progress.Bar(
+        source.count,
+        "input",
         initial=min(first * part_rows, source.count),
-        unit="input",
-        disable=not progress,
-        mininterval=0.5 if sys.stderr.isatty() else 60,
+        shown=progress,
     )
     # Three threads: one decodes the next batch, one runs the model, and this one writes.
     batches = _ahead(_batches(scorer, examples, options.batch_size, part_rows))

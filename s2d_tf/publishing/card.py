@@ -2,6 +2,7 @@
 
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names, tables
+from s2d_tf.publishing import front_matter
 from s2d_tf.publishing.inputs import of
 from s2d_tf.uncertainty import decomposes
 
@@ -46,7 +47,7 @@ def text(record) -> str:
         "knowledge uncertainty is zero.\n"
     )  # fmt: skip
     return f"""\
-# {record.name}
+{front_matter.text(record)}# {record.name}
 
 {_what(record)}
 

@@ -56,6 +56,10 @@ def find(where):
                 f"{where} has no weights yet: `s2d train {where} --workdir=DIR` trains it."
             )
         return Folder(pretrained_directory() / where)
+    if isinstance(where, str) and where.startswith("hf://"):
+        from s2d_tf.storage.hub import Repository
+
+        return Repository.parse(where)
     if isinstance(where, str) and "://" in where:
         # Here and not above: urllib takes long to import, and most entries are folders.
         import urllib.parse

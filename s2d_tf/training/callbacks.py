@@ -13,6 +13,7 @@ import numpy as np
 
 from s2d_tf import files, models
 from s2d_tf.models.finite_loss import broken_parts
+from s2d_tf.models.progress import ProgressBar
 from s2d_tf.storage import checkpoints
 from s2d_tf.training import multi_worker
 
@@ -60,8 +61,8 @@ def _stopped(where, what, writer):
     )
 
 
-class Progress(keras.callbacks.ProgbarLogger):
-    """Keras' bar, which counts the epochs of the whole run and not those of one `fit`."""
+class Progress(ProgressBar):
+    """The bar of `fit`, which counts the epochs of the whole run and not those of one `fit`."""
 
     def __init__(self, epochs):
         super().__init__()

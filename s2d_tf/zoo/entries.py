@@ -59,8 +59,8 @@ def load(where, sha256: str | None = None, encoder=None):
     """Loads a trained predictor; see `storage.open_model` for all that is known about it.
 
     Args:
-        where: the name of an entry; the path or the http(s) address of an entry's folder; or a run
-            directory.
+        where: the name of an entry; the path or the http(s) address of an entry's folder, or
+            `hf://user/repository[@revision][/folder]` (needs `s2d_tf[hf]`); or a run directory.
         sha256: expected hash of the `entry.json`, to pin one version of an entry.
         encoder: folder of the encoder on which a head of texts stands (`entry(name).recipe`
             says which); needs `s2d_tf[text]`. Without it the model takes the encoder's vectors.

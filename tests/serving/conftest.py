@@ -146,3 +146,51 @@ def client(project_root):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def showing():
+    """`with showing(demo) as url`: the page on a free loopback port."""
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
+    from s2d_tf import serving
+    from s2d_tf.serving.connections import make_server
+    from s2d_tf.serving.server import _listen
+
+    @contextlib.contextmanager
+    def run(demo, limits=None):
+        listener = _listen("127.0.0.1", 0)
+        limits = limits or serving.Limits()
+        server = make_server(serving.create_demo_app(demo, limits), limits)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            deadline = time.monotonic() + 60
+            while not server.started:
+                assert time.monotonic() < deadline, "the server did not start"
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            listener.close()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sentences():
+    """A model of texts."""
+    import keras
+
+    from s2d_tf import models
+
+    x = keras.Input([], dtype="string", name="texts")
+    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=["red", "one"])
+    start = keras.initializers.RandomNormal(stddev=2.0, seed=2)
+    ids = keras.layers.Embedding(4, 4, start)(split(x))
+    backbone = keras.Model(x, keras.layers.GlobalAveragePooling1D()(ids))
+    model = models.S2DClassifier(backbone, 3, seed=0)
+    model.class_names = ["colors", "numbers", "others"]
+    return model

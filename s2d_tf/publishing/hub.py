@@ -1,0 +1,73 @@
+"""Sends an entry to the Hugging Face Hub."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import tempfile
+
+from s2d_tf import files
+from s2d_tf.publishing.checks import PublishError
+from s2d_tf.publishing.publication import publish
+from s2d_tf.storage import opening, sources
+from s2d_tf.storage.hub import Repository, library
+from s2d_tf.storage.layout import CARD, ENTRY
+
+
+def publish_to(to: str, directory, name: str, zoo_dir=None, log=print, **options) -> str:
+    """Makes an entry from a run, as `publish` does, and sends it to the Hub.
+
+    Args:
+        to: `hf://user/repository[@branch][/folder]`; the repository is made if it is not there.
+        directory, name, log, **options: as for `publish`.
+        zoo_dir: folder in which to keep the entry as well; default: it is only sent.
+
+    Returns:
+        The address, which `zoo.load` takes.
+    """
+    library(), Repository.parse(to)  # before minutes are spent
+    with contextlib.ExitStack() as stack:
+        place = zoo_dir or stack.enter_context(tempfile.TemporaryDirectory())
+        return upload(publish(directory, name, zoo_dir=place, log=log, **options), to, log)
+
+
+def upload(folder, to: str, log=print) -> str:
+    """Sends the folder of an entry to the Hub, and reads its record there as a user would.
+
+    Args:
+        folder: the entry's folder, with all its weights.
+        to: as for `publish_to`.
+        log: function that gets lines for a person.
+
+    Raises:
+        PublishError: the entry refers to weights of another one, which would not be found there.
+    """
+    folder, target = pathlib.Path(folder), Repository.parse(to)
+    record = opening.read_record(sources.Folder(folder))
+    elsewhere = sorted({item.entry for item in record.weights if item.entry})
+    if elsewhere:
+        raise PublishError(
+            f"{folder}: expected an entry with all its weights, received one that refers to "
+            f"{', '.join(elsewhere)}. Publish it without --zoo, or into an empty folder."
+        )
+    api = library().HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    address = str(target)
+    with tempfile.TemporaryDirectory() as temporary:
+        copied = pathlib.Path(shutil.copytree(folder, pathlib.Path(temporary) / record.name))
+        # Who reads the card there has only the address.
+        card = (copied / CARD).read_text(encoding="utf-8")
+        for command in ('zoo.load("', "`s2d export "):
+            card = card.replace(f"{command}{record.name}", f"{command}{address}")
+        files.write_text(copied / CARD, card)
+        api.create_repo(target.repo, exist_ok=True)
+        sent = api.upload_folder(
+            repo_id=target.repo,
+            folder_path=copied,
+            path_in_repo=target.folder or None,
+            revision=target.revision,
+            commit_message=f"Publish {record.name}",
+        )
+    there = Repository(target.repo, target.folder, sent.oid)
+    opening.read_record(there, files.sha256(folder / ENTRY))
+    log(f"published {address}, commit {sent.oid}")
+    return address

@@ -1,0 +1,214 @@
+"""The demo page in a real browser: `make test-browser`."""
+
+import base64
+import io
+import shutil
+
+import numpy as np
+import pytest
+
+from s2d_tf import serving, zoo
+
+pytestmark = pytest.mark.browser
+
+SCORES = ("total", "data", "knowledge")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="needs the extra s2d_tf[browser]")
+    path = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+    if path is None:
+        pytest.skip("needs chromium or google-chrome on the PATH")
+    with api.sync_playwright() as play:
+        # No sandbox: containers run tests as root. The page is our own.
+        opened = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return serving.open_demo()
+
+
+@pytest.fixture(scope="module")
+def url(showing, demo):
+    with showing(demo) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser, url):
+    """The page, after its first answer; it may neither complain nor ask another host."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened, wrong = context.new_page(), []
+    opened.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("request", lambda r: None if _is_ours(r.url, url) else wrong.append(r.url))
+    opened.goto(url)
+    opened.wait_for_selector(".card")
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+def _is_ours(address, url):
+    return address.startswith((url, "data:"))
+
+
+def shown(page):
+    """What the page says of each model: exact numbers, and the verdict."""
+    page.wait_for_selector("body:not([aria-busy])")
+    found = []
+    for card in page.query_selector_all(".card"):
+        values = {
+            each.get_attribute("data-score"): float(each.get_attribute("value"))
+            for each in card.query_selector_all("data[data-score]")
+        }
+        probs = {
+            int(each.get_attribute("data-class")): float(each.get_attribute("value"))
+            for each in card.query_selector_all("data[data-class]")
+        }
+        found.append((values, probs, card.query_selector(".verdict strong").inner_text()))
+    return found
+
+
+def check(page, demo, inputs):
+    cards = shown(page)
+    assert len(cards) == 2
+    for (values, probs, verdict), model in zip(cards, demo.models.values(), strict=True):
+        expected = model.predict_uncertainty(inputs)
+        assert set(values) == (set(SCORES) if model.decomposes else {"total"})
+        for name, value in values.items():
+            assert np.float32(value) == expected[name][0]
+        assert set(probs) == set(range(8))
+        for label, value in probs.items():
+            assert np.float32(value) == expected["probs"][0, label]
+        assert verdict in (f"Answers {expected['probs'][0].argmax()}", "Abstains")
+    return cards
+
+
+def seen(page):
+    """The pixels that the page says the models saw."""
+    from PIL import Image
+
+    source = page.get_attribute("#seen-image", "src")
+    content = base64.b64decode(source.removeprefix("data:image/png;base64,"))
+    return np.array(Image.open(io.BytesIO(content)))[None, ..., None]
+
+
+def test_a_sample(page, demo):
+    page.click("[data-sample='11']")
+    page.wait_for_selector("[data-sample='11'][aria-pressed=true]")
+    check(page, demo, seen(page))
+    assert "S2D classifier:" in page.inner_text("#spoken")
+
+
+def test_an_image_file(page, demo, tmp_path):
+    from PIL import Image
+
+    pixels = demo.unknown["Photographs"][7]
+    Image.fromarray(pixels[..., 0]).save(tmp_path / "mine.png")
+    page.check("input[value=file]", force=True)
+    with page.expect_response("**/predict"):
+        page.set_input_files("#file", tmp_path / "mine.png")
+    page.wait_for_selector("#seen-caption:has-text('mine.png')")
+    check(page, demo, pixels[None])
+
+
+def test_a_drawing_by_mouse_and_by_keyboard(page, demo):
+    page.check("input[value=draw]", force=True)
+    box = page.locator("#pad").bounding_box()
+    # A seven-segment zero.
+    corners = [(0.3, 0.15), (0.65, 0.15), (0.65, 0.85), (0.3, 0.85), (0.3, 0.15)]
+    for i, (u, v) in enumerate(corners):
+        page.mouse.move(box["x"] + u * box["width"], box["y"] + v * box["height"], steps=6)
+        if not i:
+            page.mouse.down()
+    page.mouse.up()
+    page.wait_for_selector("#seen-caption:has-text('Your drawing')")
+    page.wait_for_timeout(300)
+    cards = check(page, demo, seen(page))
+    assert max(cards[1][1], key=cards[1][1].get) == 0
+
+    page.focus("#pad")
+    page.keyboard.press("Delete")
+    for _ in range(6):
+        page.keyboard.press("Shift+ArrowDown")
+    page.wait_for_timeout(300)
+    pixels = seen(page)
+    assert pixels[0, :, 3:5].min() > 100  # a stroke from top to bottom
+    assert pixels[0, :, :2].max() == 0
+    check(page, demo, pixels)
+
+
+def test_the_verdict_follows_the_risk(page, demo):
+    page.click("[data-sample='9']")  # the hardest but one of the known
+    verdicts = []
+    for risk in range(7):
+        page.evaluate(
+            "risk => { const r = document.getElementById('risk'); r.value = risk;"
+            " r.dispatchEvent(new Event('input')); }",
+            risk,
+        )
+        verdicts.append([verdict != "Abstains" for *_, verdict in shown(page)])
+    for answers in zip(*verdicts, strict=True):
+        assert list(answers) == sorted(answers)  # more risk, more answers
+        assert answers[0] is False
+        assert answers[-1] is True
+
+
+def test_by_keyboard_alone(page, demo):
+    page.focus("[data-sample='0']")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-sample='3'][aria-pressed=true]")
+    check(page, demo, seen(page))
+    page.focus("#risk")
+    before = page.inner_text("#risk-text")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#risk-text") != before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_accessible_and_within_the_screen(browser, url, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="s2d_tf[browser]")
+    context = browser.new_context(
+        viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    opened = context.new_page()
+    opened.goto(url)
+    opened.wait_for_selector(".card")
+    for way in ("samples", "draw", "file"):
+        opened.check(f"input[value={way}]", force=True)
+        results = axe.Axe().run(opened)
+        assert results.violations_count == 0, results.generate_report()
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+def test_a_sentence(browser, showing, sentences):
+    demo = serving.Demo({"text": sentences})
+    with showing(demo) as address:
+        opened = browser.new_page()
+        opened.goto(address)
+        opened.fill("#sentence", "red one two")
+        opened.click("text=Predict")
+        opened.wait_for_selector(".card")
+        ((values, probs, verdict),) = shown(opened)
+        expected = sentences.predict_uncertainty(np.array(["red one two"], object))
+        for name in SCORES:
+            assert np.float32(values[name]) == expected[name][0]
+        assert np.float32(list(probs.values())).max() == expected["confidence"][0]
+        assert verdict == sentences.class_names[expected["probs"][0].argmax()]
+        opened.close()
+
+
+def test_the_default_is_that_of_the_zoo(page, demo):
+    # The numbers on the page are those of an install, not only of this process's models.
+    pixels = seen(page)
+    expected = zoo.load("wrn_10_2_s2.s2d.digits").predict_uncertainty(pixels)
+    assert shown(page)[1][0]["total"] == pytest.approx(expected["total"][0], rel=1e-5)
