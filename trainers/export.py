@@ -3,9 +3,12 @@
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained entry of the zoo
     s2d export zoo_of_others/ENTRY models/cifar100               the folder or address of one
     s2d export runs/s2d models/cifar100 --format=onnx            a finished run
+    s2d export runs/s2d models/cifar100 --xla_batch_sizes=1,8,32
+    s2d export runs/s2d models/cifar100 --format=onnx --precision=int8
 
 Writes the next version, models/cifar100/1 and so on, and prints its path. A server that watches the
-folder sees a version only when all of it is there.
+folder sees a version only when all of it is there. See docs/performance.md for what the last two
+gain and change.
 """
 
 import pathlib
@@ -19,6 +22,29 @@ flags.DEFINE_enum(
     ["saved_model", "onnx", "litert"],
     "saved_model: for TF Serving and `s2d serve`; onnx needs the extra s2d_tf[onnx].",
 )
+flags.DEFINE_list(
+    "xla_batch_sizes",
+    [],
+    "Batch sizes for which XLA compiles a SavedModel. TF Serving then needs "
+    "--xla_cpu_compilation_enabled=true.",
+)
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "int8"],
+    "int8: for ONNX and LiteRT files of models of images; changes the answers.",
+)
+flags.DEFINE_string(
+    "calibration",
+    None,
+    "Folder of training images that set the ranges for --precision=int8 of ONNX files; default: "
+    "the dataset that the model was trained on.",
+)
+flags.DEFINE_string(
+    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
+)
+
+CALIBRATION_IMAGES = 512
 
 
 def main(argv):
@@ -26,6 +52,7 @@ def main(argv):
         raise ValueError(
             "Expected a name or a run directory, and a folder: `s2d export NAME_OR_RUN DIR`."
         )
+    options = _options()
     from s2d_tf import export, storage
 
     # A run directory may have the name of an entry.
@@ -35,4 +62,49 @@ def main(argv):
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }[FLAGS.format]
-    print(save(storage.open_model(source).predictor, argv[2]))
+    opened = storage.open_model(source)
+    if FLAGS.format == "onnx" and FLAGS.precision == "int8":
+        options["calibration"] = _calibration(opened)
+    print(save(opened.predictor, argv[2], **options))
+
+
+def _options():
+    """Arguments of `export.save*` beside the model, or an error about flags of another format."""
+    wrong = {
+        "xla_batch_sizes": FLAGS.xla_batch_sizes and FLAGS.format != "saved_model",
+        "precision": FLAGS.precision != "float32" and FLAGS.format == "saved_model",
+        "calibration": FLAGS.calibration and (FLAGS.format, FLAGS.precision) != ("onnx", "int8"),
+    }
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise ValueError(
+                f"--{name}: expected none with --format={FLAGS.format} and "
+                f"--precision={FLAGS.precision}, received {FLAGS[name].value}. Leave it out."
+            )
+    if FLAGS.format != "saved_model":
+        return {"precision": FLAGS.precision}
+    if not all(size.isdecimal() for size in FLAGS.xla_batch_sizes):
+        raise ValueError(
+            "--xla_batch_sizes: expected whole numbers such as 1,8,32, received "
+            f"{FLAGS.xla_batch_sizes}. Separate them by commas."
+        )
+    return {"xla_batch_sizes": [int(size) for size in FLAGS.xla_batch_sizes]}
+
+
+def _calibration(opened):
+    """Random training images."""
+    import numpy as np
+
+    from s2d_tf import data
+
+    if FLAGS.calibration:
+        images = data.load_images(FLAGS.calibration, opened.predictor.image_shape)
+    elif opened.recipe.own_data is None:
+        images, _ = data.load_arrays(opened.recipe.source_dataset, "train", FLAGS.data_dir)
+    else:
+        raise ValueError(
+            f"--calibration: expected the folder of the training images of {opened.name}, received "
+            "none. Pass it."
+        )
+    chosen = np.random.default_rng(0).permutation(len(images))[:CALIBRATION_IMAGES]
+    return images[np.sort(chosen)]

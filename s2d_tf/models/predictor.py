@@ -167,12 +167,15 @@ class Predictor(keras.Model):
 
     def check_fitted(self):
         """Raises a `ValueError` where a layer still has to be fitted to images."""
+        if self.__dict__.get("_fitted"):  # What is fitted stays so, and the layers are many.
+            return
         for layer in self._flatten_layers():
             if not getattr(layer, "fitted", True):
                 raise ValueError(
                     f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
                     "Call model.adapt(images), fit the model, or load weights."
                 )
+        self.__dict__["_fitted"] = True
 
     def _uncertainty(self, inputs):
         return uncertainty.from_members(self.kind, self.member_logits(inputs))
