@@ -29,7 +29,7 @@ def cases(architecture, plan, num_members=1):
         return
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         shared = {"network": vars(network), "num_members": num_members, "folder": folder}
-        Child("benchmarks.runtime_speed:write", shared, {}).close()
+        Child("benchmarks.runtime_speed:write", shared | {"batches": list(batches)}, {}).close()
         children, facts = {}, {}
         for name, arguments in _processes(network, shared, list(batches)).items():
             began = time.perf_counter()
@@ -64,6 +64,10 @@ def _processes(network, shared, batches):
         "SavedModel": (
             "benchmarks.runtime_speed:saved_model",
             shared | {"framework": "tensorflow"},
+        ),
+        "SavedModel, XLA": (
+            "benchmarks.runtime_speed:saved_model",
+            shared | {"framework": "tensorflow", "kind": "saved_model_xla"},
         ),
     }
     for name, module in RUNTIMES.items():
@@ -111,7 +115,7 @@ def _images(model, batch):
     return networks.random_images(batch, tuple(model.image_shape))[0]
 
 
-def write(network, num_members, folder):
+def write(network, num_members, folder, batches):
     """Exports a network in all formats, for the other processes; leaves the images beside."""
     import numpy as np
 
@@ -124,6 +128,7 @@ def write(network, num_members, folder):
         (export.save_litert, "litert"),
     ):
         save(model, pathlib.Path(folder, name))
+    export.save(model, pathlib.Path(folder, "saved_model_xla"), xla_batch_sizes=batches)
     np.save(pathlib.Path(folder, "images.npy"), _images(model, max(BATCHES)))
     return {}
 
@@ -154,9 +159,9 @@ def ours(network, num_members, folder, batches):
     return calls | {"choose": choose}
 
 
-def saved_model(folder, batches, **_):
+def saved_model(folder, batches, kind="saved_model", **_):
     """The SavedModel in a process with TensorFlow alone."""
-    return _calls(folder, batches, saved_model_call(folder))
+    return _calls(folder, batches, saved_model_call(folder, kind))
 
 
 def onnxruntime(folder, batches, **_):
@@ -171,11 +176,11 @@ def ai_edge_litert(folder, batches, **_):
     return _calls(folder, batches, ai_edge_litert_call(folder))
 
 
-def saved_model_call(folder):
+def saved_model_call(folder, kind="saved_model"):
     """A function from images to a dict of answers, as are the others."""
     import tensorflow as tf
 
-    loaded = tf.saved_model.load(str(pathlib.Path(folder, "saved_model", "1")))
+    loaded = tf.saved_model.load(str(pathlib.Path(folder, kind, "1")))
     signature = loaded.signatures["serving_default"]
 
     def call(images, _keep=loaded):

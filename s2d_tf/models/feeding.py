@@ -106,7 +106,9 @@ def batches(data, contract: Contract, batch_size: int, labels=None) -> Iterator[
         batch_size: examples to hold at once.
         labels: of arrays.
     """
-    if isinstance(data, tf.data.Dataset) or not _is_arrays(data, or_lists=True):
+    if not isinstance(data, np.ndarray) and (
+        isinstance(data, tf.data.Dataset) or not _is_arrays(data, or_lists=True)
+    ):
         dataset = data if isinstance(data, tf.data.Dataset) else _adapter(data).get_tf_dataset()
         spec, _ = _split(dataset.element_spec, contract)
         dataset = dataset.batch(batch_size) if _is_single(spec, contract) else dataset

@@ -199,7 +199,8 @@ class Predictor(keras.Model):
                 inputs.warn_outside(self, batch)
             seen += 1
             yield compute(self.contract.flatten(inputs.cast(batch, self.contract)), engine)
-            self.engine_used = compute.used
+            # Keras looks into whatever is set as an attribute, which takes its time.
+            self.__dict__["engine_used"] = compute.used
         if not seen:
             raise ValueError("x: expected at least one example, received none. Check the data.")
 
