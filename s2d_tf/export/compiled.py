@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from s2d_tf.export.answers import OUTPUTS
-
-MAX_SIZES = 8
-"""Each size is a program of its own, in memory and in loading time."""
+from s2d_tf.export.warmup import MAX_COMPILED_SIZES
 
 
 def check_sizes(batch_sizes: Sequence[int], specs: Sequence[tf.TensorSpec]) -> tuple[int, ...]:
@@ -25,9 +23,9 @@ def check_sizes(batch_sizes: Sequence[int], specs: Sequence[tf.TensorSpec]) -> t
     """
     sizes = tuple(sorted(set(batch_sizes)))
     whole = all(isinstance(size, int) and size > 0 for size in sizes)
-    if not whole or len(sizes) > MAX_SIZES:
+    if not whole or len(sizes) > MAX_COMPILED_SIZES:
         raise ValueError(
-            f"xla_batch_sizes: expected up to {MAX_SIZES} positive whole numbers, received "
+            f"xla_batch_sizes: expected up to {MAX_COMPILED_SIZES} positive whole numbers, received "
             f"{list(batch_sizes)}. List the sizes that the server is allowed to batch to."
         )
     free = [spec for spec in specs if not spec.shape[1:].is_fully_defined()]

@@ -48,8 +48,7 @@ def save(model, directory, class_names=None, metadata=None, xla_batch_sizes=()):
         signatures = Signatures(model, xla_batch_sizes=xla_batch_sizes)
         functions = signatures.functions()
         tf.saved_model.save(signatures, str(folder), signatures=functions)
-        sizes = sorted({*warmup.BATCH_SIZES, *xla_batch_sizes})
-        requests = warmup.requests(model.contract, functions, sizes)
+        requests = warmup.requests(model.contract, functions, compiled_sizes=tuple(xla_batch_sizes))
         warmup.write(folder / warmup.FILE, pathlib.Path(directory).name or "model", requests)
         operations.check(folder)
 
