@@ -19,14 +19,14 @@ def check_sizes(batch_sizes: Sequence[int], specs: Sequence[tf.TensorSpec]) -> t
     """The sizes in ascending order.
 
     Raises:
-        ValueError: no sizes to compile for, or inputs that XLA cannot take.
+        ValueError: these are no sizes, too many, or the inputs are such that XLA cannot take.
     """
     sizes = tuple(sorted(set(batch_sizes)))
     whole = all(isinstance(size, int) and size > 0 for size in sizes)
     if not whole or len(sizes) > MAX_COMPILED_SIZES:
         raise ValueError(
-            f"xla_batch_sizes: expected up to {MAX_COMPILED_SIZES} positive whole numbers, received "
-            f"{list(batch_sizes)}. List the sizes that the server is allowed to batch to."
+            f"xla_batch_sizes: expected up to {MAX_COMPILED_SIZES} positive whole numbers, "
+            f"received {list(batch_sizes)}. List the sizes that the server is allowed to batch to."
         )
     free = [spec for spec in specs if not spec.shape[1:].is_fully_defined()]
     texts = [spec for spec in specs if spec.dtype == tf.string]
