@@ -39,6 +39,9 @@ VARIANTS = {
 }
 REFERENCE = "TensorFlow"
 
+# What an uncertainty is multiplied with, so that it is larger for unknown images.
+SIGNS = {"confidence": -1.0, "total": 1.0, "data": 1.0, "knowledge": 1.0}
+
 FLAGS = flags.FLAGS
 flags.DEFINE_string("data_dir", None, "TFDS folder.")
 flags.DEFINE_string("out", None, "JSON file for the results.", required=True)
@@ -54,7 +57,26 @@ def main(argv):
     for name in FLAGS.entries:
         found["entries"][name] = study(name)
         files.write_json(pathlib.Path(FLAGS.out), found)
-    print(f"wrote {FLAGS.out}")
+        print(f"\n{name}\n\n{table(found['entries'][name])}", flush=True)
+    print(f"\nwrote {FLAGS.out}")
+
+
+def table(variants):
+    """Results as Markdown: percent where people say percent."""
+    columns = {
+        "accuracy": lambda v: f"{100 * v['accuracy']:.1f}",
+        "ECE": lambda v: f"{100 * v['ece']:.1f}",
+        "same label": lambda v: f"{100 * v['same label']:.1f}",
+        "AUROC by confidence, total, data, knowledge": lambda v: ", ".join(
+            f"{100 * v[f'auroc/{name}']:.1f}" for name in SIGNS
+        ),
+        "order of knowledge": lambda v: f"{v['rank correlation/knowledge']:.3f}",
+        "ms at batch 1, 64": lambda v: ", ".join(f"{v[f'ms at batch {b}']:.2g}" for b in BATCHES),
+        "MB": lambda v: f"{1e-6 * v['bytes']:.1f}",
+    }
+    lines = [["", *columns], ["---"] * (1 + len(columns))]
+    lines += [[name, *(show(v) for show in columns.values())] for name, v in variants.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def study(name):
@@ -154,8 +176,7 @@ def scores(answers, reference, labels):
         "ece": metrics.expected_calibration_error(probs[:known], labels),
         "same label": np.mean(answers["label"] == reference["label"]),
     }
-    signs = {"confidence": -1.0} | dict.fromkeys(("total", "data", "knowledge"), 1.0)
-    for name, sign in signs.items():
+    for name, sign in SIGNS.items():
         key = name if name in answers else f"{name}_uncertainty"
         values = sign * answers[key].astype(np.float64)
         found[f"auroc/{name}"] = metrics.auroc(values[:known], values[known:])

@@ -1,12 +1,15 @@
 """Files in int8: convolutions are quantized, the head and the uncertainties are not."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from absl import flags
 from scipy import special
 
-from s2d_tf import export
+from s2d_tf import cli, export
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +94,23 @@ def test_what_cannot_be_quantized(model, tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         export.save_onnx(model, tmp_path / "model", **arguments)
     assert not list(tmp_path.glob("model/*"))
+
+
+@pytest.mark.parametrize("calibration", ["dataset", pytest.param("folder", marks=pytest.mark.slow)])
+def test_the_command(capsys, pictures, tmp_path, calibration):
+    pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
+    arguments = ["wrn_10_2_s2.s2d.digits", str(tmp_path / "digits")]
+    arguments += ["--format=onnx", "--precision=int8"]
+    if calibration == "folder":
+        folder = tmp_path / "pictures"
+        folder.mkdir()
+        for i, picture in enumerate(pictures):
+            (folder / f"{i}.png").write_bytes(tf.io.encode_png(picture).numpy())
+        arguments += [f"--calibration={folder}"]
+    try:
+        assert cli.main(["export", *arguments]) == 0
+    finally:
+        flags.FLAGS.unparse_flags()
+    path = pathlib.Path(capsys.readouterr().out.strip())
+    assert json.loads((path / "assets" / "model.json").read_text())["precision"] == "int8"
+    assert b"QuantizeLinear" in (path / "model.onnx").read_bytes()
