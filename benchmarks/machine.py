@@ -59,7 +59,8 @@ def _cpu_model():
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
     fields = {key.strip(): value.strip() for key, value in fields.items()}
     flags = set(fields.get("flags", "").split())
-    vector = [name for name in ("avx2", "avx512f", "avx512_vnni", "amx_tile") if name in flags]
+    known = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile")
+    vector = [name for name in known if name in flags]
     return f"{fields.get('model name', 'unknown')} ({', '.join(vector) or 'no AVX2'})"
 
 

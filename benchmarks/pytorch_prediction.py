@@ -25,7 +25,10 @@ def available():
 def functions(backbone, arguments, batches):
     """A function for each batch size, compiled for it."""
     import torch
+    import torch._inductor.config
 
+    # As one serves with it: batch norms are folded, and weights packed once.
+    torch._inductor.config.freezing = True
     network = NETWORKS[backbone](**arguments).to(memory_format=torch.channels_last).eval()
     predict = torch.compile(lambda pixels: uncertainties(network(pixels)), dynamic=False)
     images, _ = networks.random_images(max(batches))

@@ -29,7 +29,7 @@ def cases(architecture, plan, num_members=1):
         return
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         shared = {"network": vars(network), "num_members": num_members, "folder": folder}
-        Child("benchmarks.runtime_speed:write", shared, {}).close()
+        Child("benchmarks.runtime_speed:write", shared | {"batches": list(batches)}, {}).close()
         children, facts = {}, {}
         for name, arguments in _processes(network, shared, list(batches)).items():
             began = time.perf_counter()
@@ -65,6 +65,10 @@ def _processes(network, shared, batches):
             "benchmarks.runtime_speed:saved_model",
             shared | {"framework": "tensorflow"},
         ),
+        "SavedModel, XLA": (
+            "benchmarks.runtime_speed:saved_model",
+            shared | {"framework": "tensorflow", "kind": "saved_model_xla"},
+        ),
     }
     for name, module in RUNTIMES.items():
         if importlib.util.find_spec(module) is not None:
@@ -86,14 +90,32 @@ def _model(network, num_members):
     members = [network.build("s2d") for _ in range(num_members)]
     for member in members:
         member.adapt(_images(member, 64))
+        _move(member)
     return models.Ensemble(members) if num_members > 1 else members[0]
+
+
+def _move(model):
+    """Moves statistics, scales and shifts away from their start.
+
+    TensorFlow drops biases of zeros, and then does not fuse convolutions with their activation: a
+    fresh network is not computed as a trained one is.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    for weight in model.weights:
+        part = weight.path.rpartition("/")[2]
+        if part in ("gamma", "moving_variance"):
+            weight.assign(random.uniform(0.8, 1.2, weight.shape))
+        elif part in ("beta", "moving_mean", "bias"):
+            weight.assign(random.uniform(-0.1, 0.1, weight.shape))
 
 
 def _images(model, batch):
     return networks.random_images(batch, tuple(model.image_shape))[0]
 
 
-def write(network, num_members, folder):
+def write(network, num_members, folder, batches):
     """Exports a network in all formats, for the other processes; leaves the images beside."""
     import numpy as np
 
@@ -106,6 +128,7 @@ def write(network, num_members, folder):
         (export.save_litert, "litert"),
     ):
         save(model, pathlib.Path(folder, name))
+    export.save(model, pathlib.Path(folder, "saved_model_xla"), xla_batch_sizes=batches)
     np.save(pathlib.Path(folder, "images.npy"), _images(model, max(BATCHES)))
     return {}
 
@@ -136,43 +159,65 @@ def ours(network, num_members, folder, batches):
     return calls | {"choose": choose}
 
 
-def saved_model(folder, batches, **_):
+def saved_model(folder, batches, kind="saved_model", **_):
     """The SavedModel in a process with TensorFlow alone."""
-    import tensorflow as tf
-
-    loaded = tf.saved_model.load(str(pathlib.Path(folder, "saved_model", "1")))
-    signature = loaded.signatures["serving_default"]
-
-    def call(images):
-        # It refers to `loaded`, which keeps the variables alive.
-        return {k: v.numpy() for k, v in signature(images=tf.constant(images)).items()}, loaded
-
-    return _calls(folder, batches, call)
+    return _calls(folder, batches, saved_model_call(folder, kind))
 
 
 def onnxruntime(folder, batches, **_):
+    return _calls(folder, batches, onnxruntime_call(folder))
+
+
+def openvino(folder, batches, **_):
+    return _calls(folder, batches, openvino_call(folder))
+
+
+def ai_edge_litert(folder, batches, **_):
+    return _calls(folder, batches, ai_edge_litert_call(folder))
+
+
+def saved_model_call(folder, kind="saved_model"):
+    """A function from images to a dict of answers, as are the others."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(pathlib.Path(folder, kind, "1")))
+    signature = loaded.signatures["serving_default"]
+
+    def call(images, _keep=loaded):
+        return {k: v.numpy() for k, v in signature(images=tf.constant(images)).items()}
+
+    return call
+
+
+def onnxruntime_call(folder):
     import onnxruntime
 
     path = str(pathlib.Path(folder, "onnx", "1", "model.onnx"))
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return _calls(folder, batches, lambda images: session.run(None, {"images": images}))
+    names = [output.name for output in session.get_outputs()]
+    return lambda images: dict(zip(names, session.run(None, {"images": images}), strict=True))
 
 
-def openvino(folder, batches, **_):
+def openvino_call(folder, precision="f32"):
     import openvino
 
     path = str(pathlib.Path(folder, "onnx", "1", "model.onnx"))
-    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision}
     compiled = openvino.Core().compile_model(path, "CPU", settings)
-    return _calls(folder, batches, lambda images: compiled({"images": images}))
+    names = [output.any_name for output in compiled.outputs]
+
+    def call(images):
+        found = compiled({"images": images})
+        return {name: found[name] for name in names}
+
+    return call
 
 
-def ai_edge_litert(folder, batches, **_):
+def ai_edge_litert_call(folder):
     from ai_edge_litert import interpreter
 
     path = str(pathlib.Path(folder, "litert", "1", "model.tflite"))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    runner = interpreter.Interpreter(path, num_threads=cores).get_signature_runner(
-        "serving_default"
-    )
-    return _calls(folder, batches, lambda images: runner(images=images))
+    opened = interpreter.Interpreter(path, num_threads=cores)
+    runner = opened.get_signature_runner("serving_default")
+    return lambda images: runner(images=images)

@@ -3,10 +3,13 @@
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained zoo entry
     s2d export their_zoo/ENTRY models/cifar100                   an entry's folder or URL
     s2d export runs/s2d models/cifar100 --format=onnx            a finished run
-    s2d export minilm_l6_512.s2d.clinc150 models/intents --encoder=FOLDER     texts in
+    s2d export minilm_l6_512.s2d.clinc150 models/intents --encoder=FOLDER     takes text
+    s2d export runs/s2d models/cifar100 --xla_batch_sizes=1,8,32
+    s2d export runs/s2d models/cifar100 --format=onnx --precision=int8
 
 Writes the next version (models/cifar100/1, 2, ...) and prints its path. A server that watches the
-folder sees a version only when it is complete.
+folder sees a version only when it is complete. See docs/performance.md for what the last two gain
+and change.
 """
 
 import pathlib
@@ -23,6 +26,27 @@ flags.DEFINE_enum(
     "saved_model: for TF Serving and `s2d serve`; onnx needs the extra s2d_tf[onnx].",
 )
 _ENCODER = _flags.encoder()
+flags.DEFINE_list(
+    "xla_batch_sizes",
+    [],
+    "Batch sizes for which XLA compiles a SavedModel. TF Serving then needs "
+    "--xla_cpu_compilation_enabled=true.",
+)
+flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "int8"],
+    "int8: for ONNX and LiteRT files of models of images; changes the answers.",
+)
+flags.DEFINE_string(
+    "calibration",
+    None,
+    "Folder of training images that set the ranges for --precision=int8 of ONNX files; default: "
+    "the dataset that the model was trained on.",
+)
+_DATA_DIR = _flags.data_dir()
+
+CALIBRATION_IMAGES = 512
 
 
 def main(argv):
@@ -30,6 +54,7 @@ def main(argv):
         raise ValueError(
             "Expected a name or a run directory, and a folder: `s2d export NAME_OR_RUN DIR`."
         )
+    options = _options()
     from s2d_tf import export, storage
 
     # A run directory may have the name of an entry.
@@ -39,4 +64,49 @@ def main(argv):
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }[FLAGS.format]
-    print(save(storage.open_model(source, encoder=_ENCODER.value).predictor, argv[2]))
+    opened = storage.open_model(source, encoder=_ENCODER.value)
+    if FLAGS.format == "onnx" and FLAGS.precision == "int8":
+        options["calibration"] = _calibration(opened)
+    print(save(opened.predictor, argv[2], **options))
+
+
+def _options():
+    """Arguments of `export.save*` beside the model, or an error about flags of another format."""
+    wrong = {
+        "xla_batch_sizes": FLAGS.xla_batch_sizes and FLAGS.format != "saved_model",
+        "precision": FLAGS.precision != "float32" and FLAGS.format == "saved_model",
+        "calibration": FLAGS.calibration and (FLAGS.format, FLAGS.precision) != ("onnx", "int8"),
+    }
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise ValueError(
+                f"--{name}: expected none with --format={FLAGS.format} and "
+                f"--precision={FLAGS.precision}, received {FLAGS[name].value}. Leave it out."
+            )
+    if FLAGS.format != "saved_model":
+        return {"precision": FLAGS.precision}
+    if not all(size.isdecimal() for size in FLAGS.xla_batch_sizes):
+        raise ValueError(
+            "--xla_batch_sizes: expected whole numbers such as 1,8,32, received "
+            f"{FLAGS.xla_batch_sizes}. Separate them by commas."
+        )
+    return {"xla_batch_sizes": [int(size) for size in FLAGS.xla_batch_sizes]}
+
+
+def _calibration(opened):
+    """Random training images."""
+    import numpy as np
+
+    from s2d_tf import data
+
+    if FLAGS.calibration:
+        images = data.load_images(FLAGS.calibration, opened.predictor.image_shape)
+    elif opened.recipe.own_data is None:
+        images, _ = data.load_arrays(opened.recipe.source_dataset, "train", _DATA_DIR.value)
+    else:
+        raise ValueError(
+            f"--calibration: expected the folder of the training images of {opened.name}, received "
+            "none. Pass it."
+        )
+    chosen = np.random.default_rng(0).permutation(len(images))[:CALIBRATION_IMAGES]
+    return images[np.sort(chosen)]

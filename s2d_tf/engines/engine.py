@@ -13,6 +13,7 @@ import logging
 import os
 import pathlib
 import platform
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +35,9 @@ SECONDS_PER_OPERATION = 0.05
 """What compiling an operation takes in all runtimes together, more or less."""
 
 TIMED_CALLS = 3
+TIMED_SECONDS = 0.1
+"""Each runtime is timed for so long, and at least so often: single calls of a millisecond differ by
+more than the runtimes do."""
 
 _default = "auto"
 
@@ -105,7 +109,7 @@ class Engine:
             try:
                 run = self._runtime(name)
                 run(tensors)  # compiles
-                seconds[name] = min(_seconds(run, tensors) for _ in range(TIMED_CALLS))
+                seconds[name] = _seconds(run, tensors)
             except Exception as error:  # Not every runtime has every operation.
                 _LOG.info("%s cannot compute this: %s", name, error)
                 last = error
@@ -192,9 +196,13 @@ def use(name: str) -> None:
 
 
 def _seconds(run, tensors):
-    began = time.perf_counter()
-    run(tensors)
-    return time.perf_counter() - began
+    """The median time of a call."""
+    taken = []
+    while len(taken) < TIMED_CALLS or sum(taken) < TIMED_SECONDS:
+        began = time.perf_counter()
+        run(tensors)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
 
 
 def _machine():

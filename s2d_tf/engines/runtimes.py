@@ -53,6 +53,8 @@ def xla(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
         starts = range(0, len(arrays[0]), SIZES[-1])
         parts = [[array[i : i + SIZES[-1]] for array in arrays] for i in starts]
         found = [_padded(function, part, axes) for part in parts]
+        if len(found) == 1:
+            return found[0]
         return {name: np.concatenate([f[name] for f in found], axes[name]) for name in axes}
 
     return run
@@ -98,6 +100,8 @@ def _padded(function, arrays, axes):
     if missing:
         arrays = [np.concatenate([x, np.zeros([missing, *x.shape[1:]], x.dtype)]) for x in arrays]
     found = {name: value.numpy() for name, value in function(*map(tf.constant, arrays)).items()}
+    if not missing:
+        return found
     return {name: value.take(rows, axes[name]) for name, value in found.items()}
 
 

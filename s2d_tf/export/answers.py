@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from s2d_tf import uncertainty
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import Contract
 
 OUTPUTS = {"probabilities": "probs", "confidence": "confidence"} | {
     f"{name}_uncertainty": name for name in ("total", "data", "knowledge")
@@ -22,18 +23,21 @@ def answer_function(model: Predictor, reject: bool = True) -> Callable:
             sent; other runtimes than TensorFlow have no such operation.
     """
 
-    expected = model.contract.tensors[0].expected
+    message = no_number(model.contract)
 
     def answer(inputs):
         member_logits, added = model.served_outputs(inputs)
         member_logits = tf.cast(member_logits, tf.float32)
         if reject:
-            member_logits = tf.debugging.check_numerics(
-                member_logits, f"{expected}, but their answer is no number"
-            )
+            member_logits = tf.debugging.check_numerics(member_logits, message)
         found = uncertainty.from_members(model.kind, member_logits)
         label = tf.argmax(found["probs"], axis=-1, output_type=tf.int64)
         answers = {output: found[name] for output, name in OUTPUTS.items()}
         return {"label": label, **answers, **added}
 
     return answer
+
+
+def no_number(contract: Contract) -> str:
+    """The error for a request whose answer would be NaN."""
+    return f"{contract.tensors[0].expected}, but their answer is no number"

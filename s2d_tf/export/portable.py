@@ -11,6 +11,7 @@ import tempfile
 import tensorflow as tf
 
 from s2d_tf.engines import runtimes
+from s2d_tf.export import quantizing
 from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
 
@@ -18,11 +19,17 @@ ONNX_FILE = "model.onnx"
 LITERT_FILE = "model.tflite"
 
 
-def save_onnx(model, directory, class_names=None, metadata=None):
+def save_onnx(
+    model, directory, class_names=None, metadata=None, precision="float32", calibration=None
+):
     """Writes the next version as `model.onnx`; needs the extra `onnx`.
 
     Args:
         model, directory, class_names, metadata: as for `save`.
+        precision: "float32", or "int8" for the convolutions of a model of images. That changes the
+            answers: docs/performance.md has by how much, and on which processors it pays.
+        calibration: for int8, a few hundred training images as the model takes them, by which the
+            ranges of the activations are set.
 
     Returns:
         `pathlib.Path` of the version folder.
@@ -32,19 +39,27 @@ def save_onnx(model, directory, class_names=None, metadata=None):
     """
     runtimes.converter()  # Before anything is written.
 
+    quantizing.check_precision(precision)
+
     def convert(signatures, function):
-        return runtimes.convert_to_onnx(function)
+        if precision == "float32":
+            return runtimes.convert_to_onnx(function)
+        images = quantizing.check_calibration(calibration, signatures.contract)
+        return quantizing.onnx_to_int8(runtimes.convert_to_onnx(function), images)
 
-    return _save(model, directory, class_names, metadata, ONNX_FILE, convert)
+    return _save(model, directory, class_names, metadata, ONNX_FILE, convert, precision)
 
 
-def save_litert(model, directory, class_names=None, metadata=None):
+def save_litert(model, directory, class_names=None, metadata=None, precision="float32"):
     """Writes the next version as `model.tflite`, with built-in operations only.
 
     The interpreter is the extra `litert`; writing needs TensorFlow alone.
 
     Args:
         model, directory, class_names, metadata: as for `save`.
+        precision: "float32", or "int8" for the weights; activations are rounded to int8 by the
+            range that they have in each request. That changes the answers: see
+            docs/performance.md.
 
     Returns:
         `pathlib.Path` of the version folder.
@@ -52,6 +67,8 @@ def save_litert(model, directory, class_names=None, metadata=None):
     Raises:
         ValueError: the runtime has no operators for what the network does.
     """
+
+    quantizing.check_precision(precision)
 
     def convert(signatures, function):
         # Through a SavedModel, since only that way the file keeps the names of the outputs.
@@ -61,6 +78,8 @@ def save_litert(model, directory, class_names=None, metadata=None):
                 folder, signature_keys=["serving_default"]
             )
             converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+            if precision == "int8":
+                converter.optimizations = [tf.lite.Optimize.DEFAULT]
             try:
                 return converter.convert()
             except Exception as error:  # of a class that TensorFlow keeps to itself
@@ -72,10 +91,10 @@ def save_litert(model, directory, class_names=None, metadata=None):
                     f"{', '.join(missing)}. Export a SavedModel."
                 ) from None
 
-    return _save(model, directory, class_names, metadata, LITERT_FILE, convert)
+    return _save(model, directory, class_names, metadata, LITERT_FILE, convert, precision)
 
 
-def _save(model, directory, class_names, metadata, file_name, convert):
+def _save(model, directory, class_names, metadata, file_name, convert, precision):
     def write(folder):
         texts = [each.name for each in model.contract.tensors if each.dtype == "string"]
         if texts:
@@ -87,4 +106,4 @@ def _save(model, directory, class_names, metadata, file_name, convert):
         content = convert(signatures, signatures.functions()["serving_default"])
         (folder / file_name).write_bytes(content)
 
-    return write_model(model, directory, class_names, metadata, write)
+    return write_model(model, directory, class_names, metadata, write, {"precision": precision})

@@ -15,7 +15,7 @@ CLASSES = "classes.txt"
 DESCRIPTION = "model.json"
 
 
-def save(model, directory, class_names=None, metadata=None):
+def save(model, directory, class_names=None, metadata=None, xla_batch_sizes=()):
     """Writes the next version of a model for TF Serving, `s2d serve` or plain TensorFlow.
 
     The signatures follow from the model's `contract`. A model of raw pixels has `serving_default`
@@ -35,26 +35,32 @@ def save(model, directory, class_names=None, metadata=None):
             own, which `zoo.load` sets.
         metadata: dict for `assets/model.json`; default: the model's own, which `zoo.load` sets to
             the entry's record.
+        xla_batch_sizes: batch sizes for which XLA compiles the network when the model is loaded;
+            batches of other sizes run as without. TF Serving needs
+            `--xla_cpu_compilation_enabled=true` for such a model, and these sizes as its
+            `allowed_batch_sizes`; TensorFlow in Python and `s2d serve` need nothing.
 
     Returns:
         `pathlib.Path` of the version folder.
     """
 
     def write(folder):
-        signatures = Signatures(model)
+        signatures = Signatures(model, xla_batch_sizes=xla_batch_sizes)
         functions = signatures.functions()
         tf.saved_model.save(signatures, str(folder), signatures=functions)
-        requests = warmup.requests(model.contract, functions)
+        requests = warmup.requests(model.contract, functions, compiled_sizes=tuple(xla_batch_sizes))
         warmup.write(folder / warmup.FILE, pathlib.Path(directory).name or "model", requests)
         operations.check(folder)
 
-    return write_model(model, directory, class_names, metadata, write)
+    facts = {"xla_batch_sizes": sorted(xla_batch_sizes)} if xla_batch_sizes else {}
+    return write_model(model, directory, class_names, metadata, write, facts)
 
 
-def write_model(model, directory, class_names, metadata, write):
+def write_model(model, directory, class_names, metadata, write, facts=None):
     """Writes the next version: what `write` puts into its folder, and the model's description.
 
-    The description is `assets/model.json` and, where there are class names, `assets/classes.txt`.
+    The description is `assets/model.json`, to which `facts` are added, and, where there are class
+    names, `assets/classes.txt`.
     """
     if not isinstance(model, Predictor):
         raise ValueError(
@@ -62,7 +68,7 @@ def write_model(model, directory, class_names, metadata, write):
             "Cast a Keras classifier with models.S2DClassifier.from_classifier."
         )
     model.check_fitted()
-    description = _describe(model, class_names, metadata)
+    description = _describe(model, class_names, metadata) | (facts or {})
 
     def write_all(folder):
         write(folder)

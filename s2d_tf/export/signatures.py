@@ -5,8 +5,8 @@ import re
 import tensorflow as tf
 
 from s2d_tf.engines import freeze
-from s2d_tf.export import encoded_images
-from s2d_tf.export.answers import answer_function
+from s2d_tf.export import compiled, encoded_images
+from s2d_tf.export.answers import answer_function, no_number
 
 TOLERANCE = 1e-3
 """By how much of the range a number may be outside of it: pixels that were scaled and rounded."""
@@ -22,11 +22,12 @@ class Signatures(tf.Module):
         answer: function from a batch of inputs to the dict of answers; default: all uncertainties.
         reject: whether numbers that the model does not take fail the request; other runtimes than
             TensorFlow have no such operation, and the graph is simplified for them.
+        xla_batch_sizes: batch sizes for which XLA compiles the network, see `compiled`.
     """
 
-    def __init__(self, model, answer=None, reject=True):
+    def __init__(self, model, answer=None, reject=True, xla_batch_sizes=()):
         super().__init__()
-        answer = answer or answer_function(model, reject)
+        answer = answer or answer_function(model, reject and not xla_batch_sizes)
         contract = model.contract
         self.contract, self.reject = contract, reject
         _check_names([tensor.name for tensor in contract.tensors])
@@ -42,6 +43,10 @@ class Signatures(tf.Module):
         )
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(call, input_signature=self.specs, autograph=False)
+        if xla_batch_sizes:
+            sizes = compiled.check_sizes(xla_batch_sizes, self.specs)
+            answer = compiled.by_size(self._answer, sizes, self.specs, no_number(contract))
+            self._answer = tf.function(answer, input_signature=self.specs, autograph=False)
 
     def functions(self):
         """Dict of signature name to `tf.function`, for `tf.saved_model.save`.

@@ -12,7 +12,11 @@ import tensorflow as tf
 FILE = "assets.extra/tf_serving_warmup_requests"
 BATCH_SIZES = (1, 8, 32)
 MAX_VALUES = 1 << 20
-"""Larger batches than of one example have at most so many values: the file stays small."""
+"""Larger batches than of one example have at most so many values, unless they are compiled: the
+file stays small."""
+
+MAX_COMPILED_SIZES = 8
+"""Each batch size that XLA compiles for is a program of its own, in memory and in loading time."""
 
 
 def write(path, model_name, requests):
@@ -33,28 +37,30 @@ def prediction_log(model_name, signature_name, inputs):
     return _field(6, _field(1, request))  # PredictionLog.predict_log.request
 
 
-def requests(contract, signature_names, batch_sizes=BATCH_SIZES):
+def requests(contract, signature_names, batch_sizes=BATCH_SIZES, compiled_sizes=()):
     """Requests of a few batch sizes for each signature, where all sizes are known.
 
     Args:
         contract: what the model takes.
         signature_names: those that it has.
         batch_sizes: how many examples the requests have.
+        compiled_sizes: those that are compiled when they first come: requests of these, too.
     """
     if contract.takes_raw_pixels:
-        yield from image_requests(contract.image.shape, signature_names, batch_sizes)
+        shape = contract.image.shape
+        yield from image_requests(shape, signature_names, batch_sizes, compiled_sizes)
         return
     shapes = [tensor.shape for tensor in contract.tensors]
-    for size in _batch_sizes(shapes, batch_sizes):
+    for size in _batch_sizes(shapes, batch_sizes, compiled_sizes):
         flat = contract.flatten(contract.sample(size))
         names = [tensor.name for tensor in contract.tensors]
         yield "serving_default", dict(zip(names, flat, strict=True))
 
 
-def image_requests(image_shape, signature_names, batch_sizes=BATCH_SIZES):
+def image_requests(image_shape, signature_names, batch_sizes=BATCH_SIZES, compiled_sizes=()):
     """Requests of raw pixels: bytes, numbers and files."""
     random = np.random.RandomState(0)
-    for size in _batch_sizes([image_shape], batch_sizes):
+    for size in _batch_sizes([image_shape], batch_sizes, compiled_sizes):
         images = random.randint(0, 256, [size, *image_shape]).astype(np.uint8)
         if "serving_default" in signature_names:
             yield "serving_default", {"images": images}
@@ -66,11 +72,12 @@ def image_requests(image_shape, signature_names, batch_sizes=BATCH_SIZES):
                 yield "serve_encoded", {"image_bytes": np.array(files, object)}
 
 
-def _batch_sizes(shapes, batch_sizes):
+def _batch_sizes(shapes, batch_sizes, compiled_sizes):
     if any(size is None for shape in shapes for size in shape):
         return []  # whatever size a network can take, it may not be ours
     values = sum(int(np.prod(tuple(shape))) for shape in shapes)
-    return [size for size in batch_sizes if size == 1 or size * values <= MAX_VALUES]
+    small = [size for size in batch_sizes if size == 1 or size * values <= MAX_VALUES]
+    return sorted({*small, *compiled_sizes})
 
 
 def _field(number, content):

@@ -168,10 +168,15 @@ class Contract:
 
     def pack(self, tensors):
         """The structure of inputs from one tensor for each."""
+        if self.structure == 0:
+            (tensor,) = tensors
+            return tensor
         return keras.tree.pack_sequence_as(self.structure, list(tensors))
 
     def flatten(self, inputs) -> list:
         """One tensor for each input; `ValueError` where names or number are others."""
+        if self.structure == 0 and isinstance(inputs, (np.ndarray, tf.Tensor)):
+            return [inputs]
         if self.structure == 0:
             wrong = isinstance(inputs, (dict, list, tuple))
         elif isinstance(self.structure, dict):

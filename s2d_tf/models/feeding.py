@@ -96,6 +96,9 @@ def adapter_options(x, arguments: dict) -> dict | None:
 def batches(data, contract: Contract, batch_size: int, labels=None) -> Iterator[tuple]:
     """Pairs of checked inputs, as the network takes them, and labels, or `None` for labels.
 
+    Arrays of numbers stay arrays: for a single image, making tensors of them takes longer than
+    checking them.
+
     Args:
         data: inputs as arrays, or anything else that `fit` takes, with labels in it or without,
             in batches or, in a `tf.data.Dataset`, one by one.
@@ -103,7 +106,9 @@ def batches(data, contract: Contract, batch_size: int, labels=None) -> Iterator[
         batch_size: examples to hold at once.
         labels: of arrays.
     """
-    if isinstance(data, tf.data.Dataset) or not _is_arrays(data, or_lists=True):
+    if not isinstance(data, np.ndarray) and (
+        isinstance(data, tf.data.Dataset) or not _is_arrays(data, or_lists=True)
+    ):
         dataset = data if isinstance(data, tf.data.Dataset) else _adapter(data).get_tf_dataset()
         spec, _ = _split(dataset.element_spec, contract)
         dataset = dataset.batch(batch_size) if _is_single(spec, contract) else dataset
@@ -111,7 +116,7 @@ def batches(data, contract: Contract, batch_size: int, labels=None) -> Iterator[
     else:
         pairs = _slices(_as_arrays(data, contract), labels, batch_size)
     for batch, targets in pairs:
-        batch = keras.tree.map_structure(tf.convert_to_tensor, batch)
+        batch = keras.tree.map_structure(_numbers_or_tensor, batch)
         inputs.check_inputs(batch, contract)
         yield batch, targets
 
@@ -211,6 +216,11 @@ def _strings_as_tensors(x):
     """Texts as Keras' adapter of arrays takes them."""
     kind = getattr(getattr(x, "dtype", None), "kind", None)
     return tf.convert_to_tensor(x) if kind in ("U", "S", "O") else x
+
+
+def _numbers_or_tensor(x):
+    is_numbers = isinstance(x, np.ndarray) and x.dtype.kind in "fiub"
+    return x if is_numbers else tf.convert_to_tensor(x)
 
 
 def _slices(arrays, labels, batch_size):

@@ -75,7 +75,10 @@ def cast(inputs, contract: Contract):
     flat = []
     for tensor, declared in zip(contract.flatten(inputs), contract.tensors, strict=True):
         dtype = declared.network_dtype
-        tensor = tensor if dtype == tf.string else tf.cast(tensor, dtype)
+        if isinstance(tensor, np.ndarray):
+            tensor = tensor.astype(dtype.as_numpy_dtype, copy=False)
+        elif dtype != tf.string:
+            tensor = tf.cast(tensor, dtype)
         if declared.shape == (1,) and len(tensor.shape) == 1:
             tensor = tensor[:, None]  # as Keras does
         flat.append(tensor)
@@ -85,9 +88,15 @@ def cast(inputs, contract: Contract):
 def ranges(inputs, contract: Contract) -> list:
     """Pairs of the lowest and the highest value of each input; `None` for those of other types."""
     return [
-        (tf.reduce_min(tensor), tf.reduce_max(tensor)) if declared.is_float else None
+        _bounds(tensor) if declared.is_float else None
         for tensor, declared in zip(contract.flatten(inputs), contract.tensors, strict=True)
     ]
+
+
+def _bounds(tensor):
+    if isinstance(tensor, np.ndarray):
+        return tensor.min(), tensor.max()
+    return tf.reduce_min(tensor), tf.reduce_max(tensor)
 
 
 def warn_outside(model, inputs) -> None:
@@ -134,6 +143,8 @@ def _check_shape(tensor, declared, num_heads):
     expected = [tuple(declared.shape)]
     expected += [(num_heads, *declared.shape)] if num_heads > 1 else []
     expected += [()] if declared.shape == (1,) else []
+    if isinstance(tensor, np.ndarray) and tensor.shape[1:] in expected and tensor.ndim:
+        return
     received = tf.TensorShape(tensor.shape)
     suits = [
         shape
@@ -172,14 +183,19 @@ def _is_channels_first(received, shape):
 
 def _check_values(tensor, declared):
     if tf.as_dtype(tensor.dtype).is_floating:
+        finite = (
+            np.isfinite(tensor).all()
+            if isinstance(tensor, np.ndarray)
+            else tf.reduce_all(tf.math.is_finite(tensor))
+        )
         require(
-            tf.reduce_all(tf.math.is_finite(tensor)),
+            finite,
             f"{declared.expected}, received NaN or infinity. Clean the inputs before they reach "
             "the model.",
         )
     elif declared.bounded and tf.as_dtype(declared.dtype).is_integer and not declared.is_image:
         low, high = declared.range
-        lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
+        lowest, highest = _bounds(tensor)
         require(
             (tf.cast(lowest, tf.int64) >= int(low)) & (tf.cast(highest, tf.int64) <= int(high)),
             f"{declared.name}: expected numbers from {low:g} to {high:g}, received",

@@ -174,12 +174,15 @@ class Predictor(keras.Model):
 
     def check_fitted(self):
         """Raises a `ValueError` where a layer still has to be fitted to images."""
+        if self.__dict__.get("_fitted"):  # What is fitted stays so, and the layers are many.
+            return
         for layer in self._flatten_layers():
             if not getattr(layer, "fitted", True):
                 raise ValueError(
                     f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
                     "Call model.adapt(images), fit the model, or load weights."
                 )
+        self.__dict__["_fitted"] = True
 
     def _uncertainty(self, inputs):
         return uncertainty.from_members(self.kind, self.member_logits(inputs))
@@ -203,7 +206,8 @@ class Predictor(keras.Model):
                 inputs.warn_outside(self, batch)
             seen += 1
             yield compute(self.contract.flatten(inputs.cast(batch, self.contract)), engine)
-            self.engine_used = compute.used
+            # Keras looks into whatever is set as an attribute, which takes its time.
+            self.__dict__["engine_used"] = compute.used
         if not seen:
             raise ValueError("x: expected at least one example, received none. Check the data.")
 

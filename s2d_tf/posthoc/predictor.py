@@ -121,9 +121,7 @@ class StepPredictor(Predictor):
         blocks = states(self, x, reads_features(self), batch_size)
         return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
 
-    def predict_uncertainty(
-        self, x, batch_size: int = 256, engine: str | None = None
-    ) -> Answers:
+    def predict_uncertainty(self, x, batch_size: int = 256, engine: str | None = None) -> Answers:
         if not isinstance(x, Outputs):
             return super().predict_uncertainty(x, batch_size, engine)
         blocks = [

@@ -20,6 +20,9 @@ from s2d_tf.serving.limits import RequestError
 
 _LOG = logging.getLogger("s2d_tf.serving")
 
+MAX_COMPILED_SIZE = 256
+"""Largest batch with which a model's description can have the model warmed up."""
+
 
 class Servable:
     """One version of an exported model, checked against the list of operations, then loaded.
@@ -62,7 +65,8 @@ class Servable:
             # Floats can be outside of their range, which only the signature notices.
             function, specs = inlined(self._loaded.signatures["serving_default"])
             self._engines["serving_default"] = Engine(function, specs, background=True)
-            requests = warmup.image_requests(images.shape[1:], self._specs, (1,))
+            sizes = (1, *_compiled_sizes(directory))
+            requests = warmup.image_requests(images.shape[1:], self._specs, (1,), sizes)
         else:
             self._contract = _contract(directory, self._specs.get("serving_default", {}))
             requests = self._contract and warmup.requests(self._contract, self._specs, (1,))
@@ -222,6 +226,16 @@ def _contract(directory, specs):
     if set(names) != set(specs):
         raise ValueError(f"{path}: expected the inputs {sorted(specs)}, received {sorted(names)}.")
     return contract
+
+
+def _compiled_sizes(directory):
+    """Batch sizes that XLA compiles for when they first come, by the model's description."""
+    try:
+        sizes = files.read_json(directory / "assets" / "model.json")["xla_batch_sizes"]
+        sizes = [size for size in sizes if type(size) is int and 0 < size <= MAX_COMPILED_SIZE]
+        return sizes[: warmup.MAX_COMPILED_SIZES]
+    except (OSError, ValueError, KeyError, TypeError):  # It has none, or is not ours.
+        return []
 
 
 def _files(folder):
