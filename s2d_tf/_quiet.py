@@ -20,7 +20,7 @@ _NOISE = re.compile(
 )
 
 
-def tensorflow():
+def tensorflow() -> None:
     """Makes the first import of TensorFlow quiet, whoever does it and when.
 
     An import hook, since commands import TensorFlow only after they have checked their arguments.
@@ -39,8 +39,9 @@ class _Finder:
         if fullname == "tensorflow":
             sys.meta_path.remove(_Finder)
             spec = importlib.util.find_spec(fullname)
-            if spec is not None:
-                spec.loader.exec_module = functools.partial(_quietly, spec.loader.exec_module)
+            if spec is not None and spec.loader is not None:
+                execute = functools.partial(_quietly, spec.loader.exec_module)
+                spec.loader.exec_module = execute  # type: ignore[method-assign]
             return spec
 
 

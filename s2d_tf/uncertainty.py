@@ -21,8 +21,11 @@ One categorical prediction does not decompose: its data uncertainty is the total
 Only elementary operations are used, so that the answers export to ONNX and LiteRT.
 """
 
+from __future__ import annotations
+
 import tensorflow as tf
 
+from s2d_tf._types import TensorLike
 from s2d_tf.numerics import concentrations_from_logits, digamma, digamma_minus_log
 from s2d_tf.numerics._tensors import MIN_LOG_PROB, as_float, check_classes
 
@@ -46,19 +49,19 @@ def decomposes(kind: str, num_members: int) -> bool:
     return kind == "dirichlet" or num_members > 1
 
 
-def from_probs(member_probs):
+def from_probs(member_probs: TensorLike) -> dict[str, tf.Tensor]:
     """Uncertainties of categorical predictions, given as probabilities."""
     probs = _as_members(member_probs, "member_probs")
     return _categorical(probs, _log(probs))
 
 
-def from_log_probs(member_log_probs):
+def from_log_probs(member_log_probs: TensorLike) -> dict[str, tf.Tensor]:
     """Uncertainties of categorical predictions, given as log-probabilities or logits."""
     logits = _as_members(member_log_probs, "member_log_probs")
     return _categorical(tf.nn.softmax(logits, axis=-1), _log_softmax(logits))
 
 
-def from_concentrations(member_concentrations):
+def from_concentrations(member_concentrations: TensorLike) -> dict[str, tf.Tensor]:
     """Uncertainties of Dirichlet predictions, given as concentrations."""
     concentrations = _as_members(member_concentrations, "member_concentrations")
     total_concentration = tf.reduce_sum(concentrations, axis=-1, keepdims=True)
@@ -66,7 +69,7 @@ def from_concentrations(member_concentrations):
     return _dirichlet(probs, _log(probs), total_concentration)
 
 
-def from_log_concentrations(member_logits):
+def from_log_concentrations(member_logits: TensorLike) -> dict[str, tf.Tensor]:
     """Uncertainties of Dirichlet predictions, given as log-concentrations.
 
     Mean predictions come from the logits as they are; only the total concentration is that of the
@@ -78,7 +81,7 @@ def from_log_concentrations(member_logits):
     return _dirichlet(tf.nn.softmax(logits, axis=-1), _log_softmax(logits), total_concentration)
 
 
-def from_members(kind, member_logits):
+def from_members(kind: str, member_logits: TensorLike) -> dict[str, tf.Tensor]:
     """Uncertainties of a predictor's member stack.
 
     Args:
@@ -91,7 +94,7 @@ def from_members(kind, member_logits):
     )
 
 
-def confidence_score(kind, member_logits):
+def confidence_score(kind: str, member_logits: TensorLike) -> tf.Tensor:
     """Out-of-distribution score of confidence: the negated log of the largest mean probability.
 
     Larger means more uncertain. Probabilities near 1 round to ties; this is computed from the

@@ -1,5 +1,7 @@
 """Files and folders that are there whole or not at all."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import hashlib
@@ -10,12 +12,16 @@ import pathlib
 import secrets
 import shutil
 import stat
+from collections.abc import Iterator
+from typing import Any
+
+from s2d_tf._types import Array, PathLike
 
 PARTIAL = ".partial_"
 """How the names of unfinished files and folders begin; what a killed process left can go."""
 
 
-def sha256(path) -> str:
+def sha256(path: PathLike) -> str:
     """Hex digest of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -24,7 +30,7 @@ def sha256(path) -> str:
 class DiskFullError(OSError):
     """There is no room to write `filename`; what was there before is whole."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (
             f"{self.filename}: expected room to write, received {self.strerror!r}. Free some "
             "space, then run the same command again."
@@ -32,7 +38,7 @@ class DiskFullError(OSError):
 
 
 @contextlib.contextmanager
-def room_for(path):
+def room_for(path: PathLike) -> Iterator[None]:
     """Turns a full disk into a `DiskFullError` that names `path`."""
     try:
         yield
@@ -44,7 +50,7 @@ def room_for(path):
 
 
 @contextlib.contextmanager
-def written_beside(path):
+def written_beside(path: PathLike) -> Iterator[pathlib.Path]:
     """Yields a temporary path; on success it is flushed to disk and moved to `path`."""
     path = pathlib.Path(path)
     # A random part, because process numbers repeat among the machines of a shared disk. The end
@@ -62,7 +68,7 @@ def written_beside(path):
 
 
 @contextlib.contextmanager
-def folder_written_beside(path):
+def folder_written_beside(path: PathLike) -> Iterator[pathlib.Path]:
     """Yields an empty folder; on success it is flushed to disk and takes the place of `path`.
 
     One process at a time may write the same path.
@@ -86,7 +92,7 @@ def folder_written_beside(path):
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def flush(path):
+def flush(path: PathLike) -> None:
     """Asks the system to bring a file or a folder's entries to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -95,7 +101,7 @@ def flush(path):
         os.close(descriptor)
 
 
-def flush_folder(folder):
+def flush_folder(folder: PathLike) -> None:
     """Asks the system to bring a folder and all that is in it to disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -103,7 +109,7 @@ def flush_folder(folder):
         flush(parent)
 
 
-def sweep(directory):
+def sweep(directory: PathLike) -> None:
     """Removes what a killed process left unfinished; only for who holds the directory's lock."""
     for path in pathlib.Path(directory).rglob(f"{PARTIAL}*"):
         if path.is_dir():
@@ -112,24 +118,24 @@ def sweep(directory):
             path.unlink(missing_ok=True)
 
 
-def is_disk_full(error) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether an error says that the disk, the quota or the largest file size is used up."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return "No space left on device" in str(error)  # TensorFlow's own writers
 
 
-def write_json(path, values):
+def write_json(path: PathLike, values: Any) -> None:
     """Writes readable JSON, whole or not at all."""
     write_text(path, json.dumps(values, indent=2) + "\n")
 
 
-def write_text(path, text: str):
+def write_text(path: PathLike, text: str) -> None:
     """Writes a text file, whole or not at all."""
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_array(path, array):
+def write_array(path: PathLike, array: Array) -> None:
     """Writes a NumPy array as `.npy`, whole or not at all."""
     import numpy as np
 
@@ -139,18 +145,20 @@ def write_array(path, array):
     write_bytes(path, packed.getbuffer())
 
 
-def write_bytes(path, data):
+def write_bytes(path: PathLike, data: bytes | memoryview) -> None:
     """Writes a file, whole or not at all."""
     with written_beside(path) as temporary:
         temporary.write_bytes(data)
 
 
-def read_json(path):
+def read_json(path: PathLike) -> Any:
     """Values of a JSON file of our own; see `parse_json` for those of others."""
     return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
 
 
-def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) -> bytes:
+def read_bytes(
+    path: PathLike, limit: int, error: type[Exception] = ValueError, follow_links: bool = True
+) -> bytes:
     """Bytes of a regular file from outside.
 
     Args:
@@ -177,7 +185,7 @@ def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) ->
     return within(data, limit, path, error)
 
 
-def within(data: bytes, limit: int, where, error=ValueError) -> bytes:
+def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = ValueError) -> bytes:
     """The data, if it has no more bytes than `limit`."""
     if len(data) > limit:
         raise error(f"{where}: expected at most {limit:,} bytes, received more.")

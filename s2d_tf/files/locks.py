@@ -1,18 +1,23 @@
 """One process at a time."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import pathlib
 import socket
+from collections.abc import Iterator
+
+from s2d_tf._types import PathLike
 
 try:
     import fcntl
 except ImportError:  # not a Unix system: nothing is locked there
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
-def locked(path, error=RuntimeError):
+def locked(path: PathLike, error: type[Exception] = RuntimeError) -> Iterator[None]:
     """Holds a lock file for this process; the system releases it when the process ends.
 
     Args:

@@ -1,12 +1,15 @@
 """JSON and dataclasses from outside: every name and type is checked."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import math
 import typing
+from typing import Any
 
 
-def parse_json(text: str | bytes):
+def parse_json(text: str | bytes) -> Any:
     """Values of a JSON text; rejects repeated keys and numbers that are not finite.
 
     Raises:
@@ -28,7 +31,7 @@ def parse_json(text: str | bytes):
     return json.loads(text, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
 
 
-def read_record(kind, value, where: str, error=ValueError):
+def read_record(kind: Any, value: Any, where: str, error: type[Exception] = ValueError) -> Any:
     """A dataclass from plain values, with the dataclasses and tuples of them that it holds.
 
     Args:
@@ -73,8 +76,9 @@ def _read_fields(kind, values, where, error):
     if unknown or missing:
         what = f"unknown {unknown!r:.80}" if unknown else f"missing {missing}"
         raise error(f"{where}: {what}, expected some of {sorted(fields)}.")
+    kinds = typing.get_type_hints(kind)
     read = {
-        name: read_record(fields[name].type, value, f"{where}, {name}", error)
+        name: read_record(kinds[name], value, f"{where}, {name}", error)
         for name, value in values.items()
     }
     return kind(**read)

@@ -1,9 +1,11 @@
 """The input side of a multi-input multi-output network."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 
-def stack_inputs(images, num_heads):
+def stack_inputs(images: tf.Tensor, num_heads: int) -> tf.Tensor:
     """Images for a network that sees `num_heads` of them at once, stacked along the channels.
 
     Args:

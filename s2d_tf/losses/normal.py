@@ -1,6 +1,9 @@
 """Losses of a student that predicts a diagonal Gaussian over log-concentrations (H2D-Gauss)."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -12,7 +15,7 @@ MAX_SCALE = 1e3
 """Beyond the range of log-concentrations (+-20): only keeps a wild prediction finite."""
 
 
-def scale_from_log(log_scale):
+def scale_from_log(log_scale: tf.Tensor) -> tf.Tensor:
     """The deviation that a student predicts; it never falls below the proxy's floor."""
     return tf.exp(tf.clip_by_value(log_scale, math.log(numerics.MIN_SCALE), math.log(MAX_SCALE)))
 
@@ -25,11 +28,13 @@ class _NormalLoss(TaughtLoss):
 
     student = "gaussian"
 
-    def __init__(self, teacher_kind="dirichlet", detach_scale=False, **kwargs):
+    def __init__(
+        self, teacher_kind: str = "dirichlet", detach_scale: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(teacher_kind, **kwargs)
         self.detach_scale = detach_scale
 
-    def call(self, member_logits, student):
+    def call(self, member_logits: tf.Tensor, student: tf.Tensor) -> tf.Tensor:
         if self.teacher_kind == "categorical":
             member_logits -= tf.reduce_mean(member_logits, axis=-1, keepdims=True)
         loc, log_scale = tf.split(student, 2, axis=-1)
@@ -59,7 +64,7 @@ class NormalKLDivergence(_NormalLoss):
 
     default_name = "normal_kl_divergence"
 
-    def divergence(self, member_logits, loc, scale):
+    def divergence(self, member_logits: tf.Tensor, loc: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
         proxy_loc, proxy_scale = numerics.fit_normal(member_logits)
         return numerics.normal_kl_divergence(proxy_loc, proxy_scale, loc, scale)
 
@@ -74,5 +79,5 @@ class NormalNegativeLogLikelihood(_NormalLoss):
 
     default_name = "normal_negative_log_likelihood"
 
-    def divergence(self, member_logits, loc, scale):
+    def divergence(self, member_logits: tf.Tensor, loc: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
         return numerics.normal_negative_log_likelihood(member_logits, loc, scale)

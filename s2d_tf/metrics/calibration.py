@@ -4,10 +4,14 @@ Its error over the top labels; and temperature scaling, one number, fitted on he
 that softens predictions.
 """
 
+from __future__ import annotations
+
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
+from s2d_tf._types import Array, ArrayLike
 from s2d_tf.metrics import checks
 
 # Where the best temperature does not exist (every label is the largest logit, or predictions are
@@ -22,10 +26,10 @@ class ReliabilityCurve(NamedTuple):
     edges: np.ndarray
     confidence: np.ndarray
     accuracy: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # also a method of tuples
 
 
-def expected_calibration_error(probs, labels, num_bins=15):
+def expected_calibration_error(probs: ArrayLike, labels: ArrayLike, num_bins: int = 15) -> float:
     """Gap between confidence and accuracy, averaged over equal-width bins by their counts.
 
     Bins are `(lo, hi]`, so a confidence on an edge belongs to the lower bin. A fraction, not per
@@ -39,7 +43,7 @@ def expected_calibration_error(probs, labels, num_bins=15):
     return float(np.abs(gaps).sum() / confidence.size)
 
 
-def adaptive_calibration_error(probs, labels, num_bins=15):
+def adaptive_calibration_error(probs: ArrayLike, labels: ArrayLike, num_bins: int = 15) -> float:
     """Top-label calibration error over bins that hold equally many examples.
 
     The examples are sorted by confidence and cut into `num_bins` parts whose sizes differ by at
@@ -54,7 +58,7 @@ def adaptive_calibration_error(probs, labels, num_bins=15):
     return float(sum(abs(part.sum()) for part in parts) / gaps.size)
 
 
-def reliability_curve(probs, labels, num_bins=15):
+def reliability_curve(probs: ArrayLike, labels: ArrayLike, num_bins: int = 15) -> ReliabilityCurve:
     """Mean confidence, accuracy and count of each equal-width bin `(lo, hi]`."""
     confidence, correct, num_bins = _checked(probs, labels, num_bins)
     index = bin_indices(confidence, num_bins)
@@ -70,14 +74,14 @@ def reliability_curve(probs, labels, num_bins=15):
         )
 
 
-def bin_indices(confidence, num_bins):
+def bin_indices(confidence: Array, num_bins: int) -> Array:
     """Index of the bin `(k / num_bins, (k + 1) / num_bins]` of each; 0 is in the first."""
     # Compared with the edges: ceil(confidence * num_bins) rounds some edges into the wrong bin.
     inner_edges = np.linspace(0.0, 1.0, num_bins + 1)[1:-1]
     return np.searchsorted(inner_edges, confidence, side="left")
 
 
-def fit_temperature(log_probs, labels) -> float:
+def fit_temperature(log_probs: ArrayLike, labels: ArrayLike) -> float:
     """The temperature that minimizes the negative log-likelihood of `softmax(log_probs / T)`.
 
     The objective is convex in `1 / T`, so the root of its slope is the minimum. A model with many
@@ -116,10 +120,10 @@ def fit_temperature(log_probs, labels) -> float:
     return float(np.exp(optimize.brentq(slope, low, high, xtol=1e-13)))
 
 
-def scale_log_probs(log_probs, temperature):
+def scale_log_probs(log_probs: ArrayLike, temperature: float) -> Array:
     """Log-probabilities of `softmax(log_probs / temperature)`."""
     log_probs = checks.as_matrix(log_probs, "log_probs")
-    if not (np.isscalar(temperature) and np.isfinite(temperature) and temperature > 0.0):
+    if not (isinstance(temperature, Real) and np.isfinite(temperature) and temperature > 0.0):
         raise ValueError(f"temperature must be a positive number; received {temperature!r}.")
     scaled = log_probs / temperature
     scaled = scaled - scaled.max(axis=-1, keepdims=True)

@@ -1,15 +1,19 @@
 """What the metrics accept; every rejection is one line that says what was expected and received."""
 
+from __future__ import annotations
+
 from numbers import Integral
 
 import numpy as np
+
+from s2d_tf._types import Array, ArrayLike
 
 # float32 softmax over 1000 classes sums to 1 within 1e-5 and half precision within 1e-3; logits
 # miss by far more.
 PROBS_SUM_TOLERANCE = 1e-2
 
 
-def as_matrix(values, name):
+def as_matrix(values: ArrayLike, name: str) -> Array:
     """Returns `values` as a finite float64 array `[examples, classes]`."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2:
@@ -20,7 +24,7 @@ def as_matrix(values, name):
     return _not_empty_and_finite(values, name)
 
 
-def as_probs(probs):
+def as_probs(probs: ArrayLike) -> Array:
     """Returns `probs` as float64 `[examples, classes]` whose rows are distributions."""
     probs = as_matrix(probs, "probs")
     if probs.min() < 0.0:
@@ -38,13 +42,13 @@ def as_probs(probs):
     return probs
 
 
-def as_labeled(probs, labels):
+def as_labeled(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     """Returns `as_probs(probs)` and its `as_labels(labels)`."""
     probs = as_probs(probs)
     return probs, as_labels(labels, *probs.shape)
 
 
-def as_labels(labels, num_examples, num_classes):
+def as_labels(labels: ArrayLike, num_examples: int, num_classes: int) -> Array:
     """Returns `labels` as an int64 vector of classes in `[0, num_classes)`."""
     labels = np.asarray(labels)
     if labels.shape != (num_examples,):
@@ -67,7 +71,7 @@ def as_labels(labels, num_examples, num_classes):
     return labels.astype(np.int64)
 
 
-def as_scores(scores, name):
+def as_scores(scores: ArrayLike, name: str) -> Array:
     """Returns `scores` as a finite, non-empty float64 vector."""
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 1:
@@ -77,7 +81,7 @@ def as_scores(scores, name):
     return _not_empty_and_finite(scores, name)
 
 
-def as_errors(errors, num_examples):
+def as_errors(errors: ArrayLike, num_examples: int) -> Array:
     """Returns `errors` (booleans or 0/1) as a float64 vector."""
     errors = np.asarray(errors, dtype=np.float64)
     if errors.shape != (num_examples,):
@@ -92,7 +96,7 @@ def as_errors(errors, num_examples):
     return errors
 
 
-def as_positive_int(value, name):
+def as_positive_int(value: int, name: str) -> int:
     """Returns `value` as an int of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1; received {value!r}.")

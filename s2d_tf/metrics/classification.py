@@ -1,18 +1,21 @@
 """Accuracy and the two proper scores of probabilistic predictions."""
 
+from __future__ import annotations
+
 import numpy as np
 
+from s2d_tf._types import ArrayLike
 from s2d_tf.metrics import checks
 from s2d_tf.metrics.calibration import scale_log_probs
 
 
-def accuracy(probs, labels):
+def accuracy(probs: ArrayLike, labels: ArrayLike) -> float:
     """Fraction of examples whose most probable class is the label (the first class of a tie)."""
     probs, labels = checks.as_labeled(probs, labels)
     return float(np.mean(probs.argmax(axis=-1) == labels))
 
 
-def negative_log_likelihood(probs, labels):
+def negative_log_likelihood(probs: ArrayLike, labels: ArrayLike) -> float:
     """Mean negative log-probability of the label, in nats.
 
     It is infinite where a label has probability 0, as float32 probabilities of confident networks
@@ -23,7 +26,7 @@ def negative_log_likelihood(probs, labels):
         return float(-np.mean(np.log(probs[np.arange(labels.size), labels])))
 
 
-def negative_log_likelihood_from_log_probs(log_probs, labels):
+def negative_log_likelihood_from_log_probs(log_probs: ArrayLike, labels: ArrayLike) -> float:
     """Mean negative log-probability of the label, in nats, from logits or log-probabilities.
 
     The rows are normalized inside, so log-concentrations of a Dirichlet are right too: the mean of
@@ -34,7 +37,7 @@ def negative_log_likelihood_from_log_probs(log_probs, labels):
     return float(-np.mean(log_probs[np.arange(labels.size), labels]))
 
 
-def brier_score(probs, labels):
+def brier_score(probs: ArrayLike, labels: ArrayLike) -> float:
     """Mean squared error summed over the classes: 0 is perfect, 2 the worst."""
     probs, labels = checks.as_labeled(probs, labels)
     residuals = probs.copy()

@@ -5,10 +5,13 @@ is wrong. Examples with equal scores are accepted or rejected together, so nothi
 order of the examples.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
+from s2d_tf._types import Array, ArrayLike
 from s2d_tf.metrics import checks
 
 
@@ -25,7 +28,7 @@ class RiskCoverageCurve(NamedTuple):
     threshold: np.ndarray
 
 
-def risk_coverage_curve(scores, errors):
+def risk_coverage_curve(scores: ArrayLike, errors: ArrayLike) -> RiskCoverageCurve:
     """Risk against coverage at every threshold that the scores can tell apart."""
     scores = checks.as_scores(scores, "scores")
     errors = checks.as_errors(errors, scores.size)
@@ -40,7 +43,7 @@ def risk_coverage_curve(scores, errors):
     )
 
 
-def area_under_risk_coverage(scores, errors):
+def area_under_risk_coverage(scores: ArrayLike, errors: ArrayLike) -> float:
     """AURC: the selective risk at each example's own score, averaged over the examples.
 
     Without ties this is the mean error rate over the coverages 1/n, 2/n, ..., 1. Constant scores
@@ -50,7 +53,7 @@ def area_under_risk_coverage(scores, errors):
     return float(np.sum(np.diff(curve.coverage, prepend=0.0) * curve.selective_risk))
 
 
-def area_under_generalized_risk_coverage(scores, errors):
+def area_under_generalized_risk_coverage(scores: ArrayLike, errors: ArrayLike) -> float:
     """AUGRC: the area under the generalized risk, from coverage 0, by trapezoids.
 
     The average over all coverages of the chance that an example is accepted and wrong. It equals
@@ -63,19 +66,21 @@ def area_under_generalized_risk_coverage(scores, errors):
     return float(np.sum(widths * (risk[:-1] + risk[1:])) / 2.0)
 
 
-def prediction_rejection_ratio(scores, errors):
+def prediction_rejection_ratio(scores: ArrayLike, errors: ArrayLike) -> float:
     """How far rejection by the scores gets from random (0) to an oracle (1).
 
     The ratio of areas gained under the generalized risk; negative is worse than random. Where all
     are right or all are wrong no order is better than another, and the answer is 0.
     """
     area = area_under_generalized_risk_coverage(scores, errors)
-    error_rate = float(np.mean(errors))
+    error_rate = float(np.mean(np.asarray(errors)))
     possible = error_rate * (1.0 - error_rate) / 2.0
     return (error_rate / 2.0 - area) / possible if possible > 0.0 else 0.0
 
 
-def risk_after_rejection(scores, errors, rejected):
+def risk_after_rejection(
+    scores: ArrayLike, errors: ArrayLike, rejected: ArrayLike
+) -> float | Array:
     """Error rate of what is left when the fraction `rejected` with the largest scores is rejected.
 
     Inside a group of equal scores the rejected ones are taken at random, and the answer is the
@@ -84,7 +89,8 @@ def risk_after_rejection(scores, errors, rejected):
     fractions = np.asarray(rejected, dtype=np.float64)
     if not np.all((fractions >= 0.0) & (fractions < 1.0)):
         raise ValueError(
-            f"rejected must be fractions in [0, 1), so that something is left; received {rejected}."
+            "rejected: expected fractions in [0, 1), received "
+            f"{rejected!r}. Leave some examples to score."
         )
     curve = risk_coverage_curve(scores, errors)
     coverage = 1.0 - fractions

@@ -3,10 +3,13 @@
 `sets` are booleans `[examples, classes]`, true where a class is in the set.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
+from s2d_tf._types import ArrayLike
 from s2d_tf.metrics import checks
 
 
@@ -14,16 +17,18 @@ class SizeStratifiedCoverage(NamedTuple):
     """One entry for each size that occurs, from the smallest."""
 
     size: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # also a method of tuples
     coverage: np.ndarray
 
 
-def set_coverage(sets, labels) -> float:
+def set_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
     """The fraction of sets that contain the label."""
     return float(np.mean(_covered(sets, labels)))
 
 
-def set_coverage_interval(sets, labels, level: float = 0.95) -> tuple[float, float]:
+def set_coverage_interval(
+    sets: ArrayLike, labels: ArrayLike, level: float = 0.95
+) -> tuple[float, float]:
     """Clopper and Pearson's interval of the coverage of new examples, for these fixed sets.
 
     Args:
@@ -61,12 +66,12 @@ def conformal_coverage_interval(
     return float(law.ppf(tail) / num_test), float(law.ppf(1.0 - tail) / num_test)
 
 
-def mean_set_size(sets) -> float:
+def mean_set_size(sets: ArrayLike) -> float:
     """The mean number of classes in a set."""
     return float(np.mean(np.sum(_as_sets(sets), axis=-1)))
 
 
-def size_stratified_coverage(sets, labels) -> SizeStratifiedCoverage:
+def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> SizeStratifiedCoverage:
     """Coverage among the sets of each size: small where small sets promise too much."""
     covered = _covered(sets, labels)
     sizes = _as_sets(sets).sum(axis=-1)

@@ -1,12 +1,16 @@
 """Input conversion and shape checks that the numerical functions share."""
 
+from __future__ import annotations
+
 import tensorflow as tf
+
+from s2d_tf._types import TensorLike
 
 # Below what the smallest concentration gives (about -5e8): it only keeps ln 0 out.
 MIN_LOG_PROB = -1e9
 
 
-def as_float(value, name):
+def as_float(value: TensorLike, name: str) -> tf.Tensor:
     """Converts to a float32 or float64 tensor.
 
     Both are kept as they are. Anything else (half precision, integers, Python numbers) becomes
@@ -20,7 +24,7 @@ def as_float(value, name):
     return tf.cast(tensor, tf.float32)
 
 
-def check_classes(tensor, name):
+def check_classes(tensor: tf.Tensor, name: str) -> None:
     """Rejects a tensor whose last axis cannot be classes, as far as the static shape tells."""
     if tensor.shape.rank is not None and tensor.shape.rank < 1:
         raise ValueError(f"`{name}` must have shape [..., classes]; received a scalar.")
@@ -31,7 +35,7 @@ def check_classes(tensor, name):
         )
 
 
-def check_samples(tensor, name, samples="samples"):
+def check_samples(tensor: tf.Tensor, name: str, samples: str = "samples") -> None:
     """Rejects a tensor that is not `[..., samples, classes]`, as far as the static shape tells."""
     rank = tensor.shape.rank
     if rank is not None and rank < 2:
@@ -47,7 +51,7 @@ def check_samples(tensor, name, samples="samples"):
     check_classes(tensor, name)
 
 
-def normalized_log_probs(log_probs):
+def normalized_log_probs(log_probs: TensorLike) -> tf.Tensor:
     """Log-probabilities in float64, normalized there.
 
     A float32 `log_softmax` sums to one only within about 1e-7. Total concentrations multiply that
@@ -58,6 +62,6 @@ def normalized_log_probs(log_probs):
     return tf.maximum(log_probs, MIN_LOG_PROB)
 
 
-def floor_at_zero(divergence):
+def floor_at_zero(divergence: tf.Tensor) -> tf.Tensor:
     """Lifts a rounding error below zero to zero and leaves the gradient as it is."""
     return divergence + tf.stop_gradient(tf.nn.relu(-divergence))

@@ -1,7 +1,10 @@
 """The Dirichlet distribution: concentrations, KL divergence and likelihood."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
+from s2d_tf._types import TensorLike
 from s2d_tf.numerics._tensors import (
     as_float,
     check_classes,
@@ -16,7 +19,7 @@ from s2d_tf.numerics.special import trigamma
 LOG_CONCENTRATION_LIMIT = 20.0
 
 
-def concentrations_from_logits(logits):
+def concentrations_from_logits(logits: TensorLike) -> tf.Tensor:
     """Dirichlet concentrations of a head's logits: exp of the logits, clipped to +-20 before.
 
     This is the one place that clips. Probabilities must be taken from the logits themselves
@@ -27,7 +30,7 @@ def concentrations_from_logits(logits):
     return tf.exp(tf.clip_by_value(logits, -limit, limit))
 
 
-def dirichlet_kl_divergence(p, q):
+def dirichlet_kl_divergence(p: TensorLike, q: TensorLike) -> tf.Tensor:
     """KL[Dir(p) || Dir(q)] in nats.
 
     Args:
@@ -55,7 +58,7 @@ def dirichlet_kl_divergence(p, q):
     return tf.cast(floor_at_zero(divergence), p.dtype)
 
 
-def dirichlet_fisher_distance(concentration, log_ratio):
+def dirichlet_fisher_distance(concentration: TensorLike, log_ratio: TensorLike) -> tf.Tensor:
     """The KL divergence of a Dirichlet from one nearby, to second order in log-concentrations.
 
     With F the Fisher information of Dir(a) in ln a and d the difference of log-concentrations,
@@ -82,7 +85,9 @@ def dirichlet_fisher_distance(concentration, log_ratio):
     return tf.cast(floor_at_zero(distance), log_ratio.dtype)
 
 
-def dirichlet_negative_log_likelihood(log_probs, concentration):
+def dirichlet_negative_log_likelihood(
+    log_probs: TensorLike, concentration: TensorLike
+) -> tf.Tensor:
     """Mean negative log-density of categorical predictions under a Dirichlet (eq. 3 of the paper).
 
     Args:

@@ -9,12 +9,15 @@ has converged or `max_iterations` is reached. A row is left alone once it has co
 answer does not depend on the batch it came in.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from s2d_tf import _choices
+from s2d_tf._types import TensorLike
 from s2d_tf.numerics._tensors import as_float, check_samples, normalized_log_probs
 from s2d_tf.numerics.dirichlet import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
@@ -55,7 +58,9 @@ class _Statistics(NamedTuple):
     mean_probs: tf.Tensor  # [..., K], m
 
 
-def fit_dirichlet(log_probs, method="newton", max_iterations=20, tolerance=1e-4):
+def fit_dirichlet(
+    log_probs: TensorLike, method: str = "newton", max_iterations: int = 20, tolerance: float = 1e-4
+) -> tf.Tensor:
     """Fits a Dirichlet to categorical predictions by maximum likelihood.
 
     Args:
@@ -83,7 +88,9 @@ def fit_dirichlet(log_probs, method="newton", max_iterations=20, tolerance=1e-4)
     return fit_dirichlet_with_info(log_probs, method, max_iterations, tolerance).concentration
 
 
-def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=20, tolerance=1e-4):
+def fit_dirichlet_with_info(
+    log_probs: TensorLike, method: str = "newton", max_iterations: int = 20, tolerance: float = 1e-4
+) -> DirichletFit:
     """`fit_dirichlet`, with the number of iterations and the residuals (a `DirichletFit`)."""
     if method not in FIT_METHODS:
         raise ValueError(f"`method` must be one of {list(FIT_METHODS)}; received {method!r}.")
@@ -101,7 +108,9 @@ def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=20, toler
     return DirichletFit(tf.cast(concentration, log_probs.dtype), final.iteration, final.residual)
 
 
-def merge_dirichlets(concentrations, max_iterations=20, tolerance=1e-4):
+def merge_dirichlets(
+    concentrations: TensorLike, max_iterations: int = 20, tolerance: float = 1e-4
+) -> tf.Tensor:
     """The one Dirichlet nearest to several: it minimizes the mean of `KL[Dir(member) || Dir(q)]`.
 
     That mean depends on the members only through their mean expected log-probabilities, t. The

@@ -1,9 +1,12 @@
 """The diagonal normal distribution over log-concentrations (H2D-Gauss)."""
 
+from __future__ import annotations
+
 import math
 
 import tensorflow as tf
 
+from s2d_tf._types import TensorLike
 from s2d_tf.numerics._tensors import as_float, check_samples, floor_at_zero
 
 # A scale of 1e-3 means concentrations known to 0.1%, closer than members ever agree. Below it, and
@@ -11,7 +14,7 @@ from s2d_tf.numerics._tensors import as_float, check_samples, floor_at_zero
 MIN_SCALE = 1e-3
 
 
-def fit_normal(log_concentrations):
+def fit_normal(log_concentrations: TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
     """Maximum-likelihood normal of each class over the members.
 
     Args:
@@ -32,7 +35,9 @@ def fit_normal(log_concentrations):
     return tf.cast(loc, log_concentrations.dtype), tf.cast(scale, log_concentrations.dtype)
 
 
-def normal_kl_divergence(p_loc, p_scale, q_loc, q_scale):
+def normal_kl_divergence(
+    p_loc: TensorLike, p_scale: TensorLike, q_loc: TensorLike, q_scale: TensorLike
+) -> tf.Tensor:
     """KL[N(p_loc, p_scale^2) || N(q_loc, q_scale^2)] in nats, summed over the last axis.
 
     Computed in float64 by TensorFlow Probability; returned in the dtype of `p_loc`, never negative.
@@ -48,7 +53,9 @@ def normal_kl_divergence(p_loc, p_scale, q_loc, q_scale):
     return tf.cast(floor_at_zero(tf.reduce_sum(divergence, axis=-1)), p_loc.dtype)
 
 
-def normal_negative_log_likelihood(samples, loc, scale):
+def normal_negative_log_likelihood(
+    samples: TensorLike, loc: TensorLike, scale: TensorLike
+) -> tf.Tensor:
     """Mean negative log-density of samples under a diagonal normal.
 
     Args:

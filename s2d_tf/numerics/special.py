@@ -15,12 +15,15 @@ Polynomials that interpolate them at Chebyshev nodes over the whole range of s d
 from a short shift what no number of terms of the series would.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import operator
 
 import tensorflow as tf
 
+from s2d_tf._types import TensorLike
 from s2d_tf.numerics._tensors import as_float
 
 
@@ -102,23 +105,23 @@ class _Shifted:
         return (_sum(squares) + beyond_reciprocal) + self.reciprocal
 
 
-def digamma(x):
+def digamma(x: TensorLike) -> tf.Tensor:
     """psi(x), the derivative of ln Gamma, for x > 0; float32 or float64 is kept."""
     return _Shifted(as_float(x, "x")).digamma()
 
 
-def trigamma(x):
+def trigamma(x: TensorLike) -> tf.Tensor:
     """psi'(x), the derivative of `digamma`, for x > 0; float32 or float64 is kept."""
     return _Shifted(as_float(x, "x")).trigamma()
 
 
-def digamma_and_trigamma(x):
+def digamma_and_trigamma(x: TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
     """`digamma(x)` and `trigamma(x)` at less than the price of both."""
     shifted = _Shifted(as_float(x, "x"))
     return shifted.digamma(), shifted.trigamma()
 
 
-def digamma_minus_log(x):
+def digamma_minus_log(x: TensorLike) -> tf.Tensor:
     """g(x) = psi(x + 1) - ln x for x > 0, without cancellation where x is large.
 
     g decreases from +infinity (like -ln x) to 0 (like 1 / (2 x)). Knowledge uncertainty of a

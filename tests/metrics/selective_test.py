@@ -127,5 +127,5 @@ def test_bad_input_is_refused(scores, errors, message):
 
 @pytest.mark.parametrize("rejected", [1.0, -0.1, np.nan, [0.5, 1.0]])
 def test_bad_rejection_fraction_is_refused(rejected):
-    with pytest.raises(ValueError, match="rejected must be fractions"):
+    with pytest.raises(ValueError, match="rejected: expected fractions"):
         metrics.risk_after_rejection([1.0], [0], rejected)
