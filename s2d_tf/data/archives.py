@@ -5,6 +5,8 @@ unpacker could be led astray by (`..`, absolute paths, links) is rejected as a w
 official file, whatever else it holds.
 """
 
+from __future__ import annotations
+
 import hashlib
 import lzma
 import pathlib
@@ -15,6 +17,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+
+from s2d_tf._types import Tensor, TensorLike
 
 # Far more than any picture or list in these archives takes; stops decompression bombs.
 MAX_MEMBER_BYTES = 16 * 2**20
@@ -177,7 +181,7 @@ def check_picture(encoded: bytes, where: str, side: int, or_larger: bool = False
         raise ArchiveError(f"{where}: expected {side}x{side} pixels; received {height}x{width}.")
 
 
-def decode_picture(encoded, channels: int = 3):
+def decode_picture(encoded: TensorLike, channels: int = 3) -> Tensor:
     """A JPEG or PNG as uint8 RGB; grey pictures get three equal channels. Works in graphs."""
     import tensorflow as tf
 

@@ -10,12 +10,15 @@ Keras read such folders, too, but neither names the file that cannot be read, ma
 reduces images without aliasing.
 """
 
+from __future__ import annotations
+
 import concurrent.futures
 import dataclasses
 import functools
 import os
 import pathlib
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -143,7 +146,7 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
     return read_images(tuple(paths), tuple(image_shape))
 
 
-def read_images(paths, image_shape: tuple[int, int, int]) -> np.ndarray:
+def read_images(paths: Iterable[pathlib.Path], image_shape: tuple[int, int, int]) -> np.ndarray:
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
     return _read(tuple((path, _stamp(path)) for path in paths), tuple(image_shape))
 

@@ -1,9 +1,13 @@
 """A hash of what a dataset holds, whatever the order in which it is stored."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterator
 
 import numpy as np
+
+from s2d_tf._types import ArrayLike, Inputs
 
 
 class Content:
@@ -12,14 +16,14 @@ class Content:
     The inputs of an example are one array, or several in a list or dict: numbers or texts.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._examples, self._labels, self._shape = [], [], ()
         self._inputs = hashlib.sha256()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._examples)
 
-    def update(self, inputs, labels) -> None:
+    def update(self, inputs: Inputs, labels: ArrayLike) -> None:
         """Adds a batch: its inputs, and as many integer labels, -1 where there is none."""
         named = _named_arrays(inputs)
         images = len(named) == 1 and named[0][1].dtype == np.uint8

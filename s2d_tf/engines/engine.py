@@ -8,6 +8,8 @@ single image never waits for a compiler. The verdict is kept for this machine: t
 builds the winner only.
 """
 
+from __future__ import annotations
+
 import hashlib
 import logging
 import os
@@ -15,7 +17,7 @@ import pathlib
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -56,9 +58,9 @@ class Engine:
         self,
         function: Callable,
         specs: list[tf.TensorSpec],
-        variables=(),
+        variables: Iterable = (),
         background: bool = False,
-    ):
+    ) -> None:
         self._function, self._specs, self._variables = function, specs, list(variables)
         self._background = background
         self._live = tf.function(function, input_signature=specs, autograph=False)
@@ -112,7 +114,7 @@ class Engine:
         if not seconds:
             raise last
         size = runtimes.padded_size(len(tensors[0]))
-        self._chosen[size] = min(seconds, key=seconds.get)
+        self._chosen[size] = min(seconds, key=lambda name: seconds[name])
         _remember(self._key(), size, self._chosen[size])
         return seconds
 
@@ -166,8 +168,12 @@ class Engine:
         return self._built[name]
 
     def _forget(self):
-        self._frozen, self._built, self._chosen = {}, {}, {}
-        self._spent, self._watch, self._seconds = {}, None, None
+        self._frozen: dict[bool, Callable] = {}
+        self._built: dict[str, Callable] = {}
+        self._chosen: dict[int, str] = {}
+        self._spent: dict[int, float] = {}
+        self._watch: Watch | None = None
+        self._seconds: float | None = None
 
     def _key(self):
         """What decides which runtime is fastest: operations and shapes, not weights."""

@@ -79,7 +79,7 @@ def freeze(
         return dict(zip(graph.outputs, found, strict=True))
 
     # TensorFlow forgets the bodies of loops and branches with the function that defined them.
-    call.defined_by = concrete
+    call.defined_by = concrete  # type: ignore[attr-defined]
     values = [*kept.values(), *handles.values()]
     variables = {id(value): value for value in values if isinstance(value, tf.Variable)}
     return call, list(variables.values())
@@ -121,7 +121,11 @@ def _keep(values):
             # Shapes, axes and indices have to be constants: shapes are inferred from them.
             kept[name] = value
             continue
-        content = value.dtype.str, value.shape, hashlib.sha256(np.ascontiguousarray(value)).digest()
+        content = (
+            value.dtype.str,
+            value.shape,
+            hashlib.sha256(np.ascontiguousarray(value).data).digest(),
+        )
         if content not in held:
             label = name.partition(":")[0].replace("/ReadVariableOp", "")
             held[content] = tf.Variable(value, trainable=False, name=label)

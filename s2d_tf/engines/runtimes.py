@@ -1,10 +1,14 @@
 """A prediction function in each runtime: TensorFlow, TensorFlow with XLA, ONNX Runtime."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import logging
 import os
+import types
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -85,7 +89,7 @@ def padded_size(count: int) -> int:
     return next((size for size in SIZES if size >= count), SIZES[-1])
 
 
-def batch_axes(call, specs):
+def batch_axes(call: Callable, specs: list[tf.TensorSpec]) -> dict[str, int]:
     """For each answer the axis of the batch: the first one of unknown size."""
     outputs = tf.function(call, autograph=False).get_concrete_function(*specs).structured_outputs
     shapes = {name: tensor.shape.as_list() for name, tensor in outputs.items()}
@@ -125,7 +129,7 @@ def onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
     return content
 
 
-def converter():
+def converter() -> types.ModuleType:
     """The module `tf2onnx`, or an `ImportError` that says what to install."""
     # tf2onnx warns of every optional accelerator that it does not find.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -139,7 +143,7 @@ def converter():
     return tf2onnx
 
 
-def convert_to_onnx(function) -> bytes:
+def convert_to_onnx(function: Any) -> bytes:
     """An ONNX file of a `tf.function` with an input signature that answers a dict.
 
     Raises:

@@ -1,5 +1,9 @@
 """Notices that variables have changed, so that no answer comes from old weights."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 import numpy as np
 import tensorflow as tf
 
@@ -15,7 +19,7 @@ class Watch:
         variables: `tf.Variable`s, or Keras' ones.
     """
 
-    def __init__(self, variables):
+    def __init__(self, variables: Iterable) -> None:
         variables = list(variables)
         read = tf.function(lambda: [tf.convert_to_tensor(v) for v in variables], autograph=False)
         self._read = read.get_concrete_function()

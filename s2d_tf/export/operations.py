@@ -5,8 +5,13 @@ ones, over the graph and all functions, apart for what answers requests, what ru
 (restoring variables) and what never runs in a server (saving them).
 """
 
+from __future__ import annotations
+
 import importlib
 import pathlib
+from typing import Any
+
+from s2d_tf._types import PathLike
 
 
 def _names(text):
@@ -73,7 +78,7 @@ class OperationError(ValueError):
     """A SavedModel holds something that no exported model holds."""
 
 
-def check(version_directory):
+def check(version_directory: PathLike) -> Any:
     """Rejects a SavedModel with anything but permitted operations, without loading it.
 
     Where it needs TensorFlow Text, that is imported.
@@ -114,7 +119,7 @@ def _register_text(where):
         ) from None
 
 
-def operations(meta_graph):
+def operations(meta_graph: Any) -> dict[str, set[str]]:
     """Dict of part ("serving", "restoring", "saving") to the set of operation names in it."""
     graph = _Graph(meta_graph.graph_def)
     setup = _setup_functions(meta_graph.object_graph_def)
@@ -157,7 +162,8 @@ class _Graph:
 
     def reach(self, tensor_names, function_names=()):
         """What must run for these tensors and functions."""
-        found, entered = set(), set()
+        found: set[tuple] = set()
+        entered: set[str] = set()
         pending = [self._node(name) for name in tensor_names if name]
         pending += self._bodies(function_names, entered)
         while pending:

@@ -5,20 +5,34 @@ Both take what `serving_default` takes and answer with the same named outputs. A
 needs others is rejected: those that split and look up texts, above all.
 """
 
+from __future__ import annotations
+
+import pathlib
 import re
 import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from s2d_tf._types import PathLike
 from s2d_tf.engines import runtimes
 from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
 
 ONNX_FILE = "model.onnx"
 LITERT_FILE = "model.tflite"
 
 
-def save_onnx(model, directory, class_names=None, metadata=None):
+def save_onnx(
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None = None,
+    metadata: dict | None = None,
+) -> pathlib.Path:
     """Writes the next version as `model.onnx`; needs the extra `onnx`.
 
     Args:
@@ -38,7 +52,12 @@ def save_onnx(model, directory, class_names=None, metadata=None):
     return _save(model, directory, class_names, metadata, ONNX_FILE, convert)
 
 
-def save_litert(model, directory, class_names=None, metadata=None):
+def save_litert(
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None = None,
+    metadata: dict | None = None,
+) -> pathlib.Path:
     """Writes the next version as `model.tflite`, with built-in operations only.
 
     The interpreter is the extra `litert`; writing needs TensorFlow alone.

@@ -1,11 +1,15 @@
 """A SavedModel that TF Serving loads as it is."""
 
+from __future__ import annotations
+
 import json
 import pathlib
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from s2d_tf import __version__, files
+from s2d_tf._types import PathLike
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.signatures import Signatures
 from s2d_tf.export.version_folders import write_version
@@ -15,7 +19,12 @@ CLASSES = "classes.txt"
 DESCRIPTION = "model.json"
 
 
-def save(model, directory, class_names=None, metadata=None):
+def save(
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None = None,
+    metadata: dict | None = None,
+) -> pathlib.Path:
     """Writes the next version of a model for TF Serving, `s2d serve` or plain TensorFlow.
 
     The signatures follow from the model's `contract`. A model of raw pixels has `serving_default`
@@ -51,7 +60,13 @@ def save(model, directory, class_names=None, metadata=None):
     return write_model(model, directory, class_names, metadata, write)
 
 
-def write_model(model, directory, class_names, metadata, write):
+def write_model(
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None,
+    metadata: dict | None,
+    write: Callable[[pathlib.Path], None],
+) -> pathlib.Path:
     """Writes the next version: what `write` puts into its folder, and the model's description.
 
     The description is `assets/model.json` and, where there are class names, `assets/classes.txt`.

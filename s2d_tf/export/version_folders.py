@@ -8,16 +8,17 @@ import shutil
 from collections.abc import Callable
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 
 
-def versions(directory: str | pathlib.Path) -> list[int]:
+def versions(directory: PathLike) -> list[int]:
     """Numbers of the version folders in `directory`, ascending."""
     # The names that TF Serving takes for numbers; a leading zero would be a second name for one.
     found = (path.name for path in pathlib.Path(directory).glob("*") if path.is_dir())
     return sorted(int(name) for name in found if name.isdecimal() and str(int(name)) == name)
 
 
-def write_version(directory: str | pathlib.Path, write: Callable) -> pathlib.Path:
+def write_version(directory: PathLike, write: Callable) -> pathlib.Path:
     """Writes the next version.
 
     A server that watches `directory` sees the version only when all of it is there and on disk. If

@@ -1,10 +1,14 @@
 """Takes a Keras classifier apart into its features and its final linear layer."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 
-def split_classifier(model):
+def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dense]:
     """The model up to its last layer, and that last layer, which must be a `Dense`.
 
     Args:
@@ -69,15 +73,15 @@ class Preprocess(keras.layers.Layer):
         preprocessor: a Keras layer from raw to prepared inputs, such as those of KerasHub.
     """
 
-    def __init__(self, preprocessor, **kwargs):
+    def __init__(self, preprocessor: keras.layers.Layer, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "trainable": False, "autocast": False})
         self.preprocessor = preprocessor
         self.supports_jit = False  # XLA has no texts
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         return self.preprocessor(inputs)
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: keras.KerasTensor) -> Any:
         # Preprocessors work in tf.data and know nothing of symbolic tensors.
         spec = tf.TensorSpec(inputs.shape, inputs.dtype)
         found = tf.function(self.preprocessor).get_concrete_function(spec).structured_outputs
@@ -85,11 +89,11 @@ class Preprocess(keras.layers.Layer):
             lambda tensor: keras.KerasTensor([None, *tensor.shape[1:]], tensor.dtype.name), found
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         preprocessor = keras.saving.serialize_keras_object(self.preprocessor)
         return {**super().get_config(), "preprocessor": preprocessor}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Preprocess:
         preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
         return cls(**{**config, "preprocessor": preprocessor})

@@ -1,15 +1,23 @@
 """A student of an ensemble: EnD, En2D, H2D-Dir and H2D-Gauss differ only in their loss."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import tensorflow as tf
 
 from s2d_tf import _choices
+from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head
 from s2d_tf.losses import DistillationLoss, scale_from_log
 from s2d_tf.models import gaussian_noise
 from s2d_tf.models.classifier import Classifier
+
+if TYPE_CHECKING:
+    from s2d_tf.models.predictor import Predictor
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -39,14 +47,14 @@ class Student(Classifier):
 
     def __init__(
         self,
-        backbone,
-        num_classes,
-        objective,
-        num_draws=50,
-        initial_scale=0.5,
-        draws="independent",
-        **kwargs,
-    ):
+        backbone: keras.Model,
+        num_classes: int,
+        objective: DistillationLoss,
+        num_draws: int = 50,
+        initial_scale: float = 0.5,
+        draws: str = "independent",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
         if not isinstance(objective, DistillationLoss):
             raise ValueError(
@@ -82,23 +90,23 @@ class Student(Classifier):
         self.learn_from(None)
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:  # type: ignore[override]
         return self.num_draws if self.predicts == "gaussian" and self.draws != "mean" else 1
 
     @property
-    def draw_key(self):
+    def draw_key(self) -> tuple:
         # What was cached or recorded before there was a choice keeps its key.
         chosen = () if self.draws == "independent" else (self.draws,)
         return (*super().draw_key, *chosen)
 
     @property
-    def readings(self):
+    def readings(self) -> dict[str, Callable]:
         if self.predicts != "gaussian":
             return {}
         name, draws = ("draws", "balanced") if self.draws == "mean" else ("mean", "mean")
         return {name: lambda raw: self._members(raw, draws)}
 
-    def redrawn(self, draws, num_draws=None):
+    def redrawn(self, draws: str, num_draws: int | None = None) -> Self:
         """A copy of this student that draws its members in another way, with the same weights.
 
         Args:
@@ -116,7 +124,7 @@ class Student(Classifier):
         twin.class_names, twin.metadata = self.class_names, self.metadata
         return twin
 
-    def learn_from(self, teacher):
+    def learn_from(self, teacher: Predictor | None) -> Self:
         """Lets a `Predictor` make the targets inside each training step (for augmented inputs).
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
@@ -126,9 +134,9 @@ class Student(Classifier):
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
 
-    def check_teacher(self, teacher):
+    def check_teacher(self, teacher: Predictor) -> None:
         """Raises a `ValueError` where a `Predictor` cannot be this student's teacher."""
-        needed = {"num_classes": self.num_classes}
+        needed: dict[str, Any] = {"num_classes": self.num_classes}
         if self.objective.teacher_kind is not None:
             needed["kind"] = self.objective.teacher_kind
         held = {name: getattr(teacher, name) for name in needed}
@@ -142,33 +150,33 @@ class Student(Classifier):
                     f"{held[name]!r}. Choose another teacher or objective."
                 )
 
-    def warm_start(self, model):
+    def warm_start(self, model: Classifier) -> Self:
         """Copies the backbone and the head of a trained model; returns `self`."""
         self.backbone.set_weights(model.backbone.get_weights())
         self.head.set_weights(model.head.get_weights())
         return self
 
     @property
-    def linear_layers(self):
+    def linear_layers(self) -> list[keras.layers.Layer]:
         return [self.head, self.scale_head] if self.predicts == "gaussian" else [self.head]
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Inputs, training: bool = False) -> Any:
         features = self.features(inputs, training)[:, None, None, :]
         logits = self.head(features)[:, 0, 0]
         if self.predicts != "gaussian":
             return logits
         return {"loc": logits, "log_scale": self.scale_head(features)[:, 0, 0]}
 
-    def member_logits(self, inputs):
+    def member_logits(self, inputs: Inputs) -> tf.Tensor:
         return self.members_from_raw(self.raw_outputs(inputs))
 
-    def raw_outputs(self, inputs):
+    def raw_outputs(self, inputs: Inputs) -> tf.Tensor:
         outputs = self(inputs, training=False)
         if self.predicts != "gaussian":
             return outputs[None]
         return tf.stack([outputs["loc"], outputs["log_scale"]])
 
-    def members_from_raw(self, raw):
+    def members_from_raw(self, raw: tf.Tensor) -> tf.Tensor:
         return self._members(raw, self.draws)
 
     def _members(self, raw, draws):
@@ -199,19 +207,26 @@ class Student(Classifier):
                     f"shape {shape}."
                 )
 
-    def train_step(self, data):
+    def train_step(self, data: Data) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._teacher is not None:
             members = tf.stop_gradient(self._teacher.member_logits(x))
             y = {"labels": y, "teacher_logits": tf.transpose(members, [1, 0, 2])}
         return super().train_step((x, y, sample_weight))
 
-    def test_step(self, data):
+    def test_step(self, data: Data) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         labels = y["labels"] if isinstance(y, dict) else y
         return super().test_step((x, labels, sample_weight))
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Data | None = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: tf.Tensor | None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
         if not training:
             return super().compute_loss(x, y, self.point(y_pred), sample_weight, training=False)
         if self.predicts == "gaussian":
@@ -220,16 +235,18 @@ class Student(Classifier):
         self.track(self.objective.name, loss, y_pred)
         return loss + self.decay()
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(
+        self, x: Data, y: Any, y_pred: Any, sample_weight: tf.Tensor | None = None
+    ) -> dict[str, Any]:
         results = super().compute_metrics(x, y, self.point(y_pred), sample_weight)
         hidden = () if isinstance(y, dict) else self.trackers  # a dict only in training
         return {name: results[name] for name in results if name not in hidden}
 
-    def point(self, outputs):
+    def point(self, outputs: Any) -> tf.Tensor:
         """The logits of the most probable prediction, without draws."""
         return outputs["loc"] if self.predicts == "gaussian" else outputs
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "objective": keras.saving.serialize_keras_object(self.objective),

@@ -1,9 +1,12 @@
 """What a network gave for some data: computed once, read by many steps."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Iterator
 
 import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import Data, Inputs
 
 # isort: split
 import keras
@@ -42,7 +45,7 @@ class Outputs:
     features: np.ndarray | None = None
     labels: np.ndarray | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         members = np.asarray(self.member_logits, np.float32)
         members = members[None] if members.ndim == 2 else members
         if members.ndim != 3:
@@ -59,10 +62,10 @@ class Outputs:
                     f"{len(values)}."
                 )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.member_logits.shape[1]
 
-    def rows(self, start: int, stop: int) -> "Outputs":
+    def rows(self, start: int, stop: int) -> Outputs:
         """A slice of the examples."""
         part = slice(start, stop)
         return Outputs(
@@ -73,7 +76,7 @@ class Outputs:
 
 
 def read(
-    network: Predictor, data, features: bool, batch_size: int, rows: int = ROWS
+    network: Predictor, data: Data, features: bool, batch_size: int, rows: int = ROWS
 ) -> Iterator[Outputs]:
     """Blocks of outputs, from cached ones or by running the network; memory stays constant."""
     if isinstance(data, Outputs):
@@ -99,7 +102,7 @@ def read(
         raise ValueError("data: expected at least one example, received none.")
 
 
-def forward(network: Predictor, inputs, features: bool) -> dict[str, tf.Tensor]:
+def forward(network: Predictor, inputs: Inputs, features: bool) -> dict[str, tf.Tensor]:
     """Member logits and, where asked for, features of one batch, in one pass; traceable."""
     if not features:
         return {"member_logits": tf.cast(network.member_logits(inputs), tf.float32)}
@@ -134,7 +137,8 @@ def linear_head(network: Predictor) -> tuple[tf.Tensor, tf.Tensor]:
 def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
     """Up to `size` rows of a stream, each with the same chance, in the order of the stream."""
     random = np.random.default_rng(seed)
-    kept, keys = [], np.empty(0)
+    kept: list[np.ndarray] = []
+    keys = np.empty(0)
 
     def smallest():
         if len(keys) <= size:
