@@ -1,10 +1,16 @@
 """Packages whose names load on first use."""
 
+from __future__ import annotations
+
 import importlib
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 
-def attach(package, homes=None, modules=()):
+def attach(
+    package: str, homes: Mapping[str, str] | None = None, modules: Sequence[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """What a package's `__init__` needs to offer names that it has not imported.
 
     The same as `lazy_loader.attach`, which is not worth a dependency.

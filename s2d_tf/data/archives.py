@@ -17,6 +17,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from typing import IO, cast
 
 from s2d_tf._types import Tensor, TensorLike
 
@@ -106,9 +107,9 @@ def read_tar(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
                 is_special = not (member.isfile() or member.isdir())
                 _check_member(path, member.name, member.size, is_special)
                 if member.isfile():
-                    yield member.name, tar.extractfile(member).read()
+                    yield member.name, cast(IO[bytes], tar.extractfile(member)).read()
             # The checksum of a compressed file stands at its end, behind all that tar reads.
-            while tar.fileobj.read(2**20):
+            while cast(IO[bytes], tar.fileobj).read(2**20):
                 pass
     except ArchiveError:
         raise

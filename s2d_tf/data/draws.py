@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from s2d_tf._types import Tensor
-
 # Each kind of draw has a stream of its own, so that adding one never changes another.
 _ORDER, _SHIFT, _MIRROR, _PAIRING, _FIRST_MIRROR = range(5)
 

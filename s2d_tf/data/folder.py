@@ -146,7 +146,7 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
     return read_images(tuple(paths), tuple(image_shape))
 
 
-def read_images(paths: Iterable[pathlib.Path], image_shape: tuple[int, int, int]) -> np.ndarray:
+def read_images(paths: Iterable[pathlib.Path], image_shape: tuple[int, ...]) -> np.ndarray:
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
     return _read(tuple((path, _stamp(path)) for path in paths), tuple(image_shape))
 

@@ -17,7 +17,9 @@ class Content:
     """
 
     def __init__(self) -> None:
-        self._examples, self._labels, self._shape = [], [], ()
+        self._examples: list[bytes] = []
+        self._labels: list[np.ndarray] = []
+        self._shape: tuple[int, ...] = ()
         self._inputs = hashlib.sha256()
 
     def __len__(self) -> int:
@@ -76,18 +78,18 @@ def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
     return content.fingerprint
 
 
-def _named_arrays(inputs, name="") -> list[tuple[str, np.ndarray]]:
+def _named_arrays(inputs: Inputs, name: str = "") -> list[tuple[str, np.ndarray]]:
     """The arrays of nested dicts, lists and tuples, each with its place, in a fixed order."""
     if isinstance(inputs, dict):
         parts = sorted(inputs.items())
     elif isinstance(inputs, (list, tuple)):
-        parts = enumerate(inputs)
+        parts = list(enumerate(inputs))
     else:
         return [(name, np.asarray(inputs))]
     return [pair for key, part in parts for pair in _named_arrays(part, f"{name}/{key}")]
 
 
-def _rows(name, array, plain) -> Iterator[bytes]:
+def _rows(name: str, array: np.ndarray, plain: bool) -> Iterator[bytes]:
     """The bytes of each example; those of images alone have no heading."""
     if array.dtype.kind in "OSU":
         for texts in array.reshape(len(array), -1).tolist():

@@ -1,9 +1,13 @@
 """Opens a split of any dataset by name, as arrays or as a `tf.data.Dataset`."""
 
+from __future__ import annotations
+
 import functools
 import importlib
 import os
 import pathlib
+import types
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +15,9 @@ from s2d_tf.data import digits, prepared
 from s2d_tf.data.location import MissingDataError, resolve_data_dir
 from s2d_tf.data.registry import DatasetInfo, info
 from s2d_tf.data.splits import DERIVED_SPLITS, validation_mask
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Sources that TFDS does not prepare.
 _SINGLE_FILES = ("corrupted", "clinc150")
@@ -40,7 +47,7 @@ def load_arrays(
     return _read(name, split, resolve_data_dir(data_dir))
 
 
-def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
+def load(name: str, split: str, data_dir: str | os.PathLike | None = None) -> tf.data.Dataset:
     """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C] or text, label int64).
 
     Arguments as in `load_arrays`. To train: `train_pipeline`.
@@ -80,7 +87,7 @@ def _with_derived(splits):
 
 
 @functools.cache
-def _read(name: str, split: str, data_dir: pathlib.Path):
+def _read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     record = info(name)
     if split in DERIVED_SPLITS and split not in record.splits:
         images, labels = _read(name, "train", data_dir)
@@ -104,11 +111,11 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
     return _frozen(*prepared.read_split(builder, split, transform))
 
 
-def _builder(record: DatasetInfo, data_dir: pathlib.Path, download: bool = False):
+def _builder(record: DatasetInfo, data_dir: pathlib.Path, download: bool = False) -> Any:
     return _module(record).open_builder(record.name, data_dir, download)
 
 
-def _module(record: DatasetInfo):
+def _module(record: DatasetInfo) -> types.ModuleType:
     """The module that opens datasets of this source; imported late, as TFDS takes seconds."""
     name = "prepared" if record.source == "tfds" else record.source
     return importlib.import_module(f"s2d_tf.data.{name}")

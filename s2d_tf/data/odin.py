@@ -4,9 +4,13 @@ The archives' names, addresses, folders and MD5 sums are those of public readers
 pytorch-ood (`src/pytorch_ood/dataset/img/odin.py`) among them.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -98,7 +102,7 @@ class OdinImages(tfds.core.GeneratorBasedBuilder):
             yield index, {"image": members[name], "label": -1}
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
     """The prepared builder of one of the `odin_*` datasets."""
     config = name.removeprefix("odin_")
     return prepared.open_archive_builder(
@@ -107,7 +111,7 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     )  # fmt: skip
 
 
-def to_32x32(*_):
+def to_32x32(*_: Any) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """The function to the central 32x32 pixels: all of a 32x32 picture, no border of a larger."""
     return lambda index, image: tf.image.resize_with_crop_or_pad(image, _SIDE, _SIDE)
 

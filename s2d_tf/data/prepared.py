@@ -1,16 +1,21 @@
 """Finds, prepares and reads TFDS datasets: its own, and ours that are built from an archive."""
 
+from __future__ import annotations
+
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from s2d_tf._types import Tensor
 from s2d_tf.data import archives
 from s2d_tf.data.location import MissingDataError, cache_dir, is_writable
 
 ARCHIVE_MD5 = "archive_md5"
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
     """The builder of one of TFDS' own datasets, prepared in `data_dir`.
 
     Args:
@@ -38,8 +43,12 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
 
 
 def open_archive_builder(
-    make_builder, name: str, file_name: str, data_dir: pathlib.Path, download: bool = False
-):
+    make_builder: Callable[[pathlib.Path], Any],
+    name: str,
+    file_name: str,
+    data_dir: pathlib.Path,
+    download: bool = False,
+) -> Any:
     """The builder of a dataset that is made from one archive, prepared where that is possible.
 
     A copy already prepared in `data_dir` is used. Otherwise one is prepared from the archive in
@@ -100,12 +109,14 @@ def _check_can_fetch(what, data_dir):
         )
 
 
-def to_32x32(*_):
+def to_32x32(*_: Any) -> Callable[[Tensor, Tensor], Tensor]:
     """The function (index, image) -> image: those of TFDS' own datasets have their size."""
     return lambda index, image: image
 
 
-def read_split(builder, split: str, transform) -> tuple[np.ndarray, np.ndarray]:
+def read_split(
+    builder: Any, split: str, transform: Callable[[Tensor, Tensor], Tensor]
+) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of one split, in the order of its files.
 
     Args:

@@ -1,9 +1,18 @@
 """Training on small images first: most of what is learned early needs no detail."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
 
-def progressive_resize(full_size, resolutions, milestones, total_steps):
+def progressive_resize(
+    full_size: tuple[int, int],
+    resolutions: Sequence[float],
+    milestones: Sequence[float],
+    total_steps: int,
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """A function that gives the batch of a training step the size of its stage.
 
     Args:

@@ -1,8 +1,12 @@
 """Tiny ImageNet from its official zip file, as a TFDS dataset and in 32x32 pixels."""
 
+from __future__ import annotations
+
 import hashlib
 import pathlib
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -71,14 +75,14 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
             yield index, {"image": encoded, "label": label}
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
     """The prepared builder behind `tiny_imagenet_resize` and `tiny_imagenet_crop`."""
     return prepared.open_archive_builder(
         lambda folder: TinyImagenet(data_dir=str(folder)), name, FILE_NAME, data_dir, download
     )
 
 
-def to_32x32(name: str, count: int):
+def to_32x32(name: str, count: int) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """The function (index, uint8 [64, 64, 3]) -> uint8 [32, 32, 3] of one of the two datasets.
 
     `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is
@@ -96,7 +100,7 @@ def to_32x32(name: str, count: int):
     return crop
 
 
-def block_mean(image):
+def block_mean(image: tf.Tensor) -> tf.Tensor:
     """The mean of each 2x2 block of a uint8 picture, rounded half up."""
     blocks = tf.reshape(tf.cast(image, tf.int32), [_TARGET, 2, _TARGET, 2, 3])
     return tf.cast((tf.reduce_sum(blocks, axis=[1, 3]) + 2) // 4, tf.uint8)

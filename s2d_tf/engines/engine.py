@@ -66,6 +66,8 @@ class Engine:
         self._live = tf.function(function, input_signature=specs, autograph=False)
         self._deciding = False
         self.used = "tensorflow"
+        self._watch: Watch | None = None
+        self._seconds: float | None = None
         self._forget()
 
     def __call__(self, tensors: list, name: str | None = None) -> dict[str, np.ndarray]:
@@ -172,8 +174,7 @@ class Engine:
         self._built: dict[str, Callable] = {}
         self._chosen: dict[int, str] = {}
         self._spent: dict[int, float] = {}
-        self._watch: Watch | None = None
-        self._seconds: float | None = None
+        self._watch, self._seconds = None, None
 
     def _key(self):
         """What decides which runtime is fastest: operations and shapes, not weights."""

@@ -1,8 +1,15 @@
 """Which runs may be published under which name."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf.evaluation import views
+
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
+    from s2d_tf.storage import Run
 
 SECTIONS = ("data", "training", "model")
 
@@ -11,7 +18,7 @@ class PublishError(ValueError):
     """A run cannot be published as the entry that was asked for."""
 
 
-def check_run(run, named, other_numbers=False):
+def check_run(run: Run, named: Recipe, other_numbers: bool = False) -> dict[str, tuple[Any, Any]]:
     """Rejects a run that is unfinished, of another recipe, split or seed.
 
     Returns:

@@ -1,10 +1,15 @@
 """Makes an entry's folder; what was there under its name is replaced at the end."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from s2d_tf import data, files, recipes, storage, zoo
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import evaluator, results, run_evaluation, views
 from s2d_tf.posthoc.predictor import root
 from s2d_tf.publishing import facts, portrait
@@ -17,14 +22,14 @@ from s2d_tf.storage.layout import GOLDEN, METRICS
 
 
 def publish(
-    directory,
+    directory: PathLike,
     name: str,
-    zoo_dir=None,
-    data_dir=None,
-    also=(),
+    zoo_dir: PathLike | None = None,
+    data_dir: PathLike | None = None,
+    also: Iterable[PathLike] = (),
     precision: str = "auto",
     other_numbers: bool = False,
-    log=print,
+    log: Callable[[str], Any] = print,
 ) -> pathlib.Path:
     """Makes `zoo_dir/name/` from a run.
 

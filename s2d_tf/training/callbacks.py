@@ -1,9 +1,14 @@
 """What a run does beside training: log, checkpoints, snapshots, SWAG moments."""
 
+from __future__ import annotations
+
 import csv
 import io
 import math
+import pathlib
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import s2d_tf._backend  # noqa: F401
 
@@ -14,6 +19,10 @@ import numpy as np
 from s2d_tf import files, models
 from s2d_tf.storage import checkpoints
 from s2d_tf.training import multi_worker
+
+if TYPE_CHECKING:
+    from s2d_tf.training import preemption
+    from s2d_tf.training.loop import Settings
 
 LARGEST_LOSS = 100.0
 """A mean label loss in nats that no network has which still learns: guessing one of a million
@@ -28,7 +37,9 @@ class DivergedError(NonFiniteLossError):
     """The loss is a number, but the network has lost what it had learned."""
 
 
-def require_finite(values, where, writer=None):
+def require_finite(
+    values: Mapping[str, float], where: str, writer: checkpoints.Writer | None = None
+) -> None:
     """Raises `NonFiniteLossError` that names the parts of the loss which are not numbers."""
     bad = [name for name, value in values.items() if not math.isfinite(value)]
     if bad:
@@ -36,7 +47,12 @@ def require_finite(values, where, writer=None):
         raise NonFiniteLossError(_stopped(where, f"{parts} became NaN or infinite", writer))
 
 
-def require_learning(values, num_classes, where, writer=None):
+def require_learning(
+    values: Mapping[str, float],
+    num_classes: int,
+    where: str,
+    writer: checkpoints.Writer | None = None,
+) -> None:
     """Raises `DivergedError` where the label loss, a mean over the epoch so far, has exploded.
 
     Args:
@@ -63,27 +79,27 @@ def _stopped(where, what, writer):
 class Progress(keras.callbacks.ProgbarLogger):
     """Keras' bar, which counts the epochs of the whole run and not those of one `fit`."""
 
-    def __init__(self, epochs):
+    def __init__(self, epochs: int) -> None:
         super().__init__()
         self._all_epochs = epochs
 
-    def set_params(self, params):
+    def set_params(self, params: dict[str, Any]) -> None:
         super().set_params({**params, "epochs": self._all_epochs})
 
 
 class RunLog(keras.callbacks.Callback):
     """Keeps the history, as a CSV file that grows by a row each epoch."""
 
-    def __init__(self, path, history):
+    def __init__(self, path: pathlib.Path, history: list[dict]) -> None:
         super().__init__()
         self.path = path
         self.history = history
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         rate = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         self.history.append(
             {"epoch": epoch + 1, "learning_rate": rate}
-            | {name: float(value) for name, value in logs.items()}
+            | {name: float(value) for name, value in (logs or {}).items()}
         )
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(self.history[0]), extrasaction="ignore")
@@ -113,7 +129,17 @@ class Checkpoint(keras.callbacks.Callback):
 
     requires_finite_loss = True  # so that `fit` does not look a second time
 
-    def __init__(self, writer, variables, facts, held, steps_per_epoch, settings, stop, team):
+    def __init__(
+        self,
+        writer: checkpoints.Writer,
+        variables: list[keras.Variable],
+        facts: Callable[[], dict[str, Any]],
+        held: dict[str, Any],
+        steps_per_epoch: int,
+        settings: Settings,
+        stop: preemption.StopRequest,
+        team: multi_worker.Alone | multi_worker.Team,
+    ) -> None:
         super().__init__()
         self.writer = writer
         self.variables = variables
@@ -127,7 +153,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._stopping = False
         self._epoch = self._first = 0
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch = epoch
         self._first = self.held["step_in_epoch"] if epoch == self.held["epoch"] else 0
         if self._first:
@@ -141,10 +167,10 @@ class Checkpoint(keras.callbacks.Callback):
             for variable, value in zip(variables, sums, strict=True):
                 variable.assign(value)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         step = self._first + batch + 1
         self.writer.check()
-        where = f"epoch {self._epoch + 1}, step {step}"
+        logs, where = logs or {}, f"epoch {self._epoch + 1}, step {step}"
         require_finite(logs, where, self.writer)
         if not isinstance(self.model, models.Student):  # a student's loss has no such scale
             require_learning(logs, self.model.num_classes, where, self.writer)
@@ -153,7 +179,7 @@ class Checkpoint(keras.callbacks.Callback):
         if decision and step < self.steps_per_epoch:  # else the end of the epoch follows, and saves
             self._save(self._epoch, step)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._save(epoch + 1, 0)
 
     def _vote(self, step):
@@ -183,17 +209,17 @@ class Checkpoint(keras.callbacks.Callback):
 class WeightMoments(keras.callbacks.Callback):
     """Running mean and mean square of the weights over epochs, for SWAG."""
 
-    def __init__(self, variables):
+    def __init__(self, variables: list[keras.Variable]) -> None:
         super().__init__()
         self.count = keras.Variable(0, trainable=False, dtype="int32", name="swag_count")
         self.mean = [_zeros_like(v, "swag_mean") for v in variables]
         self.square = [_zeros_like(v, "swag_square") for v in variables]
 
     @property
-    def variables(self):
+    def variables(self) -> list[keras.Variable]:
         return [self.count, *self.mean, *self.square]
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self.count.assign(self.count + 1)
         count = int(self.count.numpy())
         for variable, mean, square in zip(

@@ -1,7 +1,11 @@
 """What stops a run from outside, in one line that says what is left and what to do."""
 
+from __future__ import annotations
+
 import contextlib
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -9,6 +13,9 @@ from s2d_tf import files
 from s2d_tf.storage import checkpoints, layout
 from s2d_tf.storage.runs import RunError
 from s2d_tf.training import multi_worker
+
+if TYPE_CHECKING:
+    from s2d_tf.storage.runs import Run
 
 _PEER_IS_GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
@@ -18,7 +25,7 @@ class DiskFullError(RunError):
 
 
 @contextlib.contextmanager
-def explained(run):
+def explained(run: Run) -> Iterator[None]:
     """Turns a full disk and a lost worker into errors that a person understands."""
     try:
         yield

@@ -1,5 +1,7 @@
 """Training a recipe: the one procedure behind every method."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import datetime
@@ -7,8 +9,10 @@ import functools
 import pathlib
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import PathLike
 
 # isort: split
 import keras
@@ -30,6 +34,9 @@ from s2d_tf.training import (
     strategies,
     teachers,
 )
+
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +74,13 @@ class Settings:
     verbose: int | None = None
 
 
-def train(recipe, directory, seed=0, settings=None, member=None):
+def train(
+    recipe: Recipe,
+    directory: PathLike,
+    seed: int = 0,
+    settings: Settings | None = None,
+    member: int | None = None,
+) -> Run:
     """Trains a recipe to its end in a run directory, going on where an earlier call stopped.
 
     SIGTERM and Ctrl-C stop it after the step under way, saved; SIGTERM raises `Preempted`.
@@ -155,7 +168,7 @@ def _train_network(run, settings, strategy, team, stop):
         save = callbacks.Checkpoint(writer, state, facts, held, steps, settings, stop, team)
         done = _callbacks(run, network, history) if team.is_chief else []
         shown = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
-        options = {
+        options: dict[str, Any] = {
             "callbacks": [each for each in (*done, moments, save) if each],
             "verbose": shown if team.is_chief else 0,
             "validation_data": held_out,
@@ -194,7 +207,13 @@ def _network(run, settings, strategy, steps):
 
 def _restore(run, state, steps, conditions):
     """What the newest checkpoint says, or the beginning."""
-    beginning = {"epoch": 0, "step_in_epoch": 0, "history": [], "seconds": 0.0, "step": 0}
+    beginning: dict[str, Any] = {
+        "epoch": 0,
+        "step_in_epoch": 0,
+        "history": [],
+        "seconds": 0.0,
+        "step": 0,
+    }
     held = checkpoints.restore(run.directory / layout.CHECKPOINTS, state) or beginning
     for name, value in conditions.items():
         if held.get(name, value) != value:

@@ -1,5 +1,7 @@
 """Where a run computes."""
 
+from __future__ import annotations
+
 import functools
 
 import tensorflow as tf
@@ -9,7 +11,7 @@ from s2d_tf.training import multi_worker
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
 
-def make(name="auto"):
+def make(name: str = "auto") -> tf.distribute.Strategy:
     """A `tf.distribute` strategy by name.
 
     "mirrored" takes all GPUs of the machine, or all logical CPU devices where there is none;
@@ -47,14 +49,16 @@ def _only(kind, *arguments):
 
 
 @functools.cache
-def team(strategy):
+def team(strategy: tf.distribute.Strategy) -> multi_worker.Alone | multi_worker.Team:
     """Who computes: this process alone, or workers that have to agree."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return multi_worker.Team(strategy)
     return multi_worker.Alone()
 
 
-def set_determinism(wanted, strategy, jit_compile=None):
+def set_determinism(
+    wanted: bool | None, strategy: tf.distribute.Strategy, jit_compile: bool | None = None
+) -> bool:
     """Turns on operations that give the same bits every time; returns whether it did.
 
     By default on one CPU device. It holds for the rest of the process. Keras then leaves XLA off,
@@ -70,7 +74,7 @@ def set_determinism(wanted, strategy, jit_compile=None):
     return bool(wanted)
 
 
-def check_batch_size(batch_size, strategy):
+def check_batch_size(batch_size: int, strategy: tf.distribute.Strategy) -> None:
     """Refuses a global batch that the replicas cannot share equally."""
     replicas = strategy.num_replicas_in_sync
     if batch_size % replicas:
@@ -80,7 +84,7 @@ def check_batch_size(batch_size, strategy):
         )
 
 
-def choose_jit(wanted, strategy):
+def choose_jit(wanted: bool | None, strategy: tf.distribute.Strategy) -> bool | str:
     """Whether XLA compiles the training step: what is wanted, else what Keras chooses.
 
     Keras leaves XLA off on CPU, where oneDNN's kernels are faster, and on several replicas, where
