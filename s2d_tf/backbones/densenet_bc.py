@@ -50,6 +50,12 @@ def densenet_bc(
     Returns:
         A functional `keras.Model`: images `[batch, *input_shape]` -> features `[batch, channels]`
         (342 channels for the default arguments).
+
+    Example:
+
+    >>> backbone = backbones.densenet_bc(input_shape=(8, 8, 1), depth=10, growth_rate=4)
+    >>> backbone.output_shape
+    (None, 9)
     """
     input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)

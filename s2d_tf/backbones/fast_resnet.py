@@ -83,7 +83,7 @@ def fast_resnet(
 
     Example:
 
-    >>> backbone = fast_resnet(width=0.25)
+    >>> backbone = backbones.fast_resnet(input_shape=(14, 14, 1), width=0.25)
     >>> backbone.output_shape
     (None, 192)
     """

@@ -43,6 +43,12 @@ def wide_resnet(
     Returns:
         A functional `keras.Model`: images `[batch, *input_shape]` -> features
         `[batch, 64 * width]`.
+
+    Example:
+
+    >>> backbone = backbones.wide_resnet(input_shape=(8, 8, 1), depth=10, width=1)
+    >>> backbone.output_shape
+    (None, 64)
     """
     input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)

@@ -52,6 +52,12 @@ class ImageFolder:
         class_names: names of the subfolders, sorted; a label is the place in it.
         files: `{split: ((file, label), ...)}` of "train", "test", "validation" and
             "train_without_validation".
+
+    Example:
+
+    >>> folder = data.open_folder("pictures")
+    >>> folder.name, folder.class_names
+    ('pictures', ('cat', 'dog'))
     """
 
     path: pathlib.Path
@@ -92,9 +98,9 @@ def open_folder(
 
     Example:
 
-    >>> folder = open_folder("flowers")                    # flowers/rose/1.jpg, flowers/tulip/2.jpg
+    >>> folder = data.open_folder("pictures")              # pictures/cat/0.png, pictures/dog/0.png
     >>> folder.class_names
-    ('rose', 'tulip')
+    ('cat', 'dog')
     >>> images, labels = folder.load_arrays("train")
     """
     path = pathlib.Path(path).expanduser().absolute()
@@ -128,7 +134,13 @@ def open_folder(
 
 
 def folder_name(path: str | os.PathLike) -> str:
-    """A folder's own name in small letters, digits and underscores."""
+    """A folder's own name in small letters, digits and underscores.
+
+    Example:
+
+    >>> data.folder_name("photos/My Flowers")
+    'my_flowers'
+    """
     name = pathlib.Path(path).expanduser().absolute().name.lower()
     return re.sub(r"[^a-z0-9]+", "_", name).strip("_")[:64] or "images"
 
@@ -137,6 +149,11 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
     """All JPEG and PNG images in a folder and below it, whatever their class, uint8 [N, H, W, C].
 
     For out-of-distribution data.
+
+    Example:
+
+    >>> data.load_images("pictures", image_shape=(8, 8, 1)).shape
+    (8, 8, 8, 1)
     """
     path = pathlib.Path(path).expanduser().absolute()
     if not path.is_dir():

@@ -14,6 +14,14 @@ class Content:
     """Hashes and labels of examples that come in batches; where a batch ends does not count.
 
     The inputs of an example are one array, or several in a list or dict: numbers or texts.
+
+    Example:
+
+    >>> content = data.Content()
+    >>> content.update(images[:20], labels[:20])
+    >>> content.update(images[20:], labels[20:])
+    >>> content.fingerprint == data.fingerprint(images, labels)
+    True
     """
 
     def __init__(self) -> None:
@@ -65,6 +73,12 @@ def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
     Args:
         images: uint8 [N, H, W, C], or texts [N].
         labels: integers [N].
+
+    Example:
+
+    >>> order = np.arange(len(images))[::-1]
+    >>> data.fingerprint(images, labels) == data.fingerprint(images[order], labels[order])
+    True
     """
     images, labels = np.asarray(images), np.asarray(labels)
     is_data = images.dtype == np.uint8 or images.dtype.kind == "U"

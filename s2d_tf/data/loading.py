@@ -38,6 +38,12 @@ def load_arrays(
 
     Returns:
         images uint8 [N, H, W, C], or texts [N], and labels int64 [N], -1 where there is no label.
+
+    Example:
+
+    >>> images, labels = data.load_arrays("digits", "train")
+    >>> images.shape[1:], images.dtype
+    ((8, 8, 1), dtype('uint8'))
     """
     known = _with_derived(info(name).splits)
     if split not in known:
@@ -51,6 +57,11 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None) -> tf
     """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C] or text, label int64).
 
     Arguments as in `load_arrays`. To train: `train_pipeline`.
+
+    Example:
+
+    >>> dataset = data.load("digits", "test").batch(32)
+    >>> image, label = next(iter(dataset))
     """
     import tensorflow as tf
 
@@ -61,7 +72,12 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None) -> tf
 
 
 def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
-    """Downloads a dataset from its official source into `data_dir`, unless it is there."""
+    """Downloads a dataset from its official source into `data_dir`, unless it is there.
+
+    Example:
+
+    >>> data.fetch("digits")                               # comes with scikit-learn: does nothing
+    """
     record = info(name)
     if record.source in _SINGLE_FILES:
         _module(record).fetch(name, resolve_data_dir(data_dir))
@@ -70,7 +86,13 @@ def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
 
 
 def available_splits(name: str, data_dir: str | os.PathLike | None = None) -> tuple[str, ...]:
-    """The splits of `name` that can be read from `data_dir`, with those derived from "train"."""
+    """The splits of `name` that can be read from `data_dir`, with those derived from "train".
+
+    Example:
+
+    >>> data.available_splits("digits")
+    ('train', 'test', 'validation', 'train_without_validation')
+    """
     record = info(name)
     found = record.splits
     if record.source in _SINGLE_FILES:

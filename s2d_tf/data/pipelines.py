@@ -12,7 +12,13 @@ from s2d_tf.data.resolution import progressive_resize
 
 
 def steps_per_epoch(num_examples: int, batch_size: int) -> int:
-    """Full batches in one pass over the data."""
+    """Full batches in one pass over the data.
+
+    Example:
+
+    >>> data.steps_per_epoch(num_examples=50_000, batch_size=64)
+    781
+    """
     if batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1; received {batch_size}.")
     return num_examples // batch_size
@@ -70,6 +76,12 @@ def train_pipeline(
         `with_index` (images, {"labels": labels, "index": index}). Images are uint8 [B, H, W, C],
         labels and index int64 [B]; with heads [B, heads, H, W, C] and [B, heads]. With
         `resolutions` the sizes H and W differ between batches.
+
+    Example:
+
+    >>> dataset = data.train_pipeline(images, labels, batch_size=8, seed=0, epochs=2)
+    >>> int(dataset.cardinality())
+    10
     """
     images, labels = _checked_arrays(images, labels)
     num_examples = len(images)

@@ -28,6 +28,10 @@ def write_preview(
         title: text above the pictures.
         class_names: names to show in place of the numbers of the labels.
         count: how many pictures at most.
+
+    Example:
+
+    >>> data.write_preview("sheet.png", images, labels, title="training images", count=10)
     """
     # Not pyplot: it would choose a window system and keep the figure.
     from matplotlib.figure import Figure

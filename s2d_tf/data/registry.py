@@ -54,6 +54,12 @@ class DatasetInfo:
             "clinc150" or "embedded".
         citation: author, title and year.
         conditions: what may follow the name and a dot, as in "cifar100_c_generated.fog_3".
+
+    Example:
+
+    >>> record = data.info("digits")
+    >>> record.image_shape, record.num_classes
+    ((8, 8, 1), 8)
     """
 
     name: str
@@ -115,7 +121,13 @@ _REGISTRY = {record.name: record for record in _ALL}
 
 
 def names() -> tuple[str, ...]:
-    """The names of all datasets."""
+    """The names of all datasets.
+
+    Example:
+
+    >>> "cifar100" in data.names()
+    True
+    """
     return tuple(sorted(_REGISTRY))
 
 
@@ -124,12 +136,23 @@ def conditions(name: str) -> tuple[str, ...]:
 
     Args:
         name: one of `names()`; those without conditions give an empty tuple.
+
+    Example:
+
+    >>> data.conditions("cifar100_c_generated")[:2]
+    ('cifar100_c_generated.gaussian_noise_1', 'cifar100_c_generated.gaussian_noise_2')
     """
     return tuple(f"{name}.{condition}" for condition in info(name).conditions)
 
 
 def info(name: str) -> DatasetInfo:
-    """The record of the dataset `name`; an unknown one is a ValueError with the near names."""
+    """The record of the dataset `name`; an unknown one is a ValueError with the near names.
+
+    Example:
+
+    >>> data.info("cifar100").num_classes
+    100
+    """
     base, dot, condition = str(name).partition(".")
     record = _REGISTRY.get(base)
     if record is None or (dot and not record.conditions):

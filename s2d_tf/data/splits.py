@@ -69,6 +69,12 @@ def hold_out(
 
     Returns:
         `(images, labels)` to train on, and `(images, labels)` that are held out.
+
+    Example:
+
+    >>> (images, labels), held_out = data.hold_out(images, labels, count=8)
+    >>> len(images) + len(held_out[0])
+    40
     """
     if not 0 < count < len(images):
         raise ValueError(

@@ -52,6 +52,13 @@ class Engine:
 
     Attributes:
         used: name of the runtime that computed the last batch.
+
+    Example:
+
+    >>> spec = tf.TensorSpec([None, 4], tf.float32)
+    >>> engine = engines.Engine(lambda x: {"sums": tf.reduce_sum(x, axis=-1)}, [spec])
+    >>> engine([np.ones([2, 4], np.float32)])["sums"].tolist(), engine.used
+    ([4.0, 4.0], 'tensorflow')
     """
 
     def __init__(
@@ -184,7 +191,13 @@ class Engine:
 
 
 def check(name: str) -> str:
-    """The name of an engine, or a `ValueError` that lists those there are."""
+    """The name of an engine, or a `ValueError` that lists those there are.
+
+    Example:
+
+    >>> engines.check("xla")
+    'xla'
+    """
     if name not in NAMES:
         raise ValueError(
             f"engine: expected one of {NAMES}, received {name!r}. Choose one of these."
@@ -193,7 +206,13 @@ def check(name: str) -> str:
 
 
 def use(name: str) -> None:
-    """Sets what computes all predictions of this process that do not name an engine."""
+    """Sets what computes all predictions of this process that do not name an engine.
+
+    Example:
+
+    >>> engines.use("tensorflow")                          # the same engine in every run
+    >>> engines.use("auto")
+    """
     global _default
     _default = check(name)
 

@@ -35,6 +35,15 @@ def freeze(
         A function that within a `tf.function` answers as `function` does, and its variables, copies
         of its own, if it needs some: who saves it has to keep them. Lookup tables remain those of
         `function`.
+
+    Example:
+
+    >>> layer = keras.layers.Dense(3)
+    >>> layer.build([None, 4])
+    >>> spec = tf.TensorSpec([None, 4], tf.float32)
+    >>> call, variables = engines.freeze(lambda x: {"logits": layer(x)}, spec)
+    >>> tf.function(call)(tf.zeros([2, 4]))["logits"].shape
+    TensorShape([2, 3])
     """
     concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
     given, outputs = concrete.inputs[: len(specs)], concrete.structured_outputs

@@ -85,6 +85,11 @@ def check(version_directory: PathLike) -> Any:
 
     Returns:
         The `SavedModel` message that was checked.
+
+    Example:
+
+    >>> folder = export.save(model, "exported")
+    >>> saved_model = export.check(folder)                 # raises OperationError otherwise
     """
     version_directory = pathlib.Path(version_directory)
     saved_model = _read(version_directory / "saved_model.pb")

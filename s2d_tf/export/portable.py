@@ -43,6 +43,12 @@ def save_onnx(
 
     Raises:
         ValueError: the runtime has no operators for what the network does.
+
+    Example:
+
+    >>> folder = export.save_onnx(model, "onnx")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['assets', 'model.onnx']
     """
     runtimes.converter()  # Before anything is written.
 
@@ -70,6 +76,12 @@ def save_litert(
 
     Raises:
         ValueError: the runtime has no operators for what the network does.
+
+    Example:
+
+    >>> folder = export.save_litert(model, "litert")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['assets', 'model.tflite']
     """
 
     def convert(signatures, function):

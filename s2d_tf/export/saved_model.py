@@ -47,6 +47,13 @@ def save(
 
     Returns:
         `pathlib.Path` of the version folder.
+
+    Example:
+
+    >>> folder = export.save(model, "exported", class_names=["cat", "dog", "owl"])
+    >>> serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    >>> sorted(serve(images=tf.constant(images, tf.float32)))[:3]
+    ['confidence', 'data_uncertainty', 'knowledge_uncertainty']
     """
 
     def write(folder):

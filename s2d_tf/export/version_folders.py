@@ -12,7 +12,15 @@ from s2d_tf._types import PathLike
 
 
 def versions(directory: PathLike) -> list[int]:
-    """Numbers of the version folders in `directory`, ascending."""
+    """Numbers of the version folders in `directory`, ascending.
+
+    Example:
+
+    >>> for number in (1, 2):
+    ...     pathlib.Path(f"folder/{number}").mkdir(parents=True)
+    >>> export.versions("folder")
+    [1, 2]
+    """
     # The names that TF Serving takes for numbers; a leading zero would be a second name for one.
     found = (path.name for path in pathlib.Path(directory).glob("*") if path.is_dir())
     return sorted(int(name) for name in found if name.isdecimal() and str(int(name)) == name)

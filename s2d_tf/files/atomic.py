@@ -22,7 +22,14 @@ PARTIAL = ".partial_"
 
 
 def sha256(path: PathLike) -> str:
-    """Hex digest of a file."""
+    """Hex digest of a file.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    >>> files.sha256("note.txt")[:8]
+    'ba7816bf'
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -39,7 +46,13 @@ class DiskFullError(OSError):
 
 @contextlib.contextmanager
 def room_for(path: PathLike) -> Iterator[None]:
-    """Turns a full disk into a `DiskFullError` that names `path`."""
+    """Turns a full disk into a `DiskFullError` that names `path`.
+
+    Example:
+
+    >>> with files.room_for("big.bin"):
+    ...     size = pathlib.Path("big.bin").write_bytes(b"content")
+    """
     try:
         yield
     except Exception as error:  # TensorFlow's writers have errors of their own
@@ -51,7 +64,15 @@ def room_for(path: PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def written_beside(path: PathLike) -> Iterator[pathlib.Path]:
-    """Yields a temporary path; on success it is flushed to disk and moved to `path`."""
+    """Yields a temporary path; on success it is flushed to disk and moved to `path`.
+
+    Example:
+
+    >>> with files.written_beside("note.txt") as temporary:
+    ...     size = temporary.write_text("all of it")
+    >>> pathlib.Path("note.txt").read_text()
+    'all of it'
+    """
     path = pathlib.Path(path)
     # A random part, because process numbers repeat among the machines of a shared disk. The end
     # stays the same: Keras reads the suffix.
@@ -72,6 +93,13 @@ def folder_written_beside(path: PathLike) -> Iterator[pathlib.Path]:
     """Yields an empty folder; on success it is flushed to disk and takes the place of `path`.
 
     One process at a time may write the same path.
+
+    Example:
+
+    >>> with files.folder_written_beside("entry") as folder:
+    ...     files.write_text(folder / "card.md", "text")
+    >>> sorted(path.name for path in pathlib.Path("entry").iterdir())
+    ['card.md']
     """
     path = pathlib.Path(path)
     temporary = path.with_name(f"{PARTIAL}{path.name}")
@@ -93,7 +121,13 @@ def folder_written_beside(path: PathLike) -> Iterator[pathlib.Path]:
 
 
 def flush(path: PathLike) -> None:
-    """Asks the system to bring a file or a folder's entries to disk."""
+    """Asks the system to bring a file or a folder's entries to disk.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    >>> files.flush("note.txt")
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -102,7 +136,12 @@ def flush(path: PathLike) -> None:
 
 
 def flush_folder(folder: PathLike) -> None:
-    """Asks the system to bring a folder and all that is in it to disk."""
+    """Asks the system to bring a folder and all that is in it to disk.
+
+    Example:
+
+    >>> files.flush_folder(".")
+    """
     for parent, _, names in os.walk(folder):
         for name in names:
             flush(os.path.join(parent, name))
@@ -110,7 +149,15 @@ def flush_folder(folder: PathLike) -> None:
 
 
 def sweep(directory: PathLike) -> None:
-    """Removes what a killed process left unfinished; only for who holds the directory's lock."""
+    """Removes what a killed process left unfinished; only for who holds the directory's lock.
+
+    Example:
+
+    >>> files.write_text(files.PARTIAL + "note.txt", "half of")
+    >>> files.sweep(".")
+    >>> list(pathlib.Path(".").glob(files.PARTIAL + "*"))
+    []
+    """
     for path in pathlib.Path(directory).rglob(f"{PARTIAL}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -119,24 +166,50 @@ def sweep(directory: PathLike) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that the disk, the quota or the largest file size is used up."""
+    """Whether an error says that the disk, the quota or the largest file size is used up.
+
+    Example:
+
+    >>> import errno
+    >>> files.is_disk_full(OSError(errno.ENOSPC, "No space left on device"))
+    True
+    """
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return "No space left on device" in str(error)  # TensorFlow's own writers
 
 
 def write_json(path: PathLike, values: Any) -> None:
-    """Writes readable JSON, whole or not at all."""
+    """Writes readable JSON, whole or not at all.
+
+    Example:
+
+    >>> files.write_json("facts.json", {"seed": 0})
+    >>> files.read_json("facts.json")
+    {'seed': 0}
+    """
     write_text(path, json.dumps(values, indent=2) + "\n")
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Writes a text file, whole or not at all."""
+    """Writes a text file, whole or not at all.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    """
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_array(path: PathLike, array: Array) -> None:
-    """Writes a NumPy array as `.npy`, whole or not at all."""
+    """Writes a NumPy array as `.npy`, whole or not at all.
+
+    Example:
+
+    >>> files.write_array("logits.npy", np.zeros([4, 3]))
+    >>> np.load("logits.npy").shape
+    (4, 3)
+    """
     import numpy as np
 
     # In memory first: NumPy hides from its callers why a disk did not take a file.
@@ -146,13 +219,25 @@ def write_array(path: PathLike, array: Array) -> None:
 
 
 def write_bytes(path: PathLike, data: bytes | memoryview) -> None:
-    """Writes a file, whole or not at all."""
+    """Writes a file, whole or not at all.
+
+    Example:
+
+    >>> files.write_bytes("note.bin", b"abc")
+    """
     with written_beside(path) as temporary:
         temporary.write_bytes(data)
 
 
 def read_json(path: PathLike) -> Any:
-    """Values of a JSON file of our own; see `parse_json` for those of others."""
+    """Values of a JSON file of our own; see `parse_json` for those of others.
+
+    Example:
+
+    >>> files.write_json("facts.json", {"seed": 0})
+    >>> files.read_json("facts.json")["seed"]
+    0
+    """
     return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
 
 
@@ -166,6 +251,12 @@ def read_bytes(
         limit: the most bytes that it may have.
         error: class of the error to raise.
         follow_links: whether `path` may be a symbolic link.
+
+    Example:
+
+    >>> files.write_bytes("note.bin", b"abc")
+    >>> files.read_bytes("note.bin", limit=1000)
+    b'abc'
     """
     # These flags exist on Unix only; elsewhere links are followed.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -186,7 +277,13 @@ def read_bytes(
 
 
 def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = ValueError) -> bytes:
-    """The data, if it has no more bytes than `limit`."""
+    """The data, if it has no more bytes than `limit`.
+
+    Example:
+
+    >>> files.within(b"abc", limit=3, where="note.bin")
+    b'abc'
+    """
     if len(data) > limit:
         raise error(f"{where}: expected at most {limit:,} bytes, received more.")
     return data

@@ -23,6 +23,11 @@ def locked(path: PathLike, error: type[Exception] = RuntimeError) -> Iterator[No
     Args:
         path: the lock file, in the folder that it protects.
         error: class of the error to raise if another process holds it.
+
+    Example:
+
+    >>> with files.locked("run.lock"):
+    ...     files.write_text("note.txt", "no other process writes here now")
     """
     with open(path, "a+", encoding="utf-8") as file:
         try:

@@ -24,6 +24,14 @@ def monte_carlo_member(member: int) -> Iterator[None]:
     The mask is one draw for all images (shape `[1, ...]`), a pure function of the layer's seed and
     the member, so an answer never depends on the batch it came in. Along axes of free size, such as
     the words of a text, it is the same everywhere.
+
+    Example:
+
+    >>> layer, ones = layers.Dropout(0.5, seed=0), tf.ones([2, 6])
+    >>> with layers.monte_carlo_member(0):
+    ...     drawn = layer(ones)
+    >>> bool(tf.reduce_all(drawn[0] == drawn[1]))          # one mask for all inputs
+    True
     """
     previous = getattr(_prediction, "member", None)
     _prediction.member = member
@@ -43,6 +51,12 @@ class Dropout(keras.layers.Layer):
     Args:
         rate: probability of a zero, in [0, 1).
         seed: integer; `None` draws one, and the config keeps it.
+
+    Example:
+
+    >>> layer = layers.Dropout(0.5, seed=0)
+    >>> float(tf.reduce_sum(layer(tf.ones([1, 8]))))       # at prediction it does nothing
+    8.0
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:

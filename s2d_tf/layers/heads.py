@@ -24,6 +24,12 @@ class Head(keras.layers.Layer):
         kernel_initializer, bias_initializer: `None` starts the kernel uniform in
             +-1/sqrt(fan-in) and the bias at zero, as the original DenseNet and WRN do.
         seed: integer seed of that kernel; `None` draws one.
+
+    Example:
+
+    >>> head = layers.Head(units=10)
+    >>> head(tf.zeros([4, 1, 5, 64])).shape                # five noisy copies of each example
+    TensorShape([4, 1, 5, 10])
     """
 
     def __init__(

@@ -12,6 +12,11 @@ def stack_inputs(images: tf.Tensor, num_heads: int) -> tf.Tensor:
         images: `[batch, height, width, channels]`, which every head shall see (prediction: the
             image is tiled), or `[batch, num_heads, height, width, channels]`, one for each head.
         num_heads: number of heads; 1 returns plain images as they are.
+
+    Example:
+
+    >>> layers.stack_inputs(tf.zeros([4, 32, 32, 3]), num_heads=2).shape
+    TensorShape([4, 32, 32, 6])
     """
     if len(images.shape) == 4:
         return images if num_heads == 1 else tf.tile(images, [1, 1, 1, num_heads])

@@ -21,6 +21,14 @@ class Noise(keras.layers.Layer):
     Args:
         num_samples: how many noisy copies to make of each row (the paper's M).
         seed: integer; `None` draws one.
+
+    Example:
+
+    >>> class Shift(layers.Noise):
+    ...     def perturb(self, features, copies, width, seeds):
+    ...         return features + tf.random.stateless_uniform([*copies, 1], seeds[0])
+    >>> Shift(num_samples=3)(tf.zeros([4, 8])).shape
+    TensorShape([4, 3, 8])
     """
 
     def __init__(self, num_samples: int = 5, seed: int | None = None, **kwargs: Any) -> None:
@@ -98,6 +106,12 @@ class MultiplicativeGaussianNoise(_GaussianNoise):
         stddev: the deviation `s`; a pair `(low, high)` draws it uniformly for each row and sample.
         num_samples: how many noisy copies to make of each row (the paper's M).
         seed: integer; `None` draws one.
+
+    Example:
+
+    >>> noise = layers.MultiplicativeGaussianNoise(stddev=(0.0, 0.5), num_samples=5, seed=0)
+    >>> noise(tf.ones([4, 64])).shape
+    TensorShape([4, 5, 64])
     """
 
     def perturb(
@@ -108,7 +122,13 @@ class MultiplicativeGaussianNoise(_GaussianNoise):
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class AdditiveGaussianNoise(_GaussianNoise):
-    """`x + s * eps`; the arguments are those of `MultiplicativeGaussianNoise`."""
+    """`x + s * eps`; the arguments are those of `MultiplicativeGaussianNoise`.
+
+    Example:
+
+    >>> layers.AdditiveGaussianNoise(stddev=0.1, num_samples=5)(tf.ones([4, 64])).shape
+    TensorShape([4, 5, 64])
+    """
 
     def perturb(
         self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
@@ -124,6 +144,12 @@ class BernoulliNoise(Noise):
         rate: probability of a zero, in [0, 1).
         num_samples: how many noisy copies to make of each row (the paper's M).
         seed: integer; `None` draws one.
+
+    Example:
+
+    >>> noise = layers.BernoulliNoise(rate=0.5, num_samples=5, seed=0)
+    >>> sorted(set(noise(tf.ones([4, 64])).numpy().ravel().tolist()))
+    [0.0, 2.0]
     """
 
     def __init__(

@@ -24,6 +24,12 @@ class DirichletKLDivergence(DistillationLoss):
             loss; the paper has 1. Larger (ours, after the first author's later code) makes both
             flatter, so that large and tiny concentrations weigh less.
         **kwargs: as for `DistillationLoss`.
+
+    Example:
+
+    >>> loss = losses.DirichletKLDivergence()
+    >>> float(loss(tf.ones([4, 1, 3]), tf.ones([4, 3])))   # the student has met its target
+    0.0
     """
 
     student = "dirichlet"
@@ -79,6 +85,12 @@ class DirichletFisherDistance(TaughtLoss):
         temperature: softens the predictions of categorical teachers before the fit; Dirichlet
             teachers are taken as they are.
         **kwargs: as for `DistillationLoss`.
+
+    Example:
+
+    >>> loss = losses.DirichletFisherDistance()
+    >>> round(float(loss(tf.ones([4, 1, 3]), tf.ones([4, 3]))), 6)
+    0.0
     """
 
     student = "dirichlet"
@@ -119,6 +131,12 @@ class DirichletNegativeLogLikelihood(SoftenedLoss):
     Args:
         temperature: the teacher predictions are softened by it, above 0.
         **kwargs: as for `DistillationLoss`.
+
+    Example:
+
+    >>> loss = losses.DirichletNegativeLogLikelihood()
+    >>> loss(tf.random.normal([4, 5, 3]), tf.ones([4, 3])).shape
+    TensorShape([])
     """
 
     default_name = "dirichlet_negative_log_likelihood"

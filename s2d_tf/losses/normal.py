@@ -16,7 +16,13 @@ MAX_SCALE = 1e3
 
 
 def scale_from_log(log_scale: tf.Tensor) -> tf.Tensor:
-    """The deviation that a student predicts; it never falls below the proxy's floor."""
+    """The deviation that a student predicts; it never falls below the proxy's floor.
+
+    Example:
+
+    >>> losses.scale_from_log(tf.constant([0.0, -100.0])).numpy().round(4)
+    array([1.   , 0.001], dtype=float32)
+    """
     return tf.exp(tf.clip_by_value(log_scale, math.log(numerics.MIN_SCALE), math.log(MAX_SCALE)))
 
 
@@ -60,6 +66,14 @@ class NormalKLDivergence(_NormalLoss):
             the mean's own error, which a student that underfits cannot remove. The value is the
             same; the mean's error has no gradient in the scale.
         **kwargs: as for `DistillationLoss`.
+
+    Example:
+
+    >>> loss = losses.NormalKLDivergence()
+    >>> teacher_logits = tf.constant([[[1.0, 0.0], [3.0, 0.0]]])  # [batch, members, classes]
+    >>> student = tf.constant([[2.0, 0.0, 0.0, np.log(1e-3)]])  # means, then log-scales
+    >>> round(float(loss(teacher_logits, student)), 4)
+    0.0
     """
 
     default_name = "normal_kl_divergence"
@@ -75,6 +89,12 @@ class NormalNegativeLogLikelihood(_NormalLoss):
 
     Args:
         teacher_kind, detach_scale, **kwargs: as for `NormalKLDivergence`.
+
+    Example:
+
+    >>> loss = losses.NormalNegativeLogLikelihood()
+    >>> loss(tf.random.normal([4, 5, 3]), tf.zeros([4, 6])).shape
+    TensorShape([])
     """
 
     default_name = "normal_negative_log_likelihood"

@@ -21,7 +21,14 @@ MAX_TEMPERATURE = 1e3
 
 
 class ReliabilityCurve(NamedTuple):
-    """What a reliability diagram draws, one entry per bin; empty bins hold NaN and count 0."""
+    """What a reliability diagram draws, one entry per bin; empty bins hold NaN and count 0.
+
+    Example:
+
+    >>> curve = metrics.reliability_curve([[0.9, 0.1], [0.7, 0.3]], [0, 1], num_bins=2)
+    >>> curve.count.tolist(), float(curve.accuracy[1])
+    ([0, 2], 0.5)
+    """
 
     edges: np.ndarray
     confidence: np.ndarray
@@ -35,6 +42,11 @@ def expected_calibration_error(probs: ArrayLike, labels: ArrayLike, num_bins: in
     Bins are `(lo, hi]`, so a confidence on an edge belongs to the lower bin. A fraction, not per
     cent. Even a perfectly calibrated model shows a positive value on a finite set, the
     larger the fewer its examples.
+
+    Example:
+
+    >>> round(metrics.expected_calibration_error([[0.9, 0.1], [0.7, 0.3]], [0, 0]), 3)
+    0.2
     """
     confidence, correct, num_bins = _checked(probs, labels, num_bins)
     gaps = np.bincount(
@@ -49,6 +61,11 @@ def adaptive_calibration_error(probs: ArrayLike, labels: ArrayLike, num_bins: in
     The examples are sorted by confidence and cut into `num_bins` parts whose sizes differ by at
     most one (fewer parts for fewer examples). Equal confidences share their mean correctness, so
     the answer does not depend on the order of the examples.
+
+    Example:
+
+    >>> round(metrics.adaptive_calibration_error([[0.9, 0.1], [0.7, 0.3]], [0, 0], num_bins=2), 3)
+    0.2
     """
     confidence, correct, num_bins = _checked(probs, labels, num_bins)
     values, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
@@ -59,7 +76,14 @@ def adaptive_calibration_error(probs: ArrayLike, labels: ArrayLike, num_bins: in
 
 
 def reliability_curve(probs: ArrayLike, labels: ArrayLike, num_bins: int = 15) -> ReliabilityCurve:
-    """Mean confidence, accuracy and count of each equal-width bin `(lo, hi]`."""
+    """Mean confidence, accuracy and count of each equal-width bin `(lo, hi]`.
+
+    Example:
+
+    >>> curve = metrics.reliability_curve([[0.9, 0.1], [0.7, 0.3]], [0, 1], num_bins=2)
+    >>> round(float(curve.confidence[1]), 3), float(curve.accuracy[1])
+    (0.8, 0.5)
+    """
     confidence, correct, num_bins = _checked(probs, labels, num_bins)
     index = bin_indices(confidence, num_bins)
     count = np.bincount(index, minlength=num_bins)
@@ -97,6 +121,12 @@ def fit_temperature(log_probs: ArrayLike, labels: ArrayLike) -> float:
     Returns:
         The temperature, in `[MIN_TEMPERATURE, MAX_TEMPERATURE]`. It is 1 where all logits of each
         example are equal, since then no temperature changes anything.
+
+    Example:
+
+    >>> logits, labels = [[6.0, 0.0], [6.0, 0.0], [6.0, 0.0]], [0, 0, 1]  # overconfident
+    >>> round(metrics.fit_temperature(logits, labels), 2)
+    8.66
     """
     from scipy import optimize  # Here: predicting with a loaded model needs no SciPy.
 
@@ -121,7 +151,13 @@ def fit_temperature(log_probs: ArrayLike, labels: ArrayLike) -> float:
 
 
 def scale_log_probs(log_probs: ArrayLike, temperature: float) -> Array:
-    """Log-probabilities of `softmax(log_probs / temperature)`."""
+    """Log-probabilities of `softmax(log_probs / temperature)`.
+
+    Example:
+
+    >>> np.exp(metrics.scale_log_probs([[2.0, 0.0]], temperature=2.0)).round(3)
+    array([[0.731, 0.269]])
+    """
     log_probs = checks.as_matrix(log_probs, "log_probs")
     if not (isinstance(temperature, Real) and np.isfinite(temperature) and temperature > 0.0):
         raise ValueError(f"temperature must be a positive number; received {temperature!r}.")

@@ -20,6 +20,11 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
     Returns:
         The correlation; 0 where a score is constant, which orders nothing.
+
+    Example:
+
+    >>> round(metrics.rank_correlation([1.0, 2.0, 3.0], [10.0, 30.0, 20.0]), 6)
+    0.5
     """
     from scipy import stats
 

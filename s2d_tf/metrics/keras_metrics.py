@@ -31,6 +31,13 @@ class ExpectedCalibrationError(keras.metrics.Metric):
             logits.
         name: name in the logs.
         dtype: float type of the sums.
+
+    Example:
+
+    >>> metric = metrics.ExpectedCalibrationError(num_bins=15)
+    >>> metric.update_state([0, 0], [[0.9, 0.1], [0.7, 0.3]])
+    >>> round(float(metric.result()), 3)
+    0.2
     """
 
     def __init__(

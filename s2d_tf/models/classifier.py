@@ -41,6 +41,14 @@ class Classifier(FrozenFeatures, Predictor):
         input_range: lowest and highest value of the inputs, `(low, high)` or a dict of it by name.
             `None`: raw pixels in [0, 255] where `mean` or `stddev` is given; else `fit` learns it
             from the first batches. The model's `contract` has it.
+
+    Example:
+
+    >>> model = models.Classifier(backbone, num_classes=3, mean=[127.0], stddev=[64.0])
+    >>> model.compile("sgd")
+    >>> history = model.fit(images, labels, epochs=1, verbose=0)
+    >>> model.predict_uncertainty(images)["probs"].shape
+    (40, 3)
     """
 
     def __init__(

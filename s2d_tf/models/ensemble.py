@@ -22,6 +22,13 @@ class Ensemble(Predictor):
     Args:
         members: predictors of the same kind, classes and inputs, usually trained from
             different seeds.
+
+    Example:
+
+    >>> ensemble = models.Ensemble([model, model])         # usually trained from different seeds
+    >>> kind, member_logits = ensemble.predict_members(images)
+    >>> member_logits.shape
+    (2, 40, 3)
     """
 
     inside = "members"
@@ -120,6 +127,13 @@ class MonteCarloDropout(Draws):
     Args:
         model: a `Classifier` or `S2DClassifier` with `layers.Dropout` in its backbone.
         num_samples: number of masks.
+
+    Example:
+
+    >>> wide = backbones.wide_resnet(input_shape=(8, 8, 1), depth=10, width=1, dropout=0.3)
+    >>> network = models.Classifier(wide, num_classes=3)
+    >>> models.MonteCarloDropout(network, num_samples=5).num_members
+    5
     """
 
     def __init__(self, model: Predictor, num_samples: int = 5, **kwargs: Any) -> None:

@@ -21,6 +21,17 @@ class Predictor(keras.Model):
 
     A subclass sets `kind`, `num_classes`, `contract` and `num_members` and defines
     `member_logits`. Predictions never depend on the batch that an example came in.
+
+    Example:
+
+    >>> class Uniform(models.Predictor):
+    ...     num_classes = 3
+    ...     contract = model.contract
+    ...
+    ...     def member_logits(self, inputs):
+    ...         return tf.zeros([1, tf.shape(inputs)[0], 3])
+    >>> Uniform().predict_uncertainty(images)["total"].shape
+    (40,)
     """
 
     kind: str = "categorical"

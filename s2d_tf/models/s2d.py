@@ -50,6 +50,15 @@ class S2DClassifier(Classifier):
         noise: a `layers.Noise` in place of `num_samples` and `noise_stddev`.
         teacher: the teacher's own branch: `None` shares the student's linear layer, "head" gives
             the teacher another one, a Keras layer from features to logits is used as it is.
+
+    Example:
+
+    >>> model = models.S2DClassifier(backbone, num_classes=3, mean=[127.0], stddev=[64.0])
+    >>> model.compile("sgd")
+    >>> history = model.fit(images, labels, epochs=1, verbose=0)
+    >>> answer = model.predict_uncertainty(images)
+    >>> answer["knowledge"].shape
+    (40,)
     """
 
     kind = "dirichlet"

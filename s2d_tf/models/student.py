@@ -43,6 +43,15 @@ class Student(Classifier):
         draws: how a Gaussian draws: "independent", as the paper; "balanced" (ours), pairs of both
             signs in which every class has the same deviations in another order, so that noise that
             all images share favors no class; "mean", one member, the Gaussian's mean itself.
+
+    Example:
+
+    >>> student = models.Student(backbone, num_classes=3, objective=losses.DirichletKLDivergence())
+    >>> student = student.learn_from(model)                # a trained S2D model or ensemble
+    >>> student.compile("sgd")
+    >>> history = student.fit(images, labels, epochs=1, verbose=0)
+    >>> student.kind
+    'dirichlet'
     """
 
     def __init__(

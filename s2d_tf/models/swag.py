@@ -26,6 +26,15 @@ class SWAG(Draws):
         model: a `Classifier` or `S2DClassifier`.
         num_samples: number of weight draws.
         seed: integer; the draws are a pure function of it.
+
+    Example:
+
+    >>> swag = models.SWAG(model, num_samples=5)
+    >>> weights = [weight.numpy() for weight in model.trainable_variables]
+    >>> swag.set_moments(weights, [np.square(weight) + 1e-4 for weight in weights])
+    >>> swag.recompute_statistics([images])
+    >>> swag.predict_members(images)[1].shape
+    (5, 40, 3)
     """
 
     def __init__(

@@ -24,6 +24,12 @@ def fit_normal(log_concentrations: TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
       `loc` and `scale`, each `[..., K]`: the mean and the standard deviation with 1/M, as the paper
       has it, floored at `MIN_SCALE`. For one member, or members that agree, the maximum likelihood
       has no finite density, and the scale is `MIN_SCALE`.
+
+    Example:
+
+    >>> loc, scale = numerics.fit_normal([[1.0, 5.0], [3.0, 5.0]])
+    >>> loc.numpy(), scale.numpy()
+    (array([2., 5.], dtype=float32), array([1.   , 0.001], dtype=float32))
     """
     log_concentrations = as_float(log_concentrations, "log_concentrations")
     check_samples(log_concentrations, "log_concentrations", samples="members")
@@ -41,6 +47,12 @@ def normal_kl_divergence(
     """KL[N(p_loc, p_scale^2) || N(q_loc, q_scale^2)] in nats, summed over the last axis.
 
     Computed in float64 by TensorFlow Probability; returned in the dtype of `p_loc`, never negative.
+
+    Example:
+
+    >>> zeros, ones = np.zeros(2), np.ones(2)
+    >>> float(numerics.normal_kl_divergence(ones, ones, zeros, ones))
+    1.0
     """
     from tensorflow_probability import distributions as tfd
 
@@ -65,6 +77,12 @@ def normal_negative_log_likelihood(
 
     Returns:
       `[...]`, summed over the K classes, the mean over the M samples, in the dtype of `loc`.
+
+    Example:
+
+    >>> samples, loc, scale = [[0.0, 1.0], [2.0, 1.0]], [1.0, 1.0], [1.0, 1.0]
+    >>> round(float(numerics.normal_negative_log_likelihood(samples, loc, scale)), 3)
+    2.338
     """
     samples = as_float(samples, "samples")
     loc, scale = as_float(loc, "loc"), as_float(scale, "scale")

@@ -106,17 +106,36 @@ class _Shifted:
 
 
 def digamma(x: TensorLike) -> tf.Tensor:
-    """psi(x), the derivative of ln Gamma, for x > 0; float32 or float64 is kept."""
+    """psi(x), the derivative of ln Gamma, for x > 0; float32 or float64 is kept.
+
+    Example:
+
+    >>> round(float(numerics.digamma(1.0)), 4)
+    -0.5772
+    """
     return _Shifted(as_float(x, "x")).digamma()
 
 
 def trigamma(x: TensorLike) -> tf.Tensor:
-    """psi'(x), the derivative of `digamma`, for x > 0; float32 or float64 is kept."""
+    """psi'(x), the derivative of `digamma`, for x > 0; float32 or float64 is kept.
+
+    Example:
+
+    >>> round(float(numerics.trigamma(1.0)), 4)
+    1.6449
+    """
     return _Shifted(as_float(x, "x")).trigamma()
 
 
 def digamma_and_trigamma(x: TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
-    """`digamma(x)` and `trigamma(x)` at less than the price of both."""
+    """`digamma(x)` and `trigamma(x)` at less than the price of both.
+
+    Example:
+
+    >>> first, second = numerics.digamma_and_trigamma([0.5, 1.0, 10.0])
+    >>> first.shape, second.shape
+    (TensorShape([3]), TensorShape([3]))
+    """
     shifted = _Shifted(as_float(x, "x"))
     return shifted.digamma(), shifted.trigamma()
 
@@ -127,6 +146,11 @@ def digamma_minus_log(x: TensorLike) -> tf.Tensor:
     g decreases from +infinity (like -ln x) to 0 (like 1 / (2 x)). Knowledge uncertainty of a
     Dirichlet is a mean of differences of g, which keeps its digits where the difference of two
     entropies has none left.
+
+    Example:
+
+    >>> round(float(numerics.digamma_minus_log(1e6)) * 2e6, 4)
+    1.0
     """
     x = as_float(x, "x")
     expansion = _EXPANSIONS[x.dtype]

@@ -33,7 +33,12 @@ class Muon(keras.optimizers.SGD):
 
     Example:
 
-    >>> optimizer = Muon(learning_rate=0.12)
+    >>> layer = keras.layers.Conv2D(4, 3)
+    >>> layer.build([None, 8, 8, 3])
+    >>> optimizer = optimizers.Muon(learning_rate=0.1)
+    >>> optimizer.apply([tf.ones_like(v) for v in layer.variables], layer.variables)
+    >>> tuple(layer.kernel.shape)
+    (3, 3, 3, 4)
     """
 
     momentums: list[keras.Variable]

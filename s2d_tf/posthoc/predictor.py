@@ -58,6 +58,12 @@ class StepPredictor(Predictor):
 
     `predict_uncertainty` has the step's output as an additional key. All predictions also take
     `Outputs` of the network. `arrays` is what was fitted.
+
+    Example:
+
+    >>> scaled = posthoc.TemperatureScaling().fit(model, (images, labels))
+    >>> isinstance(scaled, posthoc.StepPredictor), sorted(scaled.arrays)
+    (True, ['bias', 'kernel'])
     """
 
     provenance: typing.Mapping = types.MappingProxyType({})

@@ -52,7 +52,13 @@ class Facts:
 
 
 def model_sha256(model: Predictor) -> str:
-    """Hex digest of the weights of a model and of its fitted steps."""
+    """Hex digest of the weights of a model and of its fitted steps.
+
+    Example:
+
+    >>> len(posthoc.model_sha256(model))
+    64
+    """
     arrays: dict[str, np.ndarray] = {}
     for i, network in enumerate(root(model).networks):
         weights = [np.asarray(weight) for weight in network.weights]
@@ -122,6 +128,12 @@ def load(path: PathLike, model: Predictor) -> StepPredictor:
 
     Returns:
         The predictor that `fit` returned then; `provenance` is what was kept with it.
+
+    Example:
+
+    >>> path = posthoc.save(posthoc.KNN(k=5).fit(model, (images, labels)), "knn.safetensors")
+    >>> posthoc.load(path, model).score(images).shape
+    (40,)
     """
     return parse(files.read_bytes(path, MAX_BYTES, StepError), model, path)
 

@@ -34,6 +34,13 @@ def choose_threshold(
 
     Returns:
         (threshold, coverage, bound), or `None` if no threshold is good enough.
+
+    Example:
+
+    >>> scores = np.linspace(0.0, 1.0, 100)
+    >>> threshold, coverage, bound = posthoc.choose_threshold(scores, scores > 0.9, max_risk=0.05)
+    >>> coverage, bound <= 0.05
+    (0.9, True)
     """
     from scipy import stats
 

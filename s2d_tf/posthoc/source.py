@@ -65,6 +65,12 @@ def collect(model: Predictor, data: Data, features: bool = True, batch_size: int
         data: `(inputs, labels)`, inputs alone, or a `tf.data.Dataset` of either.
         features: whether to keep feature vectors; only single networks have them.
         batch_size: how many inputs to hold at once.
+
+    Example:
+
+    >>> outputs = posthoc.collect(model, (images, labels))
+    >>> outputs.member_logits.shape, outputs.features.shape
+    ((1, 40, 3), (40, 8))
     """
     parts = list(outputs_lib.read(root(model), data, features, batch_size))
     joined = {

@@ -27,6 +27,18 @@ class Step:
 
     Args:
         name: the key of the output that the step adds; default: the step's own.
+
+    Example:
+
+    >>> class Margin(posthoc.Step):
+    ...     output = "margin"
+    ...     needs_data = False
+    ...
+    ...     def apply(self, fitted, state):
+    ...         largest = tf.math.top_k(state.uncertainty["probs"], k=2).values
+    ...         state.outputs[self.name] = largest[:, 0] - largest[:, 1]
+    >>> Margin().fit(model).predict_uncertainty(images)["margin"].shape
+    (40,)
     """
 
     output: str | None = None

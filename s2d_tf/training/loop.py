@@ -57,6 +57,10 @@ class Settings:
             `None` for not by that measure.
         teachers, start: run directories, for methods that need them; `None` looks beside.
         verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
+
+    Example:
+
+    >>> settings = training.Settings(verbose=0, checkpoint_steps=100)
     """
 
     data_dir: str | None = None
@@ -94,6 +98,14 @@ def train(
 
     Returns:
         The finished `Run`.
+
+    Example:
+
+    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    >>> recipe = recipes.override(recipe, ["data.batch_size=128"], epochs=1)
+    >>> run = training.train(recipe, "run", settings=training.Settings(verbose=0))
+    >>> run.finished
+    True
     """
     settings = settings or Settings()
     members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
