@@ -71,14 +71,15 @@ def public(package: str) -> dict:
 
 
 def failure(name: str, value, scope: dict) -> str | None:
-    """What is wrong with the example of a class or function."""
-    (example,) = doctest.DocTestFinder(recurse=False).find(value, name, globs=dict(scope))
-    if not example.examples:
-        return f"{name} has no example"
-    told = io.StringIO()
+    """What is wrong with the example of a class or function, or with those of its methods."""
+    examples = {each.name: each for each in doctest.DocTestFinder().find(value, name, globs=scope)}
+    if name not in examples or not examples[name].examples:
+        return f"{name}: expected an example in the docstring, received none."
+    told, runner = io.StringIO(), doctest.DocTestRunner(verbose=False)
     with contextlib.redirect_stderr(io.StringIO()):
-        failed, _ = doctest.DocTestRunner(verbose=False).run(example, out=told.write)
-    return told.getvalue() if failed else None
+        for each in examples.values():
+            runner.run(each, out=told.write)
+    return told.getvalue()
 
 
 def untyped(name: str, value) -> list[str]:

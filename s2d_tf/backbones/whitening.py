@@ -29,7 +29,7 @@ class PatchWhitening(keras.layers.Conv2D):
     Example:
 
     >>> images = np.random.default_rng(0).normal(size=(64, 8, 8, 3)).astype("float32")
-    >>> stem = PatchWhitening()
+    >>> stem = backbones.whitening.PatchWhitening()
     >>> stem.adapt(images)
     >>> stem(images).shape
     TensorShape([64, 7, 7, 24])

@@ -48,11 +48,12 @@ def read_record(kind: Any, value: Any, where: str, error: type[Exception] = Valu
 
     Example:
 
+    >>> import dataclasses
     >>> @dataclasses.dataclass
     ... class Point:
     ...     x: float
     ...     name: str = ""
-    >>> read_record(Point, {"x": 3}, "point")
+    >>> files.read_record(Point, {"x": 3}, "point")
     Point(x=3.0, name='')
     """
     options = typing.get_args(kind) or (kind,)

@@ -68,7 +68,6 @@ class WithSoftCrossEntropy(DistillationLoss):
 
     Example:
 
-    >>> from s2d_tf import losses
     >>> loss = losses.WithSoftCrossEntropy(losses.DirichletFisherDistance(), weight=0.1)
     >>> loss.student
     'dirichlet'

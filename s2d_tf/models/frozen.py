@@ -10,7 +10,7 @@ class FrozenFeatures:
     Example:
 
     >>> model = models.S2DClassifier.from_classifier(keras_model, freeze=True)
-    >>> cached = model.predict_features(x)                 # once
+    >>> cached = model.predict_features(x)                       # once
     >>> for seed in range(5):
     ...     head = model.head_only(fresh=True, seed=seed, student_weight=1e-3)
     ...     head.compile("adam")

@@ -123,9 +123,9 @@ class Student(Classifier):
 
         Example:
 
-        >>> by_mean = student.redrawn("mean")
-        >>> by_mean.num_members
-        1
+        >>> student = models.Student(backbone, 3, losses.NormalKLDivergence())
+        >>> student.num_members, student.redrawn("mean").num_members
+        (50, 1)
         """
         changes = {"draws": draws, "num_draws": num_draws or self.num_draws}
         twin = type(self).from_config({**self.get_config(), **changes})

@@ -1,6 +1,5 @@
 """Every distillation loss and its gradient against SciPy, mpmath and NumPy."""
 
-import doctest
 import itertools
 
 import keras
@@ -433,8 +432,3 @@ def test_bad_options_are_rejected(make, message):
     with pytest.raises(ValueError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
-
-
-def test_the_example_of_the_categorical_term_runs():
-    (example, *_) = doctest.DocTestFinder(recurse=False).find(losses.WithSoftCrossEntropy)
-    assert doctest.DocTestRunner(verbose=False).run(example) == (0, 3)

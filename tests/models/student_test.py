@@ -1,7 +1,5 @@
 """Students of ensembles: objectives, online and cached targets, H2D-Gauss at prediction."""
 
-import doctest
-
 import keras
 import numpy as np
 import pytest
@@ -223,13 +221,6 @@ def test_a_redrawn_student_is_the_same_network(tmp_path):
     assert model.draws == "independent"
     assert len({str(each.draw_key) for each in (model, twin, model.redrawn("mean", 1))}) == 3
     assert model.redrawn("balanced", num_draws=4).num_members == 4
-
-
-def test_the_example_of_a_redrawn_student_runs():
-    found = doctest.DocTestFinder(recurse=False).find(
-        models.Student.redrawn, "redrawn", globs={"student": student("h2d_gauss")}
-    )
-    assert doctest.DocTestRunner(verbose=False).run(found[0]) == (0, 2)
 
 
 @pytest.mark.parametrize("draws", ["independent", "balanced", "mean"])
