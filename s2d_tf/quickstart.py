@@ -45,7 +45,7 @@ def run(out: PathLike, seeds: int = 1, verbose: int | None = None) -> str:
             results[recipe.title].append(found.metrics())
             files.write_json(done.directory / METRICS, results[recipe.title][-1])
             gathered.setdefault(recipe.title, found)
-    table = comparison_table(results, recipe.out_of_distribution)
+    table = _comparison_table(results, recipe.out_of_distribution)
     for form, suffix in (("markdown", "md"), ("csv", "csv")):
         files.write_text(out / f"table.{suffix}", tables.render(table, form) + "\n")
     known = {title: (found.known.probs, found.known.labels) for title, found in gathered.items()}
@@ -60,7 +60,7 @@ def run(out: PathLike, seeds: int = 1, verbose: int | None = None) -> str:
         [
             tables.render(table, "text"),
             "",
-            explanation(*results.values()),
+            _explanation(*results.values()),
             "",
             f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:",
             *(f"  {name}" for name in WRITTEN),
@@ -68,7 +68,7 @@ def run(out: PathLike, seeds: int = 1, verbose: int | None = None) -> str:
     )
 
 
-def comparison_table(results: dict[str, list[dict]], ood: Sequence[str]) -> tables.Table:
+def _comparison_table(results: dict[str, list[dict]], ood: Sequence[str]) -> tables.Table:
     """The paper's columns, one block for each out-of-distribution dataset."""
     blocks = []
     for name in ood:
@@ -101,7 +101,7 @@ def _paired(plain, s2d):
     return notes
 
 
-def explanation(plain: list[dict], s2d: list[dict]) -> str:
+def _explanation(plain: list[dict], s2d: list[dict]) -> str:
     """Two or three sentences on what the person is looking at."""
 
     def percent(runs, key):

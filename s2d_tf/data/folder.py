@@ -78,7 +78,7 @@ class ImageFolder:
                 f"received {split!r} with none. Add images."
             )
         paths, labels = zip(*self.files[split], strict=True)
-        return read_images(paths, self.image_shape), np.array(labels, np.int64)
+        return _read_images(paths, self.image_shape), np.array(labels, np.int64)
 
 
 def open_folder(
@@ -160,10 +160,10 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
         raise MissingDataError(f"{path}: expected a folder of images, received none. Check --ood.")
     if not (paths := _images(path)):
         raise FolderError(f"{path}: expected JPEG or PNG images, received none. Add some.")
-    return read_images(tuple(paths), tuple(image_shape))
+    return _read_images(tuple(paths), tuple(image_shape))
 
 
-def read_images(paths: Iterable[pathlib.Path], image_shape: tuple[int, ...]) -> np.ndarray:
+def _read_images(paths: Iterable[pathlib.Path], image_shape: tuple[int, ...]) -> np.ndarray:
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
     return _read(tuple((path, _stamp(path)) for path in paths), tuple(image_shape))
 

@@ -90,7 +90,7 @@ def to_32x32(name: str, count: int) -> Callable[[tf.Tensor, tf.Tensor], tf.Tenso
     index).
     """
     if name == "tiny_imagenet_resize":
-        return lambda index, image: block_mean(image)
+        return lambda index, image: _block_mean(image)
     offsets = tf.constant(crop_offsets(count))
 
     def crop(index, image):
@@ -100,7 +100,7 @@ def to_32x32(name: str, count: int) -> Callable[[tf.Tensor, tf.Tensor], tf.Tenso
     return crop
 
 
-def block_mean(image: tf.Tensor) -> tf.Tensor:
+def _block_mean(image: tf.Tensor) -> tf.Tensor:
     """The mean of each 2x2 block of a uint8 picture, rounded half up."""
     blocks = tf.reshape(tf.cast(image, tf.int32), [_TARGET, 2, _TARGET, 2, 3])
     return tf.cast((tf.reduce_sum(blocks, axis=[1, 3]) + 2) // 4, tf.uint8)

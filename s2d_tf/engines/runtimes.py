@@ -50,7 +50,7 @@ def xla(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
             f"engine: expected inputs of one size for XLA, received {specs}. Use another engine."
         )
     function = tf.function(call, jit_compile=True, autograph=False)
-    axes = batch_axes(call, specs)
+    axes = _batch_axes(call, specs)
 
     def run(tensors):
         arrays = [np.asarray(tensor) for tensor in tensors]
@@ -66,7 +66,7 @@ def onnx(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     """The graph in ONNX Runtime; the converted file is kept in the cache folder."""
     import onnxruntime
 
-    content = onnx_content(call, specs)
+    content = _onnx_content(call, specs)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -89,7 +89,7 @@ def padded_size(count: int) -> int:
     return next((size for size in SIZES if size >= count), SIZES[-1])
 
 
-def batch_axes(call: Callable, specs: list[tf.TensorSpec]) -> dict[str, int]:
+def _batch_axes(call: Callable, specs: list[tf.TensorSpec]) -> dict[str, int]:
     """For each answer the axis of the batch: the first one of unknown size."""
     outputs = tf.function(call, autograph=False).get_concrete_function(*specs).structured_outputs
     shapes = {name: tensor.shape.as_list() for name, tensor in outputs.items()}
@@ -105,7 +105,7 @@ def _padded(function, arrays, axes):
     return {name: value.take(rows, axes[name]) for name, value in found.items()}
 
 
-def onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
+def _onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
     """An ONNX file of a function, from the cache folder if it was converted before."""
     function = tf.function(call, input_signature=specs, autograph=False)
     graph = function.get_concrete_function().graph.as_graph_def()

@@ -24,7 +24,7 @@ def as_matrix(values: ArrayLike, name: str) -> Array:
     return _not_empty_and_finite(values, name)
 
 
-def as_probs(probs: ArrayLike) -> Array:
+def _as_probs(probs: ArrayLike) -> Array:
     """Returns `probs` as float64 `[examples, classes]` whose rows are distributions."""
     probs = as_matrix(probs, "probs")
     if probs.min() < 0.0:
@@ -43,8 +43,8 @@ def as_probs(probs: ArrayLike) -> Array:
 
 
 def as_labeled(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
-    """Returns `as_probs(probs)` and its `as_labels(labels)`."""
-    probs = as_probs(probs)
+    """Returns `_as_probs(probs)` and its `as_labels(labels)`."""
+    probs = _as_probs(probs)
     return probs, as_labels(labels, *probs.shape)
 
 

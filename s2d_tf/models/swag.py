@@ -86,7 +86,7 @@ class SWAG(Draws):
             batches: a re-iterable of batches of inputs without augmentation noise of its own, for
                 example a finite `tf.data.Dataset`.
         """
-        norms = [layer for layer in self.model._flatten_layers() if is_batch_norm(layer)]
+        norms = [layer for layer in self.model._flatten_layers() if _is_batch_norm(layer)]
         momenta = [norm.momentum for norm in norms]
         targets = self._batch_norm_variables()
         positions = {id(v): i for i, v in enumerate(self.model.non_trainable_variables)}
@@ -137,10 +137,10 @@ class SWAG(Draws):
         return [
             variable
             for layer in self.model._flatten_layers()
-            if is_batch_norm(layer)
+            if _is_batch_norm(layer)
             for variable in (layer.moving_mean, layer.moving_variance)
         ]
 
 
-def is_batch_norm(layer: keras.layers.Layer) -> bool:
+def _is_batch_norm(layer: keras.layers.Layer) -> bool:
     return isinstance(layer, keras.layers.BatchNormalization)

@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 from s2d_tf.evaluation.names import SHORT_NAMES, variant
 
@@ -144,7 +145,7 @@ def results(
         trained_on: `"cifar100"` or `"cifar100_plus"`.
         tables_used: numbers of the tables to take, or None for all.
     """
-    found: dict[str, dict[str, float]] = {}
+    found: dict[Any, dict[Any, float]] = {}
     for each in tables():
         used = tables_used is None or each.number in tables_used
         for row, column, cell in each.cells() if used and each.architecture == architecture else ():

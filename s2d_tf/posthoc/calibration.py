@@ -18,7 +18,7 @@ MAX_LOG_TEMPERATURE = 5.0
 """Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
 
 
-def calibrated_members(
+def _calibrated_members(
     kind: str, member_logits: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
 ) -> tf.Tensor:
     """Members whose mean predictions are `softmax(log_probs @ kernel + bias)`.
@@ -71,7 +71,7 @@ class Calibration(Step):
         raise NotImplementedError
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
-        members = calibrated_members(
+        members = _calibrated_members(
             state.kind, state.member_logits, fitted["kernel"], fitted["bias"]
         )
         state.set_members(members)

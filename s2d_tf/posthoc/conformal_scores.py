@@ -75,7 +75,7 @@ def threshold(scores: np.ndarray, coverage: float, where: str = "") -> float:
         coverage: the chance that a set contains the label.
         where: names the examples in the error that too few of them raise.
     """
-    needed = min_examples(coverage)
+    needed = _min_examples(coverage)
     if len(scores) < needed:
         raise ValueError(
             f"data: expected at least {needed} calibration examples{where} for a coverage of "
@@ -85,6 +85,6 @@ def threshold(scores: np.ndarray, coverage: float, where: str = "") -> float:
     return float(np.partition(scores, rank - 1)[rank - 1])
 
 
-def min_examples(coverage: float) -> int:
+def _min_examples(coverage: float) -> int:
     """The fewest calibration examples that can give a coverage."""
     return math.ceil(coverage / (1.0 - coverage) - 1e-9)

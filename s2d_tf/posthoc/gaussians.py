@@ -25,7 +25,7 @@ CLASS_SHRINKAGE = 0.1
 """Share of the common covariance in that of a class, which has few examples."""
 
 
-def squared_distances(
+def _squared_distances(
     features: tf.Tensor, shift: tf.Tensor, whitening: tf.Tensor, means: tf.Tensor
 ) -> tf.Tensor:
     """Squared Mahalanobis distances `[batch, classes]`.
@@ -47,7 +47,7 @@ def nearest(distances: tf.Tensor) -> tf.Tensor:
     return -tf.reduce_max(-distances, axis=-1)
 
 
-def class_log_densities(
+def _class_log_densities(
     features: tf.Tensor,
     shift: tf.Tensor,
     whitening: tf.Tensor,
@@ -69,7 +69,7 @@ def class_log_densities(
     return log_normalizers - 0.5 * tf.reduce_sum(tf.square(white), axis=-1)
 
 
-class GaussianDetector(Detector):
+class _GaussianDetector(Detector):
     """Base of the detectors that stream class means and covariances."""
 
     reads_features = True
@@ -90,7 +90,7 @@ class GaussianDetector(Detector):
         return moments
 
 
-class Mahalanobis(GaussianDetector):
+class Mahalanobis(_GaussianDetector):
     """Squared distance to the nearest class mean, with one covariance (Lee et al., 2018).
 
     Args:
@@ -108,13 +108,13 @@ class Mahalanobis(GaussianDetector):
 
     def estimate(self, source: Source) -> dict[str, np.ndarray]:
         moments = self.moments(source)
-        return whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
+        return _whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return nearest(squared_distances(state.features, **fitted))
+        return nearest(_squared_distances(state.features, **fitted))
 
 
-class RelativeMahalanobis(GaussianDetector):
+class RelativeMahalanobis(_GaussianDetector):
     """Mahalanobis distance less that to one Gaussian of all classes (Ren et al., 2021).
 
     Args:
@@ -131,21 +131,21 @@ class RelativeMahalanobis(GaussianDetector):
 
     def estimate(self, source: Source) -> dict[str, np.ndarray]:
         moments = self.moments(source)
-        within = whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
-        total = whitened(moments, shrink(moments.total(), self.shrinkage), moments.mean()[None])
+        within = _whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
+        total = _whitened(moments, shrink(moments.total(), self.shrinkage), moments.mean()[None])
         background = {f"background_{name}": total[name] for name in ("whitening", "means")}
         return {**within, **background}
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         shift = fitted["shift"]
-        distances = squared_distances(state.features, shift, fitted["whitening"], fitted["means"])
-        background = squared_distances(
+        distances = _squared_distances(state.features, shift, fitted["whitening"], fitted["means"])
+        background = _squared_distances(
             state.features, shift, fitted["background_whitening"], fitted["background_means"]
         )
         return nearest(distances) - background[:, 0]
 
 
-class FeatureDensity(GaussianDetector):
+class FeatureDensity(_GaussianDetector):
     """Negated log-density of a Gaussian for each class: the score of DDU (Mukhoti et al., 2023).
 
     The file and the work grow with classes times the squared number of features.
@@ -190,11 +190,11 @@ class FeatureDensity(GaussianDetector):
         }
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return -log_sum_exp(class_log_densities(state.features, **fitted))
+        return -log_sum_exp(_class_log_densities(state.features, **fitted))
 
 
-def whitened(moments: Moments, covariance: np.ndarray, means: np.ndarray) -> dict:
-    """The arrays of `squared_distances`."""
+def _whitened(moments: Moments, covariance: np.ndarray, means: np.ndarray) -> dict:
+    """The arrays of `_squared_distances`."""
     factor = checks.cholesky(covariance, "all classes together")
     whitening, shift = np.linalg.inv(factor).T, moments.mean()
     return {"shift": shift, "whitening": whitening, "means": (means - shift) @ whitening}

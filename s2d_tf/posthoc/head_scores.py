@@ -19,7 +19,7 @@ MIN_DISTANCE = 1e-8
 """Features at the training mean have no direction; this keeps their score finite."""
 
 
-def virtual_logit_score(
+def _virtual_logit_score(
     features: tf.Tensor,
     kernel: tf.Tensor,
     bias: tf.Tensor,
@@ -41,7 +41,7 @@ def virtual_logit_score(
     return scale * tf.sqrt(tf.reduce_sum(tf.square(outside), axis=-1)) - energy
 
 
-def boundary_distance_score(
+def _boundary_distance_score(
     features: tf.Tensor,
     kernel: tf.Tensor,
     bias: tf.Tensor,
@@ -116,7 +116,7 @@ class ViM(Detector):
         return {**head, "origin": origin, "residual": residual, "scale": scale}
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return virtual_logit_score(state.features, **fitted)
+        return _virtual_logit_score(state.features, **fitted)
 
 
 class FDBD(Detector):
@@ -148,4 +148,4 @@ class FDBD(Detector):
         return {**head, "mean": total / count, "boundary_norms": norms}
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return boundary_distance_score(state.features, **fitted)
+        return _boundary_distance_score(state.features, **fitted)

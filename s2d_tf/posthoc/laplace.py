@@ -39,7 +39,7 @@ def member_logits(features: tf.Tensor, kernels: tf.Tensor, biases: tf.Tensor) ->
     return tf.transpose(logits, [1, 0, 2])
 
 
-def logit_variance(features: tf.Tensor, fitted: dict[str, tf.Tensor]) -> tf.Tensor:
+def _logit_variance(features: tf.Tensor, fitted: dict[str, tf.Tensor]) -> tf.Tensor:
     """Variances `[batch, classes]` of the logits, from `logit_variances`' arrays."""
     if "class_factors" not in fitted:
         projected = tf.square(tf.matmul(features, fitted["basis"]))
@@ -138,7 +138,7 @@ class LastLayerLaplace(Step):
                 posterior, curvature.log_likelihood, square_norm, precision
             )
 
-        precision = self.prior_precision or best_precision(evidence)
+        precision = self.prior_precision or _best_precision(evidence)
         facts = {"precision": precision, "log_evidence": evidence(precision)}
         if self.predictive == "probit":
             arrays = posterior_lib.logit_variances(posterior, precision, kernel.shape)
@@ -154,7 +154,7 @@ class LastLayerLaplace(Step):
             state.set_members(member_logits(state.features, fitted["kernels"], fitted["biases"]))
             return
         logits = tf.matmul(state.features, fitted["kernel"]) + fitted["bias"]
-        variance = logit_variance(state.features, fitted)
+        variance = _logit_variance(state.features, fitted)
         factor = 1.0 / tf.sqrt(1.0 + math.pi / 8.0 * variance)
         if state.kind == "dirichlet":
             # As in calibration: the mean changes, the total concentration stays.
@@ -166,7 +166,7 @@ class LastLayerLaplace(Step):
         state.outputs[self.name] = tf.reduce_mean(variance, axis=-1)
 
 
-def best_precision(evidence: Callable[[float], float]) -> float:
+def _best_precision(evidence: Callable[[float], float]) -> float:
     """The prior precision with the largest marginal likelihood."""
     from scipy import optimize
 

@@ -29,7 +29,7 @@ def normalize(features: TensorLike) -> tf.Tensor:
     return features / tf.maximum(tf.sqrt(squares), MIN_NORM)
 
 
-def neighbor_distance(features: tf.Tensor, training: tf.Tensor, k: int) -> tf.Tensor:
+def _neighbor_distance(features: tf.Tensor, training: tf.Tensor, k: int) -> tf.Tensor:
     """Distance of each normalized vector to its k-th nearest among normalized training vectors.
 
     Args:
@@ -96,4 +96,4 @@ class KNN(Detector):
         return {"training": normalize(features).numpy().T}
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return neighbor_distance(normalize(state.features), fitted["training"], self.k)
+        return _neighbor_distance(normalize(state.features), fitted["training"], self.k)

@@ -40,7 +40,7 @@ def confidence_score(member_logits: tf.Tensor) -> tf.Tensor:
     return tf.where(others < SERIES_LIMIT, series, -tf.math.log(1.0 - others))
 
 
-def max_logit_score(member_logits: tf.Tensor) -> tf.Tensor:
+def _max_logit_score(member_logits: tf.Tensor) -> tf.Tensor:
     """The negated largest logit, averaged over the members."""
     return -tf.reduce_mean(tf.reduce_max(member_logits, axis=-1), axis=0)
 
@@ -97,7 +97,7 @@ class MaxLogit(Detector):
     needs_data = False
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return max_logit_score(state.member_logits)
+        return _max_logit_score(state.member_logits)
 
 
 class Energy(Detector):

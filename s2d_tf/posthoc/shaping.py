@@ -33,29 +33,29 @@ def largest(features: tf.Tensor, percentile: float) -> tf.Tensor:
     return tf.cast(features >= threshold, features.dtype)
 
 
-def sum_ratio(features: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+def _sum_ratio(features: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
     """The sum of all features over that of the kept ones, `[batch, 1]`."""
     total = tf.reduce_sum(features, axis=-1, keepdims=True)
     of_kept = tf.reduce_sum(features * kept, axis=-1, keepdims=True)
     return tf.minimum(total / tf.maximum(of_kept, MIN_SUM), MAX_RATIO)
 
 
-def prune(features: tf.Tensor, percentile: float, variant: str) -> tf.Tensor:
+def _prune(features: tf.Tensor, percentile: float, variant: str) -> tf.Tensor:
     """ASH: the largest features, scaled up ("s"), as they are ("p"), or all equal ("b")."""
     kept = largest(features, percentile)
     if variant == "b":
         total = tf.reduce_sum(features, axis=-1, keepdims=True)
         return kept * total / tf.reduce_sum(kept, axis=-1, keepdims=True)
     pruned = features * kept
-    return pruned * tf.exp(sum_ratio(features, kept)) if variant == "s" else pruned
+    return pruned * tf.exp(_sum_ratio(features, kept)) if variant == "s" else pruned
 
 
 def scale(features: tf.Tensor, percentile: float) -> tf.Tensor:
     """SCALE: all features times the exponential of the ratio of sums."""
-    return features * tf.exp(sum_ratio(features, largest(features, percentile)))
+    return features * tf.exp(_sum_ratio(features, largest(features, percentile)))
 
 
-class ShapingDetector(Detector):
+class _ShapingDetector(Detector):
     """Base: the energy of the head's logits for shaped features."""
 
     reads_features = True
@@ -72,7 +72,7 @@ class ShapingDetector(Detector):
         return energy_score((tf.matmul(shaped, fitted["kernel"]) + fitted["bias"])[None])
 
 
-class ReAct(ShapingDetector):
+class ReAct(_ShapingDetector):
     """Features clipped at a percentile of the training features (Sun et al., 2021).
 
     Args:
@@ -102,7 +102,7 @@ class ReAct(ShapingDetector):
         return tf.minimum(features, fitted["clip"])
 
 
-class ASH(ShapingDetector):
+class ASH(_ShapingDetector):
     """Only the largest features of each input (Djurisic et al., 2023).
 
     Args:
@@ -126,10 +126,10 @@ class ASH(ShapingDetector):
         self.variant = checks.choice(variant, "variant", VARIANTS)
 
     def shape(self, fitted: dict[str, tf.Tensor], features: tf.Tensor) -> tf.Tensor:
-        return prune(features, self.percentile, self.variant)
+        return _prune(features, self.percentile, self.variant)
 
 
-class SCALE(ShapingDetector):
+class SCALE(_ShapingDetector):
     """All features scaled by how much the largest ones stand out (Xu et al., 2024).
 
     Args:

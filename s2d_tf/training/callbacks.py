@@ -37,7 +37,7 @@ class DivergedError(NonFiniteLossError):
     """The loss is a number, but the network has lost what it had learned."""
 
 
-def require_finite(
+def _require_finite(
     values: Mapping[str, float], where: str, writer: checkpoints.Writer | None = None
 ) -> None:
     """Raises `NonFiniteLossError` that names the parts of the loss which are not numbers."""
@@ -47,7 +47,7 @@ def require_finite(
         raise NonFiniteLossError(_stopped(where, f"{parts} became NaN or infinite", writer))
 
 
-def require_learning(
+def _require_learning(
     values: Mapping[str, float],
     num_classes: int,
     where: str,
@@ -58,7 +58,7 @@ def require_learning(
     Args:
         values: Keras' logs. S2D's label loss is its `teacher_loss`.
         num_classes: guessing has a loss of `ln(num_classes)`.
-        where, writer: as for `require_finite`.
+        where, writer: as for `_require_finite`.
     """
     name = "teacher_loss" if "teacher_loss" in values else "loss"
     guessing = math.log(num_classes)
@@ -171,9 +171,9 @@ class Checkpoint(keras.callbacks.Callback):
         step = self._first + batch + 1
         self.writer.check()
         logs, where = logs or {}, f"epoch {self._epoch + 1}, step {step}"
-        require_finite(logs, where, self.writer)
+        _require_finite(logs, where, self.writer)
         if not isinstance(self.model, models.Student):  # a student's loss has no such scale
-            require_learning(logs, self.model.num_classes, where, self.writer)
+            _require_learning(logs, self.model.num_classes, where, self.writer)
         decision = self.team.agree(self._vote(step))
         self._stopping |= decision >= multi_worker.STOP
         if decision and step < self.steps_per_epoch:  # else the end of the epoch follows, and saves
@@ -196,7 +196,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self.team.is_chief:
             finite = all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f")
             where = f"epoch {self._epoch + 1}" + (f", step {step}" if step else "")
-            require_finite({"the weights": 0.0 if finite else math.nan}, where, self.writer)
+            _require_finite({"the weights": 0.0 if finite else math.nan}, where, self.writer)
             facts = {**self.facts(), "epoch": epoch, "step_in_epoch": step}
             self.writer.write(int(self.model.optimizer.iterations.numpy()), arrays, facts)
         self._saved_at = time.monotonic()
