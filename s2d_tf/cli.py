@@ -114,13 +114,18 @@ def is_for_the_user(error: BaseException) -> bool:
 def _known(wanted):
     """Returns the name of the command that is meant."""
     if wanted.startswith("-"):
-        raise UsageError(f"expected a command before {wanted}: `s2d --help` lists the commands")
+        raise UsageError(
+            f"command: expected one before the flags, received {wanted}. `s2d --help` lists the "
+            "commands."
+        )
     known = commands()
     name = wanted.replace("-", "_")
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-        raise UsageError(f"unknown command {wanted!r}: {hint}")
+        raise UsageError(
+            f"command: expected {' or '.join(near or known)}, received {wanted!r}. `s2d --help` "
+            "lists the commands."
+        )
     return name
 
 

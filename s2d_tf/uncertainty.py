@@ -166,21 +166,26 @@ def confidence_score(kind: str, member_logits: TensorLike) -> tf.Tensor:
 
 def _check_kind(kind):
     if kind not in KINDS:
-        raise ValueError(f"`kind` must be one of {list(KINDS)}; received {kind!r}.")
+        raise ValueError(
+            f"kind: expected one of {list(KINDS)}, received {kind!r}. Choose one of these."
+        )
 
 
 def _as_members(value, name):
     members = as_float(value, name)
     if members.shape.rank not in (2, 3):
         raise ValueError(
-            f"`{name}` must have shape [members, batch, classes] or [batch, classes]; "
-            f"received shape {members.shape}."
+            f"{name}: expected the shape [members, batch, classes] or [batch, classes], "
+            f"received {tuple(members.shape)}. Put the members first."
         )
     check_classes(members, name)
     if members.shape.rank == 2:
         return tf.expand_dims(members, axis=0)
     if members.shape[0] == 0:
-        raise ValueError(f"`{name}` must have at least one member; received shape {members.shape}.")
+        raise ValueError(
+            f"{name}: expected at least one member, received the shape "
+            f"{tuple(members.shape)}. Pass one or more."
+        )
     return members
 
 

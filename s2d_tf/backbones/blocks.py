@@ -132,7 +132,10 @@ def check_positive_integer(name: str, value: int) -> int:
     except TypeError:
         number = 0
     if number < 1:
-        raise ValueError(f"{name}: expected a positive integer, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected a positive integer, received {value!r}. Pass a whole number "
+            "of at least 1."
+        )
     return number
 
 
@@ -141,7 +144,8 @@ def check_depth(depth: int) -> int:
     depth = check_positive_integer("depth", depth)
     if depth < 10 or (depth - 4) % 6:
         raise ValueError(
-            f"depth: expected 6n + 4 with n >= 1 (10, 16, 22, 28, ...), received {depth}."
+            f"depth: expected 6n + 4 with n >= 1 (10, 16, 22, 28, ...), received {depth}. "
+            "Choose one of these."
         )
     return depth
 
@@ -156,8 +160,8 @@ def check_input_shape(input_shape: Shape, free_size: bool = False) -> Shape:
         sizes = [0]
     if min(sizes) < 1:
         raise ValueError(
-            "input_shape: expected (height, width, channels), three positive integers without the "
-            f"batch, received {input_shape!r}."
+            "input_shape: expected (height, width, channels), three positive integers "
+            f"without the batch, received {input_shape!r}. Pass the shape of one image."
         )
     return tuple(None if size is None else int(size) for size in input_shape)
 
@@ -169,7 +173,10 @@ def check_number(name: str, value: float, expected: str, holds: Callable[[float]
     except (TypeError, ValueError):
         number = math.nan  # which no range contains
     if not holds(number):
-        raise ValueError(f"{name}: expected a number {expected}, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected a number {expected}, received {value!r}. Pass a number in "
+            "this range."
+        )
     return number
 
 
@@ -183,4 +190,6 @@ def check_seed(seed: int | None) -> int | None:
     try:
         return None if seed is None else operator.index(seed)
     except TypeError:
-        raise ValueError(f"seed: expected an integer or None, received {seed!r}.") from None
+        raise ValueError(
+            f"seed: expected an integer or None, received {seed!r}. Pass None for random weights."
+        ) from None

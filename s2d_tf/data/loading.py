@@ -48,7 +48,8 @@ def load_arrays(
     known = _with_derived(info(name).splits)
     if split not in known:
         raise ValueError(
-            f"Dataset {name!r} has no split {split!r}; expected one of: {', '.join(known)}."
+            f"split: expected one of {', '.join(known)} of {name!r}, received {split!r}. "
+            "Choose one of these."
         )
     return _read(name, split, resolve_data_dir(data_dir))
 
@@ -124,8 +125,9 @@ def _read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np
     builder = _builder(record, data_dir)
     if split not in builder.info.splits:
         raise MissingDataError(
-            f"Split {split!r} of {name!r} is not in {builder.data_dir}, which holds only: "
-            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy."
+            f"{builder.data_dir}: expected the split {split!r} of {name!r}, received only "
+            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a "
+            "complete copy."
         )
     if record.source == "openood":
         return _frozen(*_module(record).read(name, builder))

@@ -30,8 +30,8 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> A
     is_there = any((data_dir / name).glob("*/dataset_info.json"))
     if not is_there and not download:
         raise MissingDataError(
-            f"Dataset {name!r} is not in {data_dir}; set --data_dir or TFDS_DATA_DIR to the folder "
-            f"that holds it, or fetch it with: s2d data {name} --download"
+            f"{data_dir}: expected the dataset {name!r}, received none. Set --data_dir or "
+            f"TFDS_DATA_DIR to the folder that holds it, or run `s2d data {name} --download`."
         )
     import tensorflow_datasets as tfds
 
@@ -70,15 +70,16 @@ def open_archive_builder(
         known = (builder.info.metadata or {}).get(ARCHIVE_MD5)
         if archive.is_file() and known and known != archives.md5(archive):
             raise archives.ArchiveError(
-                f"{builder.data_dir} was prepared from another {file_name} than the one in "
-                f"{archive.parent}; delete the folder to prepare it again, or remove the archive."
+                f"{builder.data_dir}: expected a copy prepared from the {file_name} in "
+                f"{archive.parent}, received one of another file. Delete the folder to prepare "
+                "it again, or remove the archive."
             )
         return builder
     if not archive.is_file() and not download:
         raise MissingDataError(
-            f"Dataset {name!r} needs {file_name}, which is not in {archive.parent}; put it "
-            "there, set --data_dir or TFDS_DATA_DIR to another folder, or run: "
-            f"s2d data {name} --download"
+            f"{archive.parent}: expected {file_name}, which {name!r} is prepared from, "
+            "received none. Put it there, set --data_dir or TFDS_DATA_DIR to another "
+            f"folder, or run `s2d data {name} --download`."
         )
     if not archive.is_file():
         _check_can_fetch(file_name, data_dir)
@@ -105,7 +106,8 @@ def open_archive_builder(
 def _check_can_fetch(what, data_dir):
     if not is_writable(data_dir):
         raise MissingDataError(
-            f"{what} cannot be fetched to {data_dir}, which is read-only; set another --data_dir."
+            f"{data_dir}: expected a folder to fetch {what} to, received a read-only one. "
+            "Set another --data_dir."
         )
 
 

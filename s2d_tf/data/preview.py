@@ -38,7 +38,9 @@ def write_preview(
 
     path = pathlib.Path(path)
     if path.suffix.lower() != ".png":
-        raise ValueError(f"preview: expected a file name ending in .png; received {str(path)!r}.")
+        raise ValueError(
+            f"preview: expected a file name that ends in .png, received {str(path)!r}. Rename it."
+        )
     if not path.parent.is_dir():
         raise ValueError(
             f"preview: expected a file in a folder that exists, received {str(path)!r}. Make the "

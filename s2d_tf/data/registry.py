@@ -157,17 +157,22 @@ def info(name: str) -> DatasetInfo:
     record = _REGISTRY.get(base)
     if record is None or (dot and not record.conditions):
         raise ValueError(
-            f"Unknown dataset {name!r}.{_hint(name, names())} Known: {', '.join(names())}."
+            f"dataset: expected one of {', '.join(names())}, received "
+            f"{name!r}.{_hint(name, names()) or ' Choose one of these.'}"
         )
     if not dot:
         return record
     if condition not in record.conditions:
         reason = corruption_names.NOT_GENERATED.get(condition.rpartition("_")[0])
         if reason:
-            raise ValueError(f"Condition {condition!r} of {base!r} is not available: {reason}.")
+            raise ValueError(
+                f"{base}: expected a condition that can be generated, received {condition!r}. It "
+                f"is not available: {reason}."
+            )
         raise ValueError(
-            f"Unknown condition {condition!r} of {base!r}.{_hint(condition, record.conditions)} "
-            f"Expected a corruption and a severity, such as {record.conditions[0]!r}."
+            f"{base}: expected a corruption and a severity such as {record.conditions[0]!r}, "
+            "received "
+            f"{condition!r}.{_hint(condition, record.conditions) or ' See data.conditions.'}"
         )
     return dataclasses.replace(record, name=name, conditions=())
 

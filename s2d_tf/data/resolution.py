@@ -28,8 +28,9 @@ def progressive_resize(
     inside = all(0 < fraction < 1 for fraction in (*resolutions, *milestones))
     if len(resolutions) != len(milestones) or not increasing or not inside:
         raise ValueError(
-            "resolutions, resolution_milestones: expected as many of one as of the other, in "
-            f"(0, 1), milestones increasing; received {resolutions!r} and {milestones!r}."
+            "resolutions, resolution_milestones: expected as many of one as of the other, "
+            f"in (0, 1), milestones increasing, received {resolutions!r} and {milestones!r}. "
+            "Pass one milestone for each resolution."
         )
     if not resolutions:
         return lambda images, step: images

@@ -118,12 +118,15 @@ def _lines(archive, members, name):
     name = f"{ROOT}/{name}"
     if name not in members:
         raise archives.ArchiveError(
-            f"{archive}: member {name!r} is missing; expected the official layout."
+            f"{archive}: expected the member {name!r} of the official layout, received none. "
+            "Fetch it again."
         )
     try:
         return members[name].decode("utf-8").split("\n")[:-1]
     except UnicodeDecodeError:
-        raise archives.ArchiveError(f"{archive}: {name} is not a text.") from None
+        raise archives.ArchiveError(
+            f"{archive}: expected a text in {name}, received other bytes. Fetch it again."
+        ) from None
 
 
 def _validation_members(archive, members, classes):
@@ -133,7 +136,7 @@ def _validation_members(archive, members, classes):
         if not tab:
             raise archives.ArchiveError(
                 f"{archive}: expected a file name and a class in each line of "
-                f"val_annotations.txt, received {line[:80]!r}."
+                f"val_annotations.txt, received {line[:80]!r}. Fetch it again."
             )
         label = _label(archive, classes, rest.split("\t")[0])
         listed[f"{ROOT}/val/images/{file_name}"] = label
@@ -144,8 +147,8 @@ def _validation_members(archive, members, classes):
     ):
         if names:
             raise archives.ArchiveError(
-                f"{archive}: {len(names)} of {len(listed)} pictures are {problem}, first "
-                f"{min(names)!r}; expected the official layout."
+                f"{archive}: expected the pictures of the official layout, received {len(names)} "
+                f"of {len(listed)} {problem}, first {min(names)!r}. Fetch it again."
             )
     return list(listed.items())
 
@@ -158,18 +161,22 @@ def _train_members(archive, members, classes):
             number = re.fullmatch(r".*_(\d{1,9})\.\w+", parts[4], re.ASCII)
             if number is None:
                 raise archives.ArchiveError(
-                    f"{archive}: member {name!r}: expected a name such as n01443537_0.JPEG."
+                    f"{archive}: expected a name such as n01443537_0.JPEG, received {name!r}. "
+                    "Fetch it again."
                 )
             found.append((_label(archive, classes, parts[2]), int(number[1]), name))
     if missing := set(classes.values()) - {label for label, _, _ in found} if found else None:
         wnids = [wnid for wnid, label in classes.items() if label in missing]
         raise archives.ArchiveError(
-            f"{archive}: {len(wnids)} classes have no training picture, first {wnids[0]}."
+            f"{archive}: expected training pictures of every class, received none of "
+            f"{len(wnids)} classes, first {wnids[0]}. Fetch it again."
         )
     return [(name, label) for label, _, name in sorted(found)]
 
 
 def _label(archive, classes, wnid):
     if wnid not in classes:
-        raise archives.ArchiveError(f"{archive}: class {wnid!r} is not in {ROOT}/wnids.txt.")
+        raise archives.ArchiveError(
+            f"{archive}: expected a class of {ROOT}/wnids.txt, received {wnid!r}. Fetch it again."
+        )
     return classes[wnid]

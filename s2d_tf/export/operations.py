@@ -105,8 +105,9 @@ def check(version_directory: PathLike) -> Any:
         wrong += _foreign_objects(meta_graph)
     if wrong or not saved_model.meta_graphs:
         raise OperationError(
-            f"{version_directory}: expected only operations of the closed list of exported models, "
-            f"received {', '.join(wrong) or 'no graph'}."
+            f"{version_directory}: expected only operations of the closed list of exported "
+            f"models, received {', '.join(wrong) or 'no graph'}. Serve only models that "
+            "s2d_tf exported."
         )
     if needed & TEXT:
         _register_text(version_directory)
@@ -151,11 +152,17 @@ def _read(path):
     from tensorflow.core.protobuf import saved_model_pb2
 
     if not path.is_file():
-        raise OperationError(f"{path.parent}: expected a SavedModel, received no {path.name}.")
+        raise OperationError(
+            f"{path.parent}: expected a SavedModel, received no {path.name}. Export the "
+            "model again."
+        )
     try:
         return saved_model_pb2.SavedModel.FromString(path.read_bytes())
     except message.DecodeError as error:
-        raise OperationError(f"{path} is damaged: {error}.") from None
+        raise OperationError(
+            f"{path}: expected a SavedModel, received damaged content ({error}). Export the "
+            "model again."
+        ) from None
 
 
 class _Graph:
@@ -184,7 +191,9 @@ class _Graph:
     def _node(self, tensor_name):
         name = tensor_name.lstrip("^").partition(":")[0]
         if name not in self.nodes:
-            raise OperationError(f"graph: expected a node {name!r}, received none.")
+            raise OperationError(
+                f"graph: expected a node {name!r}, received none. Export the model again."
+            )
         return ("", name), self.nodes[name]
 
     def _bodies(self, names, entered):
@@ -192,7 +201,9 @@ class _Graph:
         for name in set(names) - entered:
             entered.add(name)
             if name not in self.functions:
-                raise OperationError(f"graph: expected a function {name!r}, received none.")
+                raise OperationError(
+                    f"graph: expected a function {name!r}, received none. Export the model again."
+                )
             yield from (((name, node.name), node) for node in self.functions[name])
 
 

@@ -104,8 +104,9 @@ def _describe(model, class_names, metadata):
         class_names = [str(name) for name in class_names]
         if len(class_names) != model.num_classes or any("\n" in name for name in class_names):
             raise ValueError(
-                f"class_names must be one line of text for each of {model.num_classes} classes, "
-                f"received {len(class_names)}: {class_names[:3]}..."
+                f"class_names: expected one line of text for each of {model.num_classes} "
+                f"classes, received {len(class_names)}, first {class_names[:3]}. Pass one name for "
+                "each class."
             )
     description = {
         "s2d_tf": __version__,
@@ -122,6 +123,7 @@ def _describe(model, class_names, metadata):
         json.dumps(description, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"metadata must be a dict that JSON can hold, received another: {error}."
+            f"metadata: expected a dict that JSON can hold, received another ({error}). Pass "
+            "plain values."
         ) from None
     return description

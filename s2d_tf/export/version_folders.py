@@ -41,7 +41,10 @@ def write_version(directory: PathLike, write: Callable) -> pathlib.Path:
     """
     directory = pathlib.Path(directory).expanduser()
     if directory.exists() and not directory.is_dir():
-        raise ValueError(f"directory: expected a folder, received the file {directory}.")
+        raise ValueError(
+            f"directory: expected a folder, received the file {str(directory)!r}. Choose "
+            "another path."
+        )
     draft = directory / f"{files.PARTIAL}{secrets.token_hex(4)}"
     try:
         with files.room_for(directory):

@@ -266,13 +266,18 @@ def read_bytes(
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             os.close(descriptor)
-            raise error(f"{path}: expected a regular file, received another kind.")
+            raise error(
+                f"{path}: expected a regular file, received another kind. Pass the path of a file."
+            )
         with open(descriptor, "rb") as file:
             data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
     except FileNotFoundError:
         raise error(f"{path}: expected a file, received none. Get it again.") from None
     except OSError as failure:  # of a link: too many levels of symbolic links
-        raise error(f"{path}: expected a file, received {failure.strerror!r}.") from None
+        raise error(
+            f"{path}: expected a file, received {failure.strerror!r}. Check the path and its "
+            "permissions."
+        ) from None
     return within(data, limit, path, error)
 
 
@@ -285,5 +290,8 @@ def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = Va
     b'abc'
     """
     if len(data) > limit:
-        raise error(f"{where}: expected at most {limit:,} bytes, received more.")
+        raise error(
+            f"{where}: expected at most {limit:,} bytes, received more. Check that it is the "
+            "right file."
+        )
     return data

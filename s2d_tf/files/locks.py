@@ -37,7 +37,8 @@ def locked(path: PathLike, error: type[Exception] = RuntimeError) -> Iterator[No
             file.seek(0)
             holder, folder = file.read().strip() or "another process", pathlib.Path(path).parent
             raise error(
-                f"{folder} is in use by {holder}: wait for it, or choose another folder."
+                f"{folder}: expected a folder that no other process uses, received one in use by "
+                f"{holder}. Wait for it, or choose another folder."
             ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")

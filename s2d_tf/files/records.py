@@ -24,7 +24,7 @@ def parse_json(text: str | bytes) -> Any:
     def unique(pairs):
         values = dict(pairs)
         if len(values) != len(pairs):
-            raise ValueError("a key appears twice")
+            raise ValueError("expected each key once, received one twice")
         return values
 
     def finite(text):
@@ -59,7 +59,7 @@ def read_record(kind: Any, value: Any, where: str, error: type[Exception] = Valu
     options = typing.get_args(kind) or (kind,)
     if typing.get_origin(kind) is tuple:
         if not isinstance(value, (list, tuple)):
-            raise error(f"{where}: expected a list, received {value!r:.80}.")
+            raise error(f"{where}: expected a list, received {value!r:.80}. Correct the value.")
         return tuple(read_record(options[0], item, f"{where}, item", error) for item in value)
     nested = [option for option in options if dataclasses.is_dataclass(option)]
     if nested and not (value is None and type(None) in options):
@@ -69,19 +69,23 @@ def read_record(kind: Any, value: Any, where: str, error: type[Exception] = Valu
         return float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and bool not in options):
         name = getattr(kind, "__name__", str(kind))
-        raise error(f"{where}: expected {name}, received {value!r:.80}.")
+        raise error(f"{where}: expected {name}, received {value!r:.80}. Correct the value.")
     return value
 
 
 def _read_fields(kind, values, where, error):
     if not isinstance(values, dict):
-        raise error(f"{where}: expected names and values, received {values!r:.80}.")
+        raise error(
+            f"{where}: expected names and values, received {values!r:.80}. Correct the value."
+        )
     fields = {field.name: field for field in dataclasses.fields(kind)}
     required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     unknown, missing = sorted(set(values) - set(fields)), sorted(required - set(values))
     if unknown or missing:
         what = f"unknown {unknown!r:.80}" if unknown else f"missing {missing}"
-        raise error(f"{where}: {what}, expected some of {sorted(fields)}.")
+        raise error(
+            f"{where}: expected the names {sorted(fields)}, received {what}. Correct the names."
+        )
     kinds = typing.get_type_hints(kind)
     read = {
         name: read_record(kinds[name], value, f"{where}, {name}", error)

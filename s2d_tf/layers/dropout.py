@@ -62,7 +62,9 @@ class Dropout(keras.layers.Layer):
     def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
-            raise ValueError(f"rate must be in [0, 1), received {rate}.")
+            raise ValueError(
+                f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no dropout."
+            )
         self.rate = rate
         self.seed = random.getrandbits(31) if seed is None else seed
         self.seed_generator = keras.random.SeedGenerator(self.seed)

@@ -22,7 +22,8 @@ def stack_inputs(images: tf.Tensor, num_heads: int) -> tf.Tensor:
         return images if num_heads == 1 else tf.tile(images, [1, 1, 1, num_heads])
     if images.shape[1] != num_heads:
         raise ValueError(
-            f"Expected one image for each of {num_heads} heads, images [batch, {num_heads}, "
-            f"height, width, channels], received the shape {tuple(images.shape)}."
+            f"images: expected one image for each of {num_heads} heads, [batch, {num_heads}, "
+            f"height, width, channels], received the shape {tuple(images.shape)}. Stack as "
+            "many images as there are heads."
         )
     return tf.concat(tf.unstack(images, axis=1), axis=-1)

@@ -35,7 +35,8 @@ class Noise(keras.layers.Layer):
         super().__init__(**kwargs)
         if num_samples < 1:
             raise ValueError(
-                f"num_samples must be at least 1 teacher pass, received {num_samples}."
+                f"num_samples: expected at least 1 teacher pass, received {num_samples!r}. The "
+                "paper has 5."
             )
         self.num_samples = num_samples
         self.seed = seed
@@ -74,8 +75,8 @@ class _GaussianNoise(Noise):
         low, high = stddev if isinstance(stddev, (tuple, list)) else (stddev, stddev)
         if not 0 <= low <= high:
             raise ValueError(
-                "stddev must be a number of at least 0 or a pair (low, high) with "
-                f"0 <= low <= high, received {stddev!r}."
+                "stddev: expected a number of at least 0 or a pair (low, high) with 0 <= low <= "
+                f"high, received {stddev!r}. The paper has 0.1."
             )
         self.stddev = tuple(stddev) if isinstance(stddev, (tuple, list)) else stddev
         self._low, self._high = float(low), float(high)
@@ -157,7 +158,9 @@ class BernoulliNoise(Noise):
     ) -> None:
         super().__init__(num_samples, seed, **kwargs)
         if not 0 <= rate < 1:
-            raise ValueError(f"rate must be in [0, 1), received {rate}.")
+            raise ValueError(
+                f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no noise."
+            )
         self.rate = rate
 
     def perturb(

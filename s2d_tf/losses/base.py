@@ -56,7 +56,10 @@ class SoftenedLoss(DistillationLoss):
     def __init__(self, temperature: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not temperature > 0:
-            raise ValueError(f"temperature must be above 0, received {temperature}.")
+            raise ValueError(
+                f"temperature: expected a number above 0, received {temperature!r}. Pass 1.0 for "
+                "none."
+            )
         self.temperature = temperature
 
     def get_config(self) -> dict[str, Any]:

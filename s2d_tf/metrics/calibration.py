@@ -160,7 +160,10 @@ def scale_log_probs(log_probs: ArrayLike, temperature: float) -> Array:
     """
     log_probs = checks.as_matrix(log_probs, "log_probs")
     if not (isinstance(temperature, Real) and np.isfinite(temperature) and temperature > 0.0):
-        raise ValueError(f"temperature must be a positive number; received {temperature!r}.")
+        raise ValueError(
+            f"temperature: expected a positive number, received {temperature!r}. Pass 1.0 "
+            "for no scaling."
+        )
     scaled = log_probs / temperature
     scaled = scaled - scaled.max(axis=-1, keepdims=True)
     return scaled - np.log(np.exp(scaled).sum(axis=-1, keepdims=True))

@@ -22,8 +22,8 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dens
         or not getattr(model, "outputs", None)
     ):
         raise ValueError(
-            "Expected a built functional or sequential keras.Model, received "
-            f"{type(model).__name__}: call build() or pass Input first."
+            "model: expected a built functional or sequential keras.Model, received "
+            f"{type(model).__name__}. Call build() or start with keras.Input."
         )
     if len(model.outputs) != 1:
         raise ValueError(
@@ -34,18 +34,18 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dens
     last = model.outputs[0]._keras_history.operation
     if not isinstance(last, keras.layers.Dense):
         raise ValueError(
-            "Expected a classifier whose last layer is keras.layers.Dense, received "
-            f"{type(last).__name__}: end the model with Dense (linear or softmax)."
+            "model: expected a classifier whose last layer is keras.layers.Dense, received "
+            f"{type(last).__name__}. End the model with Dense (linear or softmax)."
         )
     if last.activation not in (keras.activations.linear, keras.activations.softmax):
         raise ValueError(
-            "Expected a last Dense layer with linear or softmax activation, received "
-            f"{keras.activations.serialize(last.activation)!r}."
+            "model: expected a last Dense layer with linear or softmax activation, received "
+            f"{keras.activations.serialize(last.activation)!r}. Use one of these."
         )
     if len(last.input.shape) != 2:
         raise ValueError(
-            "Expected feature vectors [batch, features] before the last layer, received the "
-            f"shape {tuple(last.input.shape)}: pool or flatten first."
+            "model: expected feature vectors [batch, features] before the last layer, "
+            f"received the shape {tuple(last.input.shape)}. Pool or flatten them first."
         )
     inputs = model.inputs if isinstance(model, keras.Sequential) else model.input
     if isinstance(inputs, (list, tuple)) and len(inputs) == 1:

@@ -66,13 +66,18 @@ class Classifier(FrozenFeatures, Predictor):
         super().__init__(**kwargs)
         inputs.check_backbone(backbone)
         if num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, received {num_classes}.")
+            raise ValueError(
+                f"num_classes: expected at least 2, received {num_classes!r}. Pass the number of "
+                "classes."
+            )
         if num_heads < 1:
             raise ValueError(
                 f"num_heads: expected at least 1, received {num_heads}. Pass 1 if it is not MIMO."
             )
         if not weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be negative, received {weight_decay}.")
+            raise ValueError(
+                f"weight_decay: expected at least 0, received {weight_decay!r}. Pass 0 for none."
+            )
         self.backbone = backbone
         self.num_classes = num_classes
         if input_range is None and not (mean is None and stddev is None):

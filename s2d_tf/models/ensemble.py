@@ -37,7 +37,9 @@ class Ensemble(Predictor):
         super().__init__(**kwargs)
         members = list(members)
         if not members:
-            raise ValueError("members: expected at least one predictor, received none.")
+            raise ValueError(
+                "members: expected at least one predictor, received none. Pass trained models."
+            )
         first = members[0]
         compared: dict[str, list] = {
             "kind": [member.kind for member in members],
@@ -48,7 +50,8 @@ class Ensemble(Predictor):
         for name, values in compared.items():
             if any(value != values[0] for value in values):
                 raise ValueError(
-                    f"members: expected predictors of the same {name}, received {values}."
+                    f"members: expected predictors of the same {name}, received {values}. "
+                    "Leave out those that differ."
                 )
         self.kind, self.num_classes = first.kind, first.num_classes
         self.members = members
@@ -93,7 +96,10 @@ class Draws(Predictor):
     def __init__(self, model: Predictor, num_samples: int = 5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if num_samples < 1:
-            raise ValueError(f"num_samples: expected at least 1, received {num_samples}.")
+            raise ValueError(
+                f"num_samples: expected at least 1, received {num_samples!r}. Pass the number of "
+                "draws."
+            )
         self.model = model
         self.num_samples = num_samples
         self.kind = model.kind

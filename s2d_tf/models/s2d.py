@@ -84,13 +84,20 @@ class S2DClassifier(Classifier):
                 " The paper has 1.5."
             )
         if not student_weight >= 0:
-            raise ValueError(f"student_weight must not be negative, received {student_weight}.")
+            raise ValueError(
+                f"student_weight: expected at least 0, received {student_weight!r}. Pass 0 for "
+                "the teacher alone."
+            )
         if student_loss not in STUDENT_LOSSES:
             raise ValueError(
-                f"student_loss must be one of {STUDENT_LOSSES}, received {student_loss!r}."
+                f"student_loss: expected one of {STUDENT_LOSSES}, received {student_loss!r}. "
+                "Choose one of these."
             )
         if proxy not in numerics.FIT_METHODS:
-            raise ValueError(f"proxy must be one of {numerics.FIT_METHODS}, received {proxy!r}.")
+            raise ValueError(
+                f"proxy: expected one of {numerics.FIT_METHODS}, received {proxy!r}. Choose one "
+                "of these."
+            )
         self.num_samples = num_samples
         self.noise_stddev = noise_stddev
         self.temperature = temperature
@@ -98,7 +105,10 @@ class S2DClassifier(Classifier):
         self.proxy = proxy
         self.student_loss = student_loss
         if noise is not None and not isinstance(noise, Noise):
-            raise ValueError(f"noise must be None or a layers.Noise, received {noise!r}.")
+            raise ValueError(
+                f"noise: expected None or a layers.Noise, received {noise!r}. Pass noise_stddev "
+                "for Gaussian noise."
+            )
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
@@ -241,7 +251,8 @@ class S2DClassifier(Classifier):
             teacher = Head(self.num_classes, self.num_heads, seed=self.seed, name="teacher")
         elif teacher is not None and not isinstance(teacher, keras.layers.Layer):
             raise ValueError(
-                f"teacher must be None, 'head' or a Keras layer, received {teacher!r}."
+                f"teacher: expected None, 'head' or a Keras layer, received {teacher!r}. Choose "
+                "one of these."
             )
         if teacher is not None and not teacher.built:
             passes, width = self.noise.num_samples, self.backbone.output_shape[-1]

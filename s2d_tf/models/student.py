@@ -67,14 +67,22 @@ class Student(Classifier):
         super().__init__(backbone, num_classes, **kwargs)
         if not isinstance(objective, DistillationLoss):
             raise ValueError(
-                f"objective must be a losses.DistillationLoss, received {objective!r}."
+                f"objective: expected a losses.DistillationLoss, received {objective!r}. Pass "
+                "one such as losses.DirichletKLDivergence()."
             )
         if self.num_heads != 1:
-            raise ValueError(f"A student has one head, received num_heads={self.num_heads}.")
+            raise ValueError(
+                f"num_heads: expected 1 for a student, received {self.num_heads!r}. Leave it out."
+            )
         if num_draws < 1:
-            raise ValueError(f"num_draws must be at least 1, received {num_draws}.")
+            raise ValueError(
+                f"num_draws: expected at least 1, received {num_draws!r}. The paper has 50."
+            )
         if not initial_scale > 0:
-            raise ValueError(f"initial_scale must be above 0, received {initial_scale}.")
+            raise ValueError(
+                f"initial_scale: expected a number above 0, received {initial_scale!r}. The "
+                "default is 0.5."
+            )
         if draws not in _choices.DRAWS_OF_A_GAUSSIAN:
             raise ValueError(
                 f"draws: expected one of {_choices.DRAWS_OF_A_GAUSSIAN}, received {draws!r}."
@@ -201,8 +209,8 @@ class Student(Classifier):
         given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
         if self._teacher is None and not given:
             raise ValueError(
-                'Expected targets {"labels": ..., "teacher_logits": ...}, or a teacher given to '
-                "learn_from() before fit()."
+                'targets: expected {"labels": ..., "teacher_logits": ...}, received '
+                f"{type(targets).__name__}. Pass such a dict, or call learn_from(teacher) first."
             )
         self._check(x, targets)
 
@@ -212,8 +220,8 @@ class Student(Classifier):
             shape = tf.TensorShape(targets["teacher_logits"].shape)
             if not shape.is_compatible_with([None, None, self.num_classes]):
                 raise ValueError(
-                    f"Expected teacher_logits [batch, members, {self.num_classes}], received the "
-                    f"shape {shape}."
+                    f"teacher_logits: expected the shape [batch, members, {self.num_classes}], "
+                    f"received {tuple(shape)}. Put the members on axis 1."
                 )
 
     def train_step(self, data: Data) -> dict[str, Any]:

@@ -20,18 +20,23 @@ def as_float(value: TensorLike, name: str) -> tf.Tensor:
     if tensor.dtype in (tf.float32, tf.float64):
         return tensor
     if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-        raise ValueError(f"`{name}` must be a numeric tensor; received dtype {tensor.dtype.name}.")
+        raise ValueError(
+            f"{name}: expected a numeric tensor, received dtype {tensor.dtype.name}. Convert "
+            "it to float32 first."
+        )
     return tf.cast(tensor, tf.float32)
 
 
 def check_classes(tensor: tf.Tensor, name: str) -> None:
     """Rejects a tensor whose last axis cannot be classes, as far as the static shape tells."""
     if tensor.shape.rank is not None and tensor.shape.rank < 1:
-        raise ValueError(f"`{name}` must have shape [..., classes]; received a scalar.")
+        raise ValueError(
+            f"{name}: expected the shape [..., classes], received a scalar. Pass at least one row."
+        )
     if tensor.shape.rank is not None and tensor.shape[-1] is not None and tensor.shape[-1] < 2:
         raise ValueError(
-            f"`{name}` must have at least 2 classes on its last axis; "
-            f"received shape {tuple(tensor.shape)}."
+            f"{name}: expected at least 2 classes on the last axis, received the shape "
+            f"{tuple(tensor.shape)}. Put the classes last."
         )
 
 
@@ -40,13 +45,13 @@ def check_samples(tensor: tf.Tensor, name: str, samples: str = "samples") -> Non
     rank = tensor.shape.rank
     if rank is not None and rank < 2:
         raise ValueError(
-            f"`{name}` must have shape [..., {samples}, classes]; "
-            f"received shape {tuple(tensor.shape)}."
+            f"{name}: expected the shape [..., {samples}, classes], received "
+            f"{tuple(tensor.shape)}. Add an axis for the {samples}."
         )
     if rank is not None and tensor.shape[-2] == 0:
         raise ValueError(
-            f"`{name}` must hold at least one of {samples} on axis -2; "
-            f"received shape {tuple(tensor.shape)}."
+            f"{name}: expected at least one of {samples} on axis -2, received the shape "
+            f"{tuple(tensor.shape)}. Pass one or more."
         )
     check_classes(tensor, name)
 

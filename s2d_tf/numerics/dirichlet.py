@@ -62,8 +62,8 @@ def dirichlet_kl_divergence(p: TensorLike, q: TensorLike) -> tf.Tensor:
     check_classes(q, "q")
     if not p.shape[-1:].is_compatible_with(q.shape[-1:]):
         raise ValueError(
-            "`p` and `q` must have the same number of classes; "
-            f"received shapes {tuple(p.shape)} and {tuple(q.shape)}."
+            "p, q: expected the same number of classes, received the shapes "
+            f"{tuple(p.shape)} and {tuple(q.shape)}. Pass concentrations of the same classes."
         )
     divergence = tfd.kl_divergence(
         tfd.Dirichlet(tf.cast(p, tf.float64)), tfd.Dirichlet(tf.cast(q, tf.float64))

@@ -113,9 +113,14 @@ def fit_dirichlet_with_info(
     True
     """
     if method not in FIT_METHODS:
-        raise ValueError(f"`method` must be one of {list(FIT_METHODS)}; received {method!r}.")
+        raise ValueError(
+            f"method: expected one of {list(FIT_METHODS)}, received {method!r}. Choose one "
+            "of these."
+        )
     if max_iterations < 1:
-        raise ValueError(f"`max_iterations` must be at least 1; received {max_iterations}.")
+        raise ValueError(
+            f"max_iterations: expected at least 1, received {max_iterations!r}. The default is 20."
+        )
     log_probs = as_float(log_probs, "log_probs")
     check_samples(log_probs, "log_probs")
     statistics = _statistics(tf.stop_gradient(log_probs))

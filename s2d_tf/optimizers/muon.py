@@ -56,11 +56,18 @@ class Muon(keras.optimizers.SGD):
         kwargs = {key: kwargs[key] for key in kwargs if key != "nesterov"}
         super().__init__(learning_rate, momentum=sgd_momentum, nesterov=True, name=name, **kwargs)
         if not 0 <= momentum < 1:
-            raise ValueError(f"momentum: expected a number in [0, 1), received {momentum!r}.")
+            raise ValueError(
+                f"momentum: expected a number in [0, 1), received {momentum!r}. The default is 0.6."
+            )
         if num_iterations < 1:
-            raise ValueError(f"num_iterations: expected at least 1, received {num_iterations!r}.")
+            raise ValueError(
+                f"num_iterations: expected at least 1, received {num_iterations!r}. The default "
+                "is 3."
+            )
         if not sgd_ratio > 0:
-            raise ValueError(f"sgd_ratio: expected a number above 0, received {sgd_ratio!r}.")
+            raise ValueError(
+                f"sgd_ratio: expected a number above 0, received {sgd_ratio!r}. The default is 6."
+            )
         self.kernel_momentum = momentum
         self.num_iterations = num_iterations
         self.sgd_ratio = sgd_ratio

@@ -48,7 +48,7 @@ class Means:
         for method, seeds in results.items():
             if isinstance(seeds, dict):
                 raise ValueError(
-                    f"results[{method!r}] must be a list with the metrics of each seed; received "
+                    f"results[{method!r}]: expected a list with the metrics of each seed, received "
                     "one dict. Put it in a list."
                 )
             for position, metrics in enumerate(seeds):

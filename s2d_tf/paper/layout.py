@@ -65,8 +65,9 @@ def paper_table(number: int, results: list[Result], architecture: str) -> tables
     own = [r for r in results if r.recipe.architecture == architecture]
     if not any(r.recipe.dataset in TRAINED_ON for r in own):
         raise ValueError(
-            f"Table {number} of the paper is about CIFAR-100, received runs of {architecture} on "
-            f"{sorted({r.recipe.dataset for r in own})}: leave out --table."
+            f"--table: expected runs on CIFAR-100, which table {number} of the paper is "
+            f"about, received runs of {architecture} on "
+            f"{sorted({r.recipe.dataset for r in own})}. Leave out --table."
         )
     means = _means(shape, own)
     marks = _marks(shape, {place: mean for place, (mean, _) in means.items()})

@@ -127,7 +127,8 @@ def table(number: int) -> Table:
     numbered = {table.number: table for table in tables()}
     if number not in numbered:
         raise ValueError(
-            f"the paper has no table {number!r}; its tables are numbered 1 to {len(numbered)}."
+            f"number: expected a table of the paper, 1 to {len(numbered)}, received "
+            f"{number!r}. Choose one of these."
         )
     return numbered[number]
 
@@ -196,5 +197,8 @@ def _parse_column(group, name, ood):
 def _parse_cell(text):
     match = _CELL.fullmatch(text)
     if match is None and text not in ("", "-"):
-        raise ValueError(f"paper_tables.toml: expected a number in each cell, received {text!r}.")
+        raise ValueError(
+            f"paper_tables.toml: expected a number in each cell, received {text!r}. Correct "
+            "the file."
+        )
     return Cell(text, float(match["value"]) if match else None)

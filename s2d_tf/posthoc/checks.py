@@ -69,7 +69,9 @@ def every_class(counts: np.ndarray, least: int = 1) -> None:
 def fraction(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{name}: expected a number between 0 and 1, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected a number between 0 and 1, received {value!r}. Pass a fraction."
+        )
     return float(value)
 
 
@@ -78,13 +80,17 @@ def positive(value: Any, name: str, kind: type = float) -> Any:
     allowed = (int, float) if kind is float else int
     if isinstance(value, bool) or not isinstance(value, allowed) or not 0 < value < float("inf"):
         what = "a whole number" if kind is int else "a number"
-        raise ValueError(f"{name}: expected {what} above 0, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected {what} above 0, received {value!r}. Pass such a number."
+        )
     return kind(value)
 
 
 def choice(value: Any, name: str, known: tuple) -> str:
     if value not in known:
-        raise ValueError(f"{name}: expected one of {list(known)}, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected one of {list(known)}, received {value!r}. Choose one of these."
+        )
     return value
 
 

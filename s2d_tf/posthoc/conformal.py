@@ -79,10 +79,14 @@ class ConformalSets(Step):
         self.coverage = checks.fraction(coverage, "coverage")
         self.method = checks.choice(method, "method", scores_lib.METHODS)
         if randomized and method == "lac":
-            raise ValueError("randomized: expected False for method 'lac', received True.")
+            raise ValueError(
+                "randomized: expected False for method 'lac', received True. Choose the method "
+                "'aps' or 'raps'."
+            )
         if class_conditional and strata is not None:
             raise ValueError(
-                f"strata: expected None with class_conditional=True, received {strata!r}."
+                f"strata: expected None with class_conditional=True, received {strata!r}. Choose "
+                "one of the two."
             )
         self.randomized = randomized
         self.class_conditional = class_conditional

@@ -78,7 +78,10 @@ class _GaussianDetector(Detector):
     def __init__(self, shrinkage: float = SHRINKAGE, name: str | None = None) -> None:
         super().__init__(name)
         if isinstance(shrinkage, bool) or not 0 <= shrinkage <= 1:
-            raise ValueError(f"shrinkage: expected a number from 0 to 1, received {shrinkage!r}.")
+            raise ValueError(
+                f"shrinkage: expected a number from 0 to 1, received {shrinkage!r}. Pass a "
+                "fraction."
+            )
         self.shrinkage = shrinkage
 
     def moments(self, source: Source) -> Moments:

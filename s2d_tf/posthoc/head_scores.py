@@ -98,7 +98,8 @@ class ViM(Detector):
         dimension = self.dimension or (1000 if width >= 2048 else min(512, width // 2))
         if dimension >= width:
             raise ValueError(
-                f"dimension: expected less than the {width} features, received {dimension}."
+                f"dimension: expected less than the {width} features, received {dimension}. "
+                "Lower `dimension`."
             )
         checks.num_examples(len(features), dimension + 1)
         origin = -np.linalg.pinv(kernel.T) @ bias

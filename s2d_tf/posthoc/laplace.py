@@ -123,7 +123,7 @@ class LastLayerLaplace(Step):
         if self.structure == "full" and size > posterior_lib.MAX_FULL_PARAMETERS:
             raise ValueError(
                 f"structure: expected 'kronecker' or 'diagonal' for a head of {size} parameters, "
-                f"received 'full', which is for up to {posterior_lib.MAX_FULL_PARAMETERS}."
+                f"received 'full'. It is for up to {posterior_lib.MAX_FULL_PARAMETERS}."
             )
         curvature = posterior_lib.Curvature(self.structure, kernel, bias)
         for state, labels in source.blocks(features=True):

@@ -50,8 +50,8 @@ class Outputs:
         members = members[None] if members.ndim == 2 else members
         if members.ndim != 3:
             raise ValueError(
-                "member_logits: expected the shape [members, n, classes] or [n, classes], received "
-                f"{members.shape}."
+                "member_logits: expected the shape [members, n, classes] or [n, classes], "
+                f"received {members.shape}. Put the members first."
             )
         object.__setattr__(self, "member_logits", members)
         for name in ("features", "labels"):
@@ -59,7 +59,7 @@ class Outputs:
             if values is not None and len(values) != len(self):
                 raise ValueError(
                     f"{name}: expected {len(self)} rows as in member_logits, received "
-                    f"{len(values)}."
+                    f"{len(values)}. Pass values of the same examples."
                 )
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ def read(
         seen += len(block)
         yield block
     if not seen:
-        raise ValueError("data: expected at least one example, received none.")
+        raise ValueError("data: expected at least one example, received none. Check the data.")
 
 
 def forward(network: Predictor, inputs: Inputs, features: bool) -> dict[str, tf.Tensor]:

@@ -177,8 +177,9 @@ class Uncertainty(Detector):
     def check_model(self, model: Predictor) -> None:
         if self.measure in ("data", "knowledge") and not model.decomposes:
             raise ValueError(
-                f"measure: expected 'confidence' or 'total' for one categorical prediction, which "
-                f"does not split into data and knowledge, received {self.measure!r}."
+                "measure: expected 'confidence' or 'total' for one categorical prediction, "
+                f"received {self.measure!r}. Only Dirichlet predictions and several members "
+                "split into data and knowledge."
             )
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:

@@ -70,7 +70,8 @@ class Step:
         self.check_name(model)
         if data is None and self.needs_data:
             raise ValueError(
-                f"data: expected (inputs, labels) to fit {type(self).__name__}, received None."
+                f"data: expected (inputs, labels) to fit {type(self).__name__}, received None. "
+                "Pass data."
             )
         self.check_model(model)
         return self.predictor_class(model, self, self.estimate(Source(model, data, batch_size)))

@@ -36,7 +36,8 @@ def spread(run: Run, recipe: Recipe, also: Iterable[PathLike] = ()) -> dict[str,
     for other in runs.values():
         if other.recipe != run.recipe or other.split != run.split:
             raise PublishError(
-                f"{other.directory} is a run of another recipe than {run.directory}."
+                f"{other.directory}: expected a run of the same recipe as {run.directory}, "
+                "received one of another. Leave it out."
             )
     by_seed = {other.seed: other.directory / METRICS for other in runs.values()}
     found = {s: files.read_json(path) for s, path in sorted(by_seed.items()) if path.is_file()}

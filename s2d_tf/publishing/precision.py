@@ -75,7 +75,7 @@ def _evaluate(opened, data_dir, log):
         return run_evaluation.evaluate_opened(opened, data_dir, cache, log=log)[0]
     except MissingDataError as error:
         raise PublishError(
-            f"{error} To publish without it: --precision=float32, for an evaluated run."
+            f"{error} To publish without the data, pass --precision=float32, for an evaluated run."
         ) from None
 
 

@@ -100,16 +100,21 @@ def _own_metrics(run, opened):
     if run.recipe.name != opened.name:
         return None
     if not path.is_file():
-        raise PublishError(f"{run.directory} is not evaluated: `s2d evaluate {run.directory}`.")
+        raise PublishError(
+            f"{run.directory}: expected an evaluated run, received no metrics. Run `s2d "
+            f"evaluate {run.directory}`."
+        )
     metrics = files.read_json(path)
     if metrics.get("run/weights") != run_evaluation.weights_hash(opened.predictor):
         raise PublishError(
-            f"{path} was made from other weights: `s2d evaluate {run.directory}` again."
+            f"{path}: expected metrics of these weights, received those of others. Run `s2d "
+            f"evaluate {run.directory}` again."
         )
     evaluated = sum(key.startswith("run/step_") for key in metrics)
     if evaluated != len(opened.metadata.get("steps", ())):
         raise PublishError(
-            f"{path} was made with other fitted steps: `s2d evaluate {run.directory}` again."
+            f"{path}: expected metrics with these fitted steps, received those with others. "
+            f"Run `s2d evaluate {run.directory}` again."
         )
     return metrics
 
@@ -138,6 +143,7 @@ def _check_references(target, folder):
     for name, item in weights_beside(target):
         if item.entry == target.name and written.get(item.file) != item.sha256:
             raise PublishError(
-                f"{name} refers to the weights that {target.name} has now: remove that entry first "
-                "and publish it again afterwards."
+                f"{name}: expected an entry with weights of its own, received one that refers to "
+                f"those that {target.name} has now. Remove that entry first and publish it again "
+                "afterwards."
             )

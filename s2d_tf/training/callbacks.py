@@ -44,7 +44,8 @@ def _require_finite(
     bad = [name for name, value in values.items() if not math.isfinite(value)]
     if bad:
         parts = ", ".join(sorted(set(bad) - {"loss"}) or bad)
-        raise NonFiniteLossError(_stopped(where, f"{parts} became NaN or infinite", writer))
+        what = f"expected numbers, received NaN or infinity in {parts}"
+        raise NonFiniteLossError(_stopped(where, what, writer))
 
 
 def _require_learning(
@@ -63,15 +64,18 @@ def _require_learning(
     name = "teacher_loss" if "teacher_loss" in values else "loss"
     guessing = math.log(num_classes)
     if values[name] > LARGEST_LOSS:
-        what = f"training diverged ({name} is {values[name]:.4g}, guessing has {guessing:.2g})"
+        what = (
+            f"expected a {name} near the {guessing:.2g} of guessing or below, received "
+            f"{values[name]:.4g} (training diverged)"
+        )
         raise DivergedError(_stopped(where, what, writer))
 
 
 def _stopped(where, what, writer):
     step = writer and writer.newest()
-    kept = f"the checkpoint of step {step} is kept" if step else "there is no checkpoint yet"
+    kept = f"The checkpoint of step {step} is kept" if step else "There is no checkpoint yet"
     return (
-        f"{where}: {what}; {kept}: try a lower learning rate or student weight with another "
+        f"{where}: {what}. {kept}: try a lower learning rate or student weight with another "
         "--workdir."
     )
 

@@ -31,16 +31,16 @@ def explained(run: Run) -> Iterator[None]:
         yield
     except (OSError, tf.errors.OpError) as error:
         step = checkpoints.newest(run.directory / layout.CHECKPOINTS)
-        kept = f"the checkpoint of step {step} is whole" if step else "there is no checkpoint yet"
+        kept = f"The checkpoint of step {step} is whole" if step else "There is no checkpoint yet"
         if files.is_disk_full(error):
             raise DiskFullError(
-                f"No room to write in {run.directory} ({_cause(error)}); {kept}: free some "
-                "space, then the same command continues."
+                f"{run.directory}: expected room to write, received {_cause(error)!r}. {kept}: "
+                "free some space, then run the same command again."
             ) from error
         if isinstance(error, _PEER_IS_GONE):
             raise multi_worker.WorkerLostError(
-                f"Another worker is gone ({_cause(error)}); {kept}: start all workers again, "
-                "with the same command."
+                f"workers: expected all of them, received {_cause(error)!r} from one that is "
+                f"gone. {kept}: start all workers again, with the same command."
             ) from error
         raise
 

@@ -111,7 +111,10 @@ def train(
     members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
     if member is not None and member not in members:
         expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
-        raise ValueError(f"member: expected {expected} ({recipe.name}), received {member}.")
+        raise ValueError(
+            f"member: expected {expected} ({recipe.name}), received {member!r}. Correct or "
+            "drop --member."
+        )
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
     make = Run.create if team.is_chief else Run

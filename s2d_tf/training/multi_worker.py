@@ -78,8 +78,9 @@ class Team:
         """Refuses workers that restored different checkpoints."""
         if self._mean(step) != step:
             raise ValueError(
-                f"The workers do not continue at the same step (here: {step}): --workdir must be "
-                "one directory that all of them share."
+                "--workdir: expected one directory that all workers share, received others on "
+                f"some: they do not continue at the same step (here: {step}). Pass the same "
+                "directory to all."
             )
 
     def _mean(self, value):
@@ -130,5 +131,5 @@ def cluster() -> dict[str, Any]:
     except (ValueError, AttributeError):
         raise ValueError(
             'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["host:port", ...]}, "task": '
-            f'{{"type": "worker", "index": 0}}}}, received {text!r}.'
+            f'{{"type": "worker", "index": 0}}}}, received {text!r}. See docs/scaling.md.'
         ) from None

@@ -52,7 +52,8 @@ def learning_rate(
         schedule = peak
     else:
         raise ValueError(
-            f"training.schedule: expected one of {SCHEDULES}, received {recipe.schedule!r}."
+            f"training.schedule: expected one of {SCHEDULES}, received {recipe.schedule!r}. "
+            "Choose one of these."
         )
     return WarmUp(schedule, peak, rising) if rising else schedule
 

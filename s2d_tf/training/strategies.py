@@ -20,13 +20,15 @@ def make(name: str = "auto") -> tf.distribute.Strategy:
     one GPU, and "one_device" otherwise.
     """
     if name not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {STRATEGIES}, received {name!r}.")
+        raise ValueError(
+            f"strategy: expected one of {STRATEGIES}, received {name!r}. Choose one of these."
+        )
     cluster = multi_worker.cluster() if name in ("auto", "multi_worker") else {}
     workers = sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
     if name == "multi_worker" and not workers:
         raise ValueError(
-            "strategy multi_worker needs TF_CONFIG in the environment of every worker, received "
-            "none with workers: docs/scaling.md shows how to set it."
+            "TF_CONFIG: expected workers in the environment of each, for the strategy "
+            "multi_worker, received none. See docs/scaling.md."
         )
     if name == "multi_worker" or workers > 1:
         return _only(tf.distribute.MultiWorkerMirroredStrategy)
@@ -65,7 +67,10 @@ def set_determinism(
     so who asks for XLA does not get it by default.
     """
     if wanted and jit_compile:
-        raise ValueError("deterministic operations turn XLA off: choose one of the two.")
+        raise ValueError(
+            "deterministic: expected it without XLA, which it turns off, received both. "
+            "Choose one of the two."
+        )
     if wanted is None:
         one = strategy.num_replicas_in_sync == 1
         wanted = one and not jit_compile and not tf.config.list_logical_devices("GPU")
@@ -79,8 +84,9 @@ def check_batch_size(batch_size: int, strategy: tf.distribute.Strategy) -> None:
     replicas = strategy.num_replicas_in_sync
     if batch_size % replicas:
         raise ValueError(
-            f"The global batch of {batch_size} cannot be shared by {replicas} replicas: choose a "
-            f"batch size that {replicas} divides, or fewer devices."
+            f"batch_size: expected a global batch that {replicas} replicas can share, "
+            f"received {batch_size}. Choose a batch size that {replicas} divides, or fewer "
+            "devices."
         )
 
 
@@ -92,7 +98,10 @@ def choose_jit(wanted: bool | None, strategy: tf.distribute.Strategy) -> bool | 
     """
     several = strategy.num_replicas_in_sync > 1
     if wanted and several:
-        raise ValueError("XLA cannot compile a step of several replicas: leave --jit out.")
+        raise ValueError(
+            "jit_compile: expected None or False on several replicas, received True. XLA "
+            "cannot compile their step: leave --jit out."
+        )
     if wanted is not None:
         return wanted
     return False if several else "auto"

@@ -306,7 +306,7 @@ def test_scale_from_log():
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan")])
 @pytest.mark.parametrize("kind", [losses.SoftCrossEntropy, losses.DirichletNegativeLogLikelihood])
 def test_bad_temperature_is_refused(kind, temperature):
-    with pytest.raises(ValueError, match="temperature must be above 0") as error:
+    with pytest.raises(ValueError, match="temperature: expected a number above 0") as error:
         kind(temperature)
     assert "\n" not in str(error.value)
 
