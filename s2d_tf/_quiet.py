@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import tempfile
+from typing import Any
 
 # Written before TensorFlow starts its log, hence whatever TF_CPP_MIN_LOG_LEVEL says: information,
 # and the message that a machine without a GPU has no driver for one.
@@ -35,7 +36,7 @@ class _Finder:
     """Lends the import of `tensorflow` a filter of the standard error."""
 
     @staticmethod
-    def find_spec(fullname, path=None, target=None):
+    def find_spec(fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname == "tensorflow":
             sys.meta_path.remove(_Finder)
             spec = importlib.util.find_spec(fullname)

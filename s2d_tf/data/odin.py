@@ -97,7 +97,10 @@ class OdinImages(tfds.core.GeneratorBasedBuilder):
             archives.check_picture(encoded, f"{path}: member {name!r}", _SIDE, or_larger=True)
             members[base_name] = encoded
         if not members:
-            raise archives.ArchiveError(f"{path}: no picture in the folder {folder!r}.")
+            raise archives.ArchiveError(
+                f"{path}: expected pictures in the folder {folder!r}, received none. Fetch it "
+                "again."
+            )
         for index, name in enumerate(sorted(members, key=_natural_order)):
             yield index, {"image": members[name], "label": -1}
 

@@ -168,7 +168,7 @@ def _read(path):
 class _Graph:
     """A graph and its functions as nodes, `((function or "", node name), operation)`."""
 
-    def __init__(self, graph_def):
+    def __init__(self, graph_def: Any) -> None:
         self.functions = {f.signature.name: f.node_def for f in graph_def.library.function}
         self.nodes = {node.name: node for node in graph_def.node}
 

@@ -87,7 +87,7 @@ def _sum(terms):
 class _Shifted:
     """The pieces of one argument that `digamma` and `trigamma` share."""
 
-    def __init__(self, x):
+    def __init__(self, x: tf.Tensor) -> None:
         self.expansion = _EXPANSIONS[x.dtype]
         shift = self.expansion.shift
         self.recurrence = [1.0 / (x + float(i)) for i in range(shift - 1, 0, -1)] + [1.0 / x]

@@ -15,7 +15,7 @@ class Moments:
         per_class: whether to keep a covariance of each class, `classes * d * d` numbers.
     """
 
-    def __init__(self, num_classes: int, per_class: bool = False):
+    def __init__(self, num_classes: int, per_class: bool = False) -> None:
         self.counts = np.zeros(num_classes, np.int64)
         self.per_class = per_class
         self._shift: Any = None

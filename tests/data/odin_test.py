@@ -100,7 +100,7 @@ BAD = {
     "other folder": (
         {"LSUN/train/0.png": GOOD["@/0.png"]},
         {},
-        "no picture in the folder 'LSUN/test'",
+        "pictures in the folder 'LSUN/test', received none",
     ),
 }
 
