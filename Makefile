@@ -3,7 +3,7 @@
 # make test-all     the same with the slow ones, ONNX, LiteRT and gRPC (installs those, too)
 # make test-browser the pages in Chromium, which has to be installed; skipped without it
 # make test-beam    the tests of Apache Beam, in an environment of their own, because it wants an older protobuf
-# make lint         ruff: lint and format check
+# make lint         ruff: lint and format check; mypy: types
 # make bench        run the benchmarks, e.g. the overhead of S2D over a plain classifier
 # make clean        remove the environment and build files
 #
@@ -83,6 +83,7 @@ run-test-beam: $(VENV)/.installed-test-beam
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
@@ -92,5 +93,5 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BEAM_VENV) .pybuild dist s2d_tf.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BEAM_VENV) .pybuild dist s2d_tf.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

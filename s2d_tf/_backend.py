@@ -23,7 +23,7 @@ def keras_backend() -> tuple[str, str]:
     would fail if the other backend is not installed.
     """
     keras = sys.modules.get("keras")
-    if hasattr(keras, "config"):
+    if keras is not None and hasattr(keras, "config"):
         return keras.config.backend(), "in the Keras that is already imported"
     if os.environ.get("KERAS_BACKEND"):
         return os.environ["KERAS_BACKEND"], "by KERAS_BACKEND in the environment"
@@ -36,7 +36,7 @@ def keras_backend() -> tuple[str, str]:
         return "tensorflow", "by default"
 
 
-def require_tensorflow():
+def require_tensorflow() -> None:
     """Raises `KerasBackendError` unless Keras runs, or will run, on TensorFlow."""
     backend, where = keras_backend()
     if backend != "tensorflow":

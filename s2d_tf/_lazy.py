@@ -1,10 +1,20 @@
 """Packages whose names load on first use."""
 
+from __future__ import annotations
+
+import ast
 import importlib
+import pathlib
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
-def attach(package, homes=None, modules=()):
+def attach(
+    package: str, homes: Mapping[str, str] | None = None, modules: Sequence[str] = ()
+) -> _Attached:
     """What a package's `__init__` needs to offer names that it has not imported.
 
     The same as `lazy_loader.attach`, which is not worth a dependency.
@@ -20,7 +30,7 @@ def attach(package, homes=None, modules=()):
     homes = homes or {}
     names = sorted({*homes, *modules})
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = importlib.import_module(f"{package}.{homes.get(name, name)}")
@@ -32,3 +42,25 @@ def attach(package, homes=None, modules=()):
         return value
 
     return __getattr__, lambda: names, names
+
+
+def attach_stub(package: str, file: str) -> _Attached:
+    """`attach` for the names that the package's `__init__.pyi` imports.
+
+    Type checkers and editors read that file in place of `__init__.py`, so they see the types of
+    names that are not imported yet, and the names are listed once.
+
+    Args:
+        package: the package's `__name__`.
+        file: the package's `__file__`.
+    """
+    homes: dict[str, str] = {}
+    modules: list[str] = []
+    stub = ast.parse(pathlib.Path(file).with_suffix(".pyi").read_bytes())
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            home = node.module.removeprefix(f"{package}.")
+            homes |= {alias.name: home for alias in node.names}
+    return attach(package, homes, modules)

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import tempfile
+from typing import Any
 
 # Written before TensorFlow starts its log, hence whatever TF_CPP_MIN_LOG_LEVEL says: information,
 # and the message that a machine without a GPU has no driver for one.
@@ -20,7 +21,7 @@ _NOISE = re.compile(
 )
 
 
-def tensorflow():
+def tensorflow() -> None:
     """Makes the first import of TensorFlow quiet, whoever does it and when.
 
     An import hook, since commands import TensorFlow only after they have checked their arguments.
@@ -35,12 +36,13 @@ class _Finder:
     """Lends the import of `tensorflow` a filter of the standard error."""
 
     @staticmethod
-    def find_spec(fullname, path=None, target=None):
+    def find_spec(fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname == "tensorflow":
             sys.meta_path.remove(_Finder)
             spec = importlib.util.find_spec(fullname)
-            if spec is not None:
-                spec.loader.exec_module = functools.partial(_quietly, spec.loader.exec_module)
+            if spec is not None and spec.loader is not None:
+                execute = functools.partial(_quietly, spec.loader.exec_module)
+                spec.loader.exec_module = execute  # type: ignore[method-assign]
             return spec
 
 

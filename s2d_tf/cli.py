@@ -7,16 +7,20 @@ Exit codes: 0 success, 1 the command failed, 2 wrong usage, 130 interrupted; ano
 it as `exit_code`.
 """
 
+from __future__ import annotations
+
 import ast
 import difflib
 import importlib.util
 import linecache
 import os
+import pathlib
 import re
 import shutil
 import sys
 import textwrap
 import traceback
+from collections.abc import Sequence
 
 import s2d_tf
 from s2d_tf import _paths, _quiet
@@ -35,12 +39,12 @@ class UsageError(ValueError):
     """The command line is wrong."""
 
 
-def commands():
+def commands() -> dict[str, pathlib.Path]:
     """Returns a dict from command name to the path of its file, in alphabetical order."""
     return {path.stem: path for path in sorted(_paths.trainers_directory().glob("[!_]*.py"))}
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs the arguments `argv` (default: those of the process) and returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     end = args.index("--") if "--" in args else len(args)
@@ -77,7 +81,7 @@ def main(argv=None):
         return code or (2 if isinstance(error, UsageError) else 1)
 
 
-def overview():
+def overview() -> str:
     """Returns the text of `s2d --help`."""
     found = commands()
     column = max(map(len, found)) + 4
@@ -92,7 +96,7 @@ def overview():
     return _OVERVIEW.format(commands="\n".join(lines))
 
 
-def is_for_the_user(error):
+def is_for_the_user(error: BaseException) -> bool:
     """Whether an error's message is enough; any other is a bug, which keeps its traceback.
 
     It is if the operating system reports it (a missing file, a full disk), or if a `raise` of our
@@ -110,13 +114,18 @@ def is_for_the_user(error):
 def _known(wanted):
     """Returns the name of the command that is meant."""
     if wanted.startswith("-"):
-        raise UsageError(f"expected a command before {wanted}: `s2d --help` lists the commands")
+        raise UsageError(
+            f"command: expected one before the flags, received {wanted}. `s2d --help` lists the "
+            "commands."
+        )
     known = commands()
     name = wanted.replace("-", "_")
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-        raise UsageError(f"unknown command {wanted!r}: {hint}")
+        raise UsageError(
+            f"command: expected {' or '.join(near or known)}, received {wanted!r}. `s2d --help` "
+            "lists the commands."
+        )
     return name
 
 
@@ -126,6 +135,8 @@ def _run(name, args, wants_help):
 
     # From the file, since `s2d_tf.trainers` is a package only where s2d_tf is installed.
     spec = importlib.util.spec_from_file_location(f"s2d_tf.trainers.{name}", commands()[name])
+    assert spec is not None  # for type checkers: a `.py` has a loader
+    assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

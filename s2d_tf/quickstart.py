@@ -1,12 +1,16 @@
 """A first look: a plain classifier and its S2D twin on embedded images."""
 
+from __future__ import annotations
+
 import pathlib
 import textwrap
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from s2d_tf import files, recipes, training
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import evaluator, figures, result_tables, statistics, tables
 from s2d_tf.evaluation.names import dataset_title
 from s2d_tf.storage.layout import METRICS
@@ -17,7 +21,7 @@ METHODS = ("individual", "s2d")
 WRITTEN = ("table.md", "table.csv", "reliability.png", "uncertainty.png")
 
 
-def run(out, seeds=1, verbose=None) -> str:
+def run(out: PathLike, seeds: int = 1, verbose: int | None = None) -> str:
     """Trains, evaluates and explains both models.
 
     Args:
@@ -30,8 +34,9 @@ def run(out, seeds=1, verbose=None) -> str:
     """
     began, out = time.monotonic(), pathlib.Path(out)
     chosen = [recipes.resolve(f"{ARCHITECTURE}.{method}.{DATASET}") for method in METHODS]
-    results = {recipe.title: [] for recipe in chosen}
-    gathered, settings = {}, training.Settings(verbose=verbose)
+    results: dict[str, list[dict]] = {recipe.title: [] for recipe in chosen}
+    gathered: dict[str, evaluator.Gathered] = {}
+    settings = training.Settings(verbose=verbose)
     for seed in range(seeds):
         for recipe in chosen:
             print(f"training {recipe.name}, seed {seed}", flush=True)
@@ -40,7 +45,7 @@ def run(out, seeds=1, verbose=None) -> str:
             results[recipe.title].append(found.metrics())
             files.write_json(done.directory / METRICS, results[recipe.title][-1])
             gathered.setdefault(recipe.title, found)
-    table = comparison_table(results, recipe.out_of_distribution)
+    table = _comparison_table(results, recipe.out_of_distribution)
     for form, suffix in (("markdown", "md"), ("csv", "csv")):
         files.write_text(out / f"table.{suffix}", tables.render(table, form) + "\n")
     known = {title: (found.known.probs, found.known.labels) for title, found in gathered.items()}
@@ -55,7 +60,7 @@ def run(out, seeds=1, verbose=None) -> str:
         [
             tables.render(table, "text"),
             "",
-            explanation(*results.values()),
+            _explanation(*results.values()),
             "",
             f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:",
             *(f"  {name}" for name in WRITTEN),
@@ -63,7 +68,7 @@ def run(out, seeds=1, verbose=None) -> str:
     )
 
 
-def comparison_table(results, ood):
+def _comparison_table(results: dict[str, list[dict]], ood: Sequence[str]) -> tables.Table:
     """The paper's columns, one block for each out-of-distribution dataset."""
     blocks = []
     for name in ood:
@@ -96,7 +101,7 @@ def _paired(plain, s2d):
     return notes
 
 
-def explanation(plain, s2d):
+def _explanation(plain: list[dict], s2d: list[dict]) -> str:
     """Two or three sentences on what the person is looking at."""
 
     def percent(runs, key):

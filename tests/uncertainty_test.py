@@ -270,13 +270,13 @@ class TestConfidenceScore:
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match=r"\['categorical', 'dirichlet'\]; received 'gaussian'"):
+    with pytest.raises(ValueError, match=r"\['categorical', 'dirichlet'\], received 'gaussian'"):
         uncertainty.from_members("gaussian", np.zeros([2, 3]))
-    with pytest.raises(ValueError, match="`kind` must be one of"):
+    with pytest.raises(ValueError, match="kind: expected one of"):
         uncertainty.confidence_score("probs", np.zeros([2, 3]))
-    with pytest.raises(ValueError, match=r"or \[batch, classes\]; received shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"or \[batch, classes\], received \(3,\)"):
         uncertainty.from_probs(np.zeros([3]))
-    with pytest.raises(ValueError, match="`member_logits` must have at least 2 classes"):
+    with pytest.raises(ValueError, match="member_logits: expected at least 2 classes"):
         uncertainty.from_log_concentrations(np.zeros([5, 1]))
     with pytest.raises(ValueError, match="at least one member"):
         uncertainty.from_concentrations(np.zeros([0, 5, 3]))

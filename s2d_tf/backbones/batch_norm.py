@@ -1,5 +1,7 @@
 """Batch norm by TensorFlow's fused kernels."""
 
+from __future__ import annotations
+
 import keras
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
@@ -23,13 +25,15 @@ class BatchNormalization(keras.layers.BatchNormalization):
     reads what the other wrote.
     """
 
-    def call(self, inputs, training=None, mask=None):
+    def call(
+        self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         if not self._kernel_applies(inputs):
             return super().call(inputs, training=training, mask=mask)
         if not (training and self.trainable):
             parts = self.beta, self.moving_mean, self.moving_variance
-            parts = [self._gamma(), *(tf.convert_to_tensor(part) for part in parts)]
-            statistics = tf.stack(parts)
+            tensors = [self._gamma(), *(tf.convert_to_tensor(part) for part in parts)]
+            statistics = tf.stack(tensors)
             return normalizing.normalize(inputs, statistics, self.epsilon)
         if mask is not None or self.synchronized or _compiled_by_xla():
             return super().call(inputs, training=training, mask=mask)

@@ -1,9 +1,12 @@
 """DenseNet-BC (Huang et al., 2017), as its authors trained it."""
 
+from __future__ import annotations
+
 import math
 
 import keras
 
+from s2d_tf._types import Shape
 from s2d_tf.backbones.blocks import (
     Blocks,
     check_depth,
@@ -21,16 +24,16 @@ UNITS_APART = 4
 
 
 def densenet_bc(
-    input_shape=(32, 32, 3),
-    depth=100,
-    growth_rate=12,
-    reduction=0.5,
-    dropout=0.0,
-    stem_stride=1,
-    synchronized_batch_norm=False,
-    seed=None,
-    name="densenet_bc",
-):
+    input_shape: Shape = (32, 32, 3),
+    depth: int = 100,
+    growth_rate: int = 12,
+    reduction: float = 0.5,
+    dropout: float = 0.0,
+    stem_stride: int = 1,
+    synchronized_batch_norm: bool = False,
+    seed: int | None = None,
+    name: str = "densenet_bc",
+) -> keras.Model:
     """Builds DenseNet-BC-`depth`-`growth_rate` without its head.
 
     Args:
@@ -47,6 +50,12 @@ def densenet_bc(
     Returns:
         A functional `keras.Model`: images `[batch, *input_shape]` -> features `[batch, channels]`
         (342 channels for the default arguments).
+
+    Example:
+
+    >>> backbone = backbones.densenet_bc(input_shape=(8, 8, 1), depth=10, growth_rate=4)
+    >>> backbone.output_shape
+    (None, 9)
     """
     input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)

@@ -5,10 +5,14 @@ The network of the public CIFAR-100 speedruns (`AIDDA-Institute/CIFAR-100-speedr
 start that needs few epochs.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import keras
 
+from s2d_tf._types import Shape, Tensor
 from s2d_tf.backbones.batch_norm import BatchNormalization
 from s2d_tf.backbones.blocks import (
     check_dropout,
@@ -39,7 +43,7 @@ SMALLEST_CROPPED = 14
 class IdentityInitializer(keras.initializers.HeUniform):
     """He's uniform initializer with an identity: filter `i` starts by copying input channel `i`."""
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: Shape, dtype: Any = None) -> Tensor:
         height, width, channels, filters = shape
         kernel = super().__call__(shape, dtype)
         copied = min(channels, filters)
@@ -51,13 +55,13 @@ class IdentityInitializer(keras.initializers.HeUniform):
 
 
 def fast_resnet(
-    input_shape=(32, 32, 3),
-    width=1.0,
-    dropout=0.0,
-    synchronized_batch_norm=False,
-    seed=None,
-    name="fast_resnet",
-):
+    input_shape: Shape = (32, 32, 3),
+    width: float = 1.0,
+    dropout: float = 0.0,
+    synchronized_batch_norm: bool = False,
+    seed: int | None = None,
+    name: str = "fast_resnet",
+) -> keras.Model:
     """Builds the fast residual network without its head.
 
     A whitening stem (see `PatchWhitening`: fitted by training or `adapt`, then frozen) and three
@@ -79,7 +83,7 @@ def fast_resnet(
 
     Example:
 
-    >>> backbone = fast_resnet(width=0.25)
+    >>> backbone = backbones.fast_resnet(input_shape=(14, 14, 1), width=0.25)
     >>> backbone.output_shape
     (None, 192)
     """

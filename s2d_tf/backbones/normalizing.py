@@ -6,14 +6,17 @@ as given. On CPUs with oneDNN that kernel is much slower where the channels are 
 the channels of all: the same memory, with the statistics repeated for each.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
 LANES = 16
 
 
-def normalize(x, statistics, epsilon, relu=False):
+def normalize(x: tf.Tensor, statistics: tf.Tensor, epsilon: float, relu: bool = False) -> tf.Tensor:
     """Batch norm by given statistics, optionally with ReLU, in one kernel.
 
     Args:
@@ -39,7 +42,9 @@ def normalize(x, statistics, epsilon, relu=False):
     return _unfold(tf.nn.relu(outputs) if relu else outputs, x)
 
 
-def normalize_gradient(upstream, x, statistics, epsilon):
+def normalize_gradient(
+    upstream: tf.Tensor, x: tf.Tensor, statistics: tf.Tensor, epsilon: float
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Gradients of `normalize` without ReLU by the feature maps and by the statistics.
 
     With s = 1 / sqrt(variance + epsilon), y = gamma s (x - mean) + beta has, summed over the batch
@@ -70,7 +75,7 @@ def normalize_gradient(upstream, x, statistics, epsilon):
 
 
 @tf.custom_gradient
-def moments(x):
+def moments(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """Mean and variance of each channel over batch and pixels, `[..., K]` -> `[2, K]`."""
     axes = list(range(len(x.shape) - 1))
     mean = tf.reduce_mean(x, axes)

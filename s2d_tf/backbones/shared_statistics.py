@@ -9,9 +9,14 @@ a second copy of all feature maps is worth. Nor does it need the maps in one pie
 of a concatenation is the sum of the convolutions of its parts.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from s2d_tf._types import Shape
 from s2d_tf.backbones import normalizing
 
 
@@ -23,21 +28,23 @@ class Moments(keras.layers.Layer):
         synchronized: whether the batch is that of all replicas.
     """
 
-    def __init__(self, synchronized=False, **kwargs):
+    def __init__(self, synchronized: bool = False, **kwargs: Any) -> None:
         super().__init__(dtype=kwargs.pop("dtype", "float32"), **kwargs)
         self.synchronized = synchronized
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training:  # Moving averages take their place.
             return tf.zeros([2, inputs.shape[-1]], self.compute_dtype)
         if self.synchronized:
             return tf.stack(keras.ops.moments(inputs, [0, 1, 2], synchronized=True))
         return normalizing.moments(inputs)
 
-    def compute_output_spec(self, inputs, training=None):
+    def compute_output_spec(
+        self, inputs: keras.KerasTensor, training: bool | None = None
+    ) -> keras.KerasTensor:
         return keras.KerasTensor([2, inputs.shape[-1]], self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "synchronized": self.synchronized}
 
 
@@ -49,10 +56,10 @@ class SharedBatchNormalization(keras.layers.BatchNormalization):
     config are the parent's.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(dtype=kwargs.pop("dtype", "float32"), **kwargs)
 
-    def call(self, moments, training=None):
+    def call(self, moments: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         averages = self.moving_mean, self.moving_variance
         mean_and_variance = [tf.convert_to_tensor(average) for average in averages]
         if training and self.trainable:
@@ -65,7 +72,7 @@ class SharedBatchNormalization(keras.layers.BatchNormalization):
             [tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta), *mean_and_variance]
         )
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (4, input_shape[-1])
 
 
@@ -80,20 +87,20 @@ class NormalizedConv2D(keras.layers.Conv2D):
         epsilon: as in batch norm, added to the variance.
     """
 
-    def __init__(self, *args, epsilon=1e-3, **kwargs):
+    def __init__(self, *args: Any, epsilon: float = 1e-3, **kwargs: Any) -> None:
         # Half precision is for feature maps, not for statistics: `call` casts by itself.
         fixed = {"use_bias": False, "autocast": False}
         super().__init__(*args, **{**kwargs, **fixed})
         self.epsilon = epsilon
         self.input_spec = None  # The parent's says one tensor.
 
-    def build(self, inputs_shape, statistics_shape):
+    def build(self, inputs_shape: list[Shape], statistics_shape: Shape) -> None:
         del statistics_shape
         channels = sum(shape[-1] for shape in inputs_shape)
         super().build((*inputs_shape[0][:-1], channels))
         self.input_spec = None
 
-    def call(self, inputs, statistics):
+    def call(self, inputs: list[tf.Tensor], statistics: tf.Tensor) -> tf.Tensor:
         sizes = [x.shape[-1] for x in inputs]
 
         def parts(statistics, kernel, *maps):
@@ -109,7 +116,7 @@ class NormalizedConv2D(keras.layers.Conv2D):
         @tf.custom_gradient
         def convolve(*arguments):
             def backward(upstream):
-                found = [self._backward(*part, upstream) for part in parts(*arguments)]
+                found = [self._backward(x, s, k, upstream) for x, s, k in parts(*arguments)]
                 by_maps, by_statistics, by_kernel = zip(*found, strict=True)
                 return tf.concat(by_statistics, axis=-1), tf.concat(by_kernel, axis=-2), *by_maps
 
@@ -138,11 +145,13 @@ class NormalizedConv2D(keras.layers.Conv2D):
         )
         return by_x, by_statistics, by_kernel
 
-    def compute_output_spec(self, inputs, statistics):
+    def compute_output_spec(
+        self, inputs: list[keras.KerasTensor], statistics: keras.KerasTensor
+    ) -> keras.KerasTensor:
         shape = self.compute_output_shape(inputs[0].shape)
         return keras.KerasTensor(shape, self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "epsilon": self.epsilon}
 
 

@@ -1,7 +1,13 @@
 """A first convolution that decorrelates image patches, fitted to images and then frozen."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import numpy as np
+
+from s2d_tf._types import Array, ArrayLike, Shape
 
 # Added to the eigenvalues, so that directions without variance are not blown up.
 EIGENVALUE_FLOOR = 5e-4
@@ -23,29 +29,29 @@ class PatchWhitening(keras.layers.Conv2D):
     Example:
 
     >>> images = np.random.default_rng(0).normal(size=(64, 8, 8, 3)).astype("float32")
-    >>> stem = PatchWhitening()
+    >>> stem = backbones.whitening.PatchWhitening()
     >>> stem.adapt(images)
     >>> stem(images).shape
     TensorShape([64, 7, 7, 24])
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         # The convolution's own arguments follow from the images' channels, in `build`.
         own = {"filters", "kernel_size", "use_bias", "kernel_initializer", "trainable"}
         kwargs = {key: kwargs[key] for key in kwargs if key not in own}
         super().__init__(1, PATCH, use_bias=False, kernel_initializer="zeros", **kwargs)
         self.trainable = False
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.filters = 2 * PATCH * PATCH * input_shape[-1]
         super().build(input_shape)
 
     @property
-    def fitted(self):
+    def fitted(self) -> bool:
         """Whether the filters are set; a network without them sees nothing."""
         return self.built and bool(np.any(keras.ops.convert_to_numpy(self.kernel)))
 
-    def adapt(self, images):
+    def adapt(self, images: ArrayLike) -> None:
         """Fits the filters.
 
         Args:
@@ -58,7 +64,7 @@ class PatchWhitening(keras.layers.Conv2D):
         self.kernel.assign(whitening_filters(images))
 
 
-def whitening_filters(images):
+def whitening_filters(images: Array) -> Array:
     """Whitening filters `[2, 2, channels, 8 * channels]` of images `[n, h, w, channels]`."""
     channels = images.shape[-1]
     windows = np.lib.stride_tricks.sliding_window_view(images, (PATCH, PATCH), axis=(1, 2))

@@ -1,7 +1,10 @@
 """Wide residual networks (Zagoruyko and Komodakis, 2016), as their authors trained them."""
 
+from __future__ import annotations
+
 import keras
 
+from s2d_tf._types import Shape
 from s2d_tf.backbones.blocks import (
     Blocks,
     check_depth,
@@ -16,15 +19,15 @@ BLOCK_FILTERS = (16, 32, 64)
 
 
 def wide_resnet(
-    input_shape=(32, 32, 3),
-    depth=28,
-    width=10,
-    dropout=0.0,
-    stem_stride=1,
-    synchronized_batch_norm=False,
-    seed=None,
-    name="wide_resnet",
-):
+    input_shape: Shape = (32, 32, 3),
+    depth: int = 28,
+    width: int = 10,
+    dropout: float = 0.0,
+    stem_stride: int = 1,
+    synchronized_batch_norm: bool = False,
+    seed: int | None = None,
+    name: str = "wide_resnet",
+) -> keras.Model:
     """Builds WRN-`depth`-`width` without its head.
 
     Args:
@@ -40,6 +43,12 @@ def wide_resnet(
     Returns:
         A functional `keras.Model`: images `[batch, *input_shape]` -> features
         `[batch, 64 * width]`.
+
+    Example:
+
+    >>> backbone = backbones.wide_resnet(input_shape=(8, 8, 1), depth=10, width=1)
+    >>> backbone.output_shape
+    (None, 64)
     """
     input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)

@@ -5,6 +5,8 @@ unpacker could be led astray by (`..`, absolute paths, links) is rejected as a w
 official file, whatever else it holds.
 """
 
+from __future__ import annotations
+
 import hashlib
 import lzma
 import pathlib
@@ -15,6 +17,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from typing import IO, cast
+
+from s2d_tf._types import Tensor, TensorLike
 
 # Far more than any picture or list in these archives takes; stops decompression bombs.
 MAX_MEMBER_BYTES = 16 * 2**20
@@ -44,8 +49,8 @@ def check_md5(path: pathlib.Path, expected: str) -> None:
     if received != expected:
         raise ArchiveError(
             f"{path}: expected MD5 {expected}, received {received} in a file of "
-            f"{path.stat().st_size:,} bytes; it is incomplete or not the published one: "
-            "remove it and fetch it again."
+            f"{path.stat().st_size} bytes. It is incomplete or not the published one: remove "
+            "it and fetch it again."
         )
 
 
@@ -58,8 +63,8 @@ def read_zip(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
         archive = zipfile.ZipFile(path)
     except _DAMAGED as error:
         raise ArchiveError(
-            f"{path}: not a complete zip file (truncated or damaged: {_reason(error)}); "
-            "fetch it again."
+            f"{path}: expected a complete zip file, received a truncated or damaged one "
+            f"({_reason(error)}). Fetch it again."
         ) from error
     with archive:
         members = {}
@@ -67,7 +72,10 @@ def read_zip(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
             is_link = stat.S_ISLNK(member.external_attr >> 16)
             _check_member(path, member.filename, member.file_size, is_link)
             if member.filename in members:
-                raise ArchiveError(f"{path}: member {member.filename!r} appears twice.")
+                raise ArchiveError(
+                    f"{path}: expected each member once, received {member.filename!r} twice. Fetch "
+                    "it again."
+                )
             members[member.filename] = member
         _check_count(path, len(members))
         for name, member in members.items():
@@ -81,11 +89,12 @@ def _read_member(archive, member):
             content = file.read(member.file_size + 1)  # not all: it may hold more than it says
     except _DAMAGED as error:
         raise ArchiveError(
-            f"{where} cannot be read ({_reason(error)}); fetch the archive again."
+            f"{where}: expected a member that can be read, received a damaged one "
+            f"({_reason(error)}). Fetch the archive again."
         ) from error
     if len(content) != member.file_size:
         raise ArchiveError(
-            f"{where} has {len(content):,} bytes, expected {member.file_size:,}; fetch the "
+            f"{where}: expected {member.file_size} bytes, received {len(content)}. Fetch the "
             "archive again."
         )
     return content
@@ -102,16 +111,16 @@ def read_tar(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
                 is_special = not (member.isfile() or member.isdir())
                 _check_member(path, member.name, member.size, is_special)
                 if member.isfile():
-                    yield member.name, tar.extractfile(member).read()
+                    yield member.name, cast(IO[bytes], tar.extractfile(member)).read()
             # The checksum of a compressed file stands at its end, behind all that tar reads.
-            while tar.fileobj.read(2**20):
+            while cast(IO[bytes], tar.fileobj).read(2**20):
                 pass
     except ArchiveError:
         raise
     except _DAMAGED as error:
         raise ArchiveError(
-            f"{path}: not a complete tar file (truncated or damaged: {_reason(error)}); "
-            "fetch it again."
+            f"{path}: expected a complete tar file, received a truncated or damaged one "
+            f"({_reason(error)}). Fetch it again."
         ) from error
 
 
@@ -124,7 +133,8 @@ def _check_count(path, received):
     # Two bytes: of more than 65,535 members some writers give the rest, others 65,535.
     if expected not in (received % 2**16, 0xFFFF):
         raise ArchiveError(
-            f"{path}: its index lists {received:,} members, expected {expected:,}; fetch it again."
+            f"{path}: expected {expected} members in its index, received {received}. Fetch "
+            "it again."
         )
 
 
@@ -136,18 +146,18 @@ def _check_member(path, name, size, is_special):
     parts = re.split(r"[/\\]", name)
     if ".." in parts or parts[0] == "" or re.match(r"[A-Za-z]:", name):
         raise ArchiveError(
-            f"{path}: member {name!r} points outside the archive's folder; "
-            "nothing was read from it."
+            f"{path}: expected members inside the archive's folder, received {name!r}. "
+            "Nothing was read from it: fetch it again."
         )
     if is_special:
         raise ArchiveError(
-            f"{path}: member {name!r} is a link or a device, which no dataset needs; "
-            "nothing was read from it."
+            f"{path}: expected files and folders, received {name!r}, which is a link or a "
+            "device. Nothing was read from it: fetch it again."
         )
     if size > MAX_MEMBER_BYTES:
         raise ArchiveError(
-            f"{path}: member {name!r} would take {size:,} bytes; "
-            f"expected at most {MAX_MEMBER_BYTES:,}."
+            f"{path}: expected members of at most {MAX_MEMBER_BYTES} bytes, received "
+            f"{name!r} with {size}. Fetch it again."
         )
 
 
@@ -163,21 +173,33 @@ def check_picture(encoded: bytes, where: str, side: int, or_larger: bool = False
     import tensorflow as tf
 
     if not encoded.startswith((PNG_START, JPEG_START)):
-        raise ArchiveError(f"{where}: expected a JPEG or PNG picture; received other content.")
+        raise ArchiveError(
+            f"{where}: expected a JPEG or PNG picture, received other content. Fetch the "
+            "archive again."
+        )
     # The header of a PNG has its bits per channel at byte 24. TensorFlow would drop the lower half.
     if encoded.startswith(PNG_START) and len(encoded) > 24 and encoded[24] == 16:
-        raise ArchiveError(f"{where}: expected 8 bits a channel; received a 16-bit picture.")
+        raise ArchiveError(
+            f"{where}: expected 8 bits a channel, received a 16-bit picture. Fetch the "
+            "archive again."
+        )
     try:
         image = decode_picture(encoded)
     except tf.errors.InvalidArgumentError as error:
         reason = str(error.message).strip().splitlines()[0]
-        raise ArchiveError(f"{where}: the picture is damaged ({reason}).") from error
+        raise ArchiveError(
+            f"{where}: expected a picture that can be decoded, received a damaged one "
+            f"({reason}). Fetch the archive again."
+        ) from error
     height, width, _ = image.shape
     if min(height, width) < side or (max(height, width) > side and not or_larger):
-        raise ArchiveError(f"{where}: expected {side}x{side} pixels; received {height}x{width}.")
+        raise ArchiveError(
+            f"{where}: expected {side}x{side} pixels, received {height}x{width}. Fetch the "
+            "archive again."
+        )
 
 
-def decode_picture(encoded, channels: int = 3):
+def decode_picture(encoded: TensorLike, channels: int = 3) -> Tensor:
     """A JPEG or PNG as uint8 RGB; gray pictures get three equal channels. Works in graphs."""
     import tensorflow as tf
 

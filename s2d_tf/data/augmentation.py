@@ -26,7 +26,8 @@ class PixelTable:
     def __init__(self, images: np.ndarray, padding: str, mean: Sequence[float] | None = None):
         if padding not in PADDINGS:
             raise ValueError(
-                f"padding: expected one of {', '.join(PADDINGS)}; received {padding!r}."
+                f"padding: expected one of {', '.join(PADDINGS)}, received {padding!r}. Choose "
+                "one of these."
             )
         self.padding = padding
         self.num_images, self.height, self.width, self.channels = images.shape
@@ -82,9 +83,13 @@ def _reflect(positions: tf.Tensor, size: int) -> tf.Tensor:
 def _padding_pixel(mean, channels):
     if mean is None or np.shape(mean) not in ((), (channels,)):
         raise ValueError(
-            f"mean: padding 'mean' needs one value per channel ({channels}); received {mean!r}."
+            f"mean: expected one value for each of {channels} channels with padding 'mean', "
+            f"received {mean!r}. Pass the mean of the raw pixels."
         )
     values = np.broadcast_to(np.asarray(mean, dtype=np.float64), [1, channels])
     if not np.all((values >= 0) & (values <= 255)):
-        raise ValueError(f"mean: expected values in [0, 255]; received {mean!r}.")
+        raise ValueError(
+            f"mean: expected values in [0, 255], received {mean!r}. Pass the mean of the raw "
+            "pixels."
+        )
     return np.rint(values).astype(np.uint8)

@@ -59,7 +59,8 @@ def _train_mask(labels):
 
 def _photo_patches():
     random = np.random.RandomState(_PHOTO_SEED)
-    patches, window = [], _SIDE * _BLOCK
+    patches: list[np.ndarray] = []
+    window = _SIDE * _BLOCK
     for file_name in _PHOTOS:
         encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
         photo = archives.decode_picture(encoded).numpy()

@@ -1,5 +1,7 @@
 """All that is random in training input: pure functions of (seed, epoch, index)."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 # Each kind of draw has a stream of its own, so that adding one never changes another.
@@ -16,7 +18,9 @@ class Draws:
         alternating: mirror each image in every second epoch instead of at random.
     """
 
-    def __init__(self, seed: int, num_examples: int, max_shift: int, alternating: bool = False):
+    def __init__(
+        self, seed: int, num_examples: int, max_shift: int, alternating: bool = False
+    ) -> None:
         self._seed = seed
         self._num_examples = num_examples
         self._max_shift = max_shift
@@ -38,7 +42,9 @@ class Draws:
             return shift, (first + tf.cast(epoch, tf.int32)) % 2 == 1
         return shift, _integers([count], self._fold(_MIRROR, epoch), 0, 2) == 1
 
-    def pairing(self, epoch: tf.Tensor, step: tf.Tensor, size, num_heads: int) -> tf.Tensor:
+    def pairing(
+        self, epoch: tf.Tensor, step: tf.Tensor, size: int | tf.Tensor, num_heads: int
+    ) -> tf.Tensor:
         """int32 [size, heads], which image of a batch each head sees; head 0 sees them in order."""
         positions = [tf.range(size)]
         for head in range(1, num_heads):

@@ -10,12 +10,15 @@ Keras read such folders, too, but neither names the file that cannot be read, ma
 reduces images without aliasing.
 """
 
+from __future__ import annotations
+
 import concurrent.futures
 import dataclasses
 import functools
 import os
 import pathlib
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -49,6 +52,12 @@ class ImageFolder:
         class_names: names of the subfolders, sorted; a label is the place in it.
         files: `{split: ((file, label), ...)}` of "train", "test", "validation" and
             "train_without_validation".
+
+    Example:
+
+    >>> folder = data.open_folder("pictures")
+    >>> folder.name, folder.class_names
+    ('pictures', ('cat', 'dog'))
     """
 
     path: pathlib.Path
@@ -69,7 +78,7 @@ class ImageFolder:
                 f"received {split!r} with none. Add images."
             )
         paths, labels = zip(*self.files[split], strict=True)
-        return read_images(paths, self.image_shape), np.array(labels, np.int64)
+        return _read_images(paths, self.image_shape), np.array(labels, np.int64)
 
 
 def open_folder(
@@ -89,9 +98,9 @@ def open_folder(
 
     Example:
 
-    >>> folder = open_folder("flowers")                    # flowers/rose/1.jpg, flowers/tulip/2.jpg
+    >>> folder = data.open_folder("pictures")              # pictures/cat/0.png, pictures/dog/0.png
     >>> folder.class_names
-    ('rose', 'tulip')
+    ('cat', 'dog')
     >>> images, labels = folder.load_arrays("train")
     """
     path = pathlib.Path(path).expanduser().absolute()
@@ -125,7 +134,13 @@ def open_folder(
 
 
 def folder_name(path: str | os.PathLike) -> str:
-    """A folder's own name in small letters, digits and underscores."""
+    """A folder's own name in small letters, digits and underscores.
+
+    Example:
+
+    >>> data.folder_name("photos/My Flowers")
+    'my_flowers'
+    """
     name = pathlib.Path(path).expanduser().absolute().name.lower()
     return re.sub(r"[^a-z0-9]+", "_", name).strip("_")[:64] or "images"
 
@@ -134,16 +149,21 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
     """All JPEG and PNG images in a folder and below it, whatever their class, uint8 [N, H, W, C].
 
     For out-of-distribution data.
+
+    Example:
+
+    >>> data.load_images("pictures", image_shape=(8, 8, 1)).shape
+    (8, 8, 8, 1)
     """
     path = pathlib.Path(path).expanduser().absolute()
     if not path.is_dir():
         raise MissingDataError(f"{path}: expected a folder of images, received none. Check --ood.")
     if not (paths := _images(path)):
         raise FolderError(f"{path}: expected JPEG or PNG images, received none. Add some.")
-    return read_images(tuple(paths), tuple(image_shape))
+    return _read_images(tuple(paths), tuple(image_shape))
 
 
-def read_images(paths, image_shape: tuple[int, int, int]) -> np.ndarray:
+def _read_images(paths: Iterable[pathlib.Path], image_shape: tuple[int, ...]) -> np.ndarray:
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
     return _read(tuple((path, _stamp(path)) for path in paths), tuple(image_shape))
 

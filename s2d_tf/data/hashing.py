@@ -1,25 +1,39 @@
 """A hash of what a dataset holds, whatever the order in which it is stored."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterator
 
 import numpy as np
+
+from s2d_tf._types import ArrayLike, Inputs
 
 
 class Content:
     """Hashes and labels of examples that come in batches; where a batch ends does not count.
 
     The inputs of an example are one array, or several in a list or dict: numbers or texts.
+
+    Example:
+
+    >>> content = data.Content()
+    >>> content.update(images[:20], labels[:20])
+    >>> content.update(images[20:], labels[20:])
+    >>> content.fingerprint == data.fingerprint(images, labels)
+    True
     """
 
-    def __init__(self):
-        self._examples, self._labels, self._shape = [], [], ()
+    def __init__(self) -> None:
+        self._examples: list[bytes] = []
+        self._labels: list[np.ndarray] = []
+        self._shape: tuple[int, ...] = ()
         self._inputs = hashlib.sha256()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._examples)
 
-    def update(self, inputs, labels) -> None:
+    def update(self, inputs: Inputs, labels: ArrayLike) -> None:
         """Adds a batch: its inputs, and as many integer labels, -1 where there is none."""
         named = _named_arrays(inputs)
         images = len(named) == 1 and named[0][1].dtype == np.uint8
@@ -59,6 +73,12 @@ def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
     Args:
         images: uint8 [N, H, W, C], or texts [N].
         labels: integers [N].
+
+    Example:
+
+    >>> order = np.arange(len(images))[::-1]
+    >>> data.fingerprint(images, labels) == data.fingerprint(images[order], labels[order])
+    True
     """
     images, labels = np.asarray(images), np.asarray(labels)
     is_data = images.dtype == np.uint8 or images.dtype.kind == "U"
@@ -72,18 +92,18 @@ def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
     return content.fingerprint
 
 
-def _named_arrays(inputs, name="") -> list[tuple[str, np.ndarray]]:
+def _named_arrays(inputs: Inputs, name: str = "") -> list[tuple[str, np.ndarray]]:
     """The arrays of nested dicts, lists and tuples, each with its place, in a fixed order."""
     if isinstance(inputs, dict):
         parts = sorted(inputs.items())
     elif isinstance(inputs, (list, tuple)):
-        parts = enumerate(inputs)
+        parts = list(enumerate(inputs))
     else:
         return [(name, np.asarray(inputs))]
     return [pair for key, part in parts for pair in _named_arrays(part, f"{name}/{key}")]
 
 
-def _rows(name, array, plain) -> Iterator[bytes]:
+def _rows(name: str, array: np.ndarray, plain: bool) -> Iterator[bytes]:
     """The bytes of each example; those of images alone have no heading."""
     if array.dtype.kind in "OSU":
         for texts in array.reshape(len(array), -1).tolist():

@@ -1,9 +1,13 @@
 """Opens a split of any dataset by name, as arrays or as a `tf.data.Dataset`."""
 
+from __future__ import annotations
+
 import functools
 import importlib
 import os
 import pathlib
+import types
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +15,9 @@ from s2d_tf.data import digits, prepared
 from s2d_tf.data.location import MissingDataError, resolve_data_dir
 from s2d_tf.data.registry import DatasetInfo, info
 from s2d_tf.data.splits import DERIVED_SPLITS, validation_mask
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Sources that TFDS does not prepare.
 _SINGLE_FILES = ("corrupted", "clinc150")
@@ -31,11 +38,18 @@ def load_arrays(
 
     Returns:
         images uint8 [N, H, W, C], or texts [N], and labels int64 [N], -1 where there is no label.
+
+    Example:
+
+    >>> images, labels = data.load_arrays("digits", "train")
+    >>> images.shape[1:], images.dtype
+    ((8, 8, 1), dtype('uint8'))
     """
     known = _with_derived(info(name).splits)
     if split not in known:
         raise ValueError(
-            f"Dataset {name!r} has no split {split!r}; expected one of: {', '.join(known)}."
+            f"split: expected one of {', '.join(known)} of {name!r}, received {split!r}. "
+            "Choose one of these."
         )
     if info(name).source == "corrupted":
         # Mapped from disk: to keep the maps of 90 conditions would keep their pages in memory.
@@ -43,10 +57,15 @@ def load_arrays(
     return _read(name, split, resolve_data_dir(data_dir))
 
 
-def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
+def load(name: str, split: str, data_dir: str | os.PathLike | None = None) -> tf.data.Dataset:
     """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C] or text, label int64).
 
     Arguments as in `load_arrays`. To train: `train_pipeline`.
+
+    Example:
+
+    >>> dataset = data.load("digits", "test").batch(32)
+    >>> image, label = next(iter(dataset))
     """
     import tensorflow as tf
 
@@ -57,7 +76,12 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None):
 
 
 def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
-    """Downloads a dataset from its official source into `data_dir` if it is not there yet."""
+    """Downloads a dataset from its official source into `data_dir` if it is not there yet.
+
+    Example:
+
+    >>> data.fetch("digits")                               # comes with scikit-learn: does nothing
+    """
     record = info(name)
     if record.source in _SINGLE_FILES:
         _module(record).fetch(name, resolve_data_dir(data_dir))
@@ -66,7 +90,13 @@ def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
 
 
 def available_splits(name: str, data_dir: str | os.PathLike | None = None) -> tuple[str, ...]:
-    """The splits of `name` that can be read from `data_dir`, with those derived from "train"."""
+    """The splits of `name` that can be read from `data_dir`, with those derived from "train".
+
+    Example:
+
+    >>> data.available_splits("digits")
+    ('train', 'test', 'validation', 'train_without_validation')
+    """
     record = info(name)
     found = record.splits
     if record.source in _SINGLE_FILES:
@@ -83,7 +113,7 @@ def _with_derived(splits):
 
 
 @functools.cache
-def _read(name: str, split: str, data_dir: pathlib.Path):
+def _read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     record = info(name)
     if split in DERIVED_SPLITS and split not in record.splits:
         images, labels = _read(name, "train", data_dir)
@@ -96,8 +126,9 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
     builder = _builder(record, data_dir)
     if split not in builder.info.splits:
         raise MissingDataError(
-            f"Split {split!r} of {name!r} is not in {builder.data_dir}, which holds only: "
-            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy."
+            f"{builder.data_dir}: expected the split {split!r} of {name!r}, received only "
+            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a "
+            "complete copy."
         )
     if record.source == "openood":
         return _frozen(*_module(record).read(name, builder))
@@ -105,11 +136,11 @@ def _read(name: str, split: str, data_dir: pathlib.Path):
     return _frozen(*prepared.read_split(builder, split, transform))
 
 
-def _builder(record: DatasetInfo, data_dir: pathlib.Path, download: bool = False):
+def _builder(record: DatasetInfo, data_dir: pathlib.Path, download: bool = False) -> Any:
     return _module(record).open_builder(record.name, data_dir, download)
 
 
-def _module(record: DatasetInfo):
+def _module(record: DatasetInfo) -> types.ModuleType:
     """The module that opens datasets of this source; imported late, as TFDS takes seconds."""
     name = "prepared" if record.source == "tfds" else record.source
     return importlib.import_module(f"s2d_tf.data.{name}")

@@ -9,7 +9,13 @@ class MissingDataError(FileNotFoundError):
 
 
 def resolve_data_dir(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
-    """The folder of the datasets: `data_dir`, else TFDS_DATA_DIR, else the default of TFDS."""
+    """The folder of the datasets: `data_dir`, else TFDS_DATA_DIR, else the default of TFDS.
+
+    Example:
+
+    >>> data.resolve_data_dir("datasets").name
+    'datasets'
+    """
     chosen = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     return pathlib.Path(chosen).expanduser().absolute()
 

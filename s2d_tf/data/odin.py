@@ -4,9 +4,13 @@ The archives' names, addresses, folders and MD5 sums are those of public readers
 pytorch-ood (`src/pytorch_ood/dataset/img/odin.py`) among them.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -93,12 +97,15 @@ class OdinImages(tfds.core.GeneratorBasedBuilder):
             archives.check_picture(encoded, f"{path}: member {name!r}", _SIDE, or_larger=True)
             members[base_name] = encoded
         if not members:
-            raise archives.ArchiveError(f"{path}: no picture in the folder {folder!r}.")
+            raise archives.ArchiveError(
+                f"{path}: expected pictures in the folder {folder!r}, received none. Fetch it "
+                "again."
+            )
         for index, name in enumerate(sorted(members, key=_natural_order)):
             yield index, {"image": members[name], "label": -1}
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
     """The prepared builder of one of the `odin_*` datasets."""
     config = name.removeprefix("odin_")
     return prepared.open_archive_builder(
@@ -107,7 +114,7 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     )  # fmt: skip
 
 
-def to_32x32(*_):
+def to_32x32(*_: Any) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """The function to the central 32x32 pixels: all of a 32x32 picture, no border of a larger."""
     return lambda index, image: tf.image.resize_with_crop_or_pad(image, _SIDE, _SIDE)
 

@@ -7,10 +7,13 @@ pixels, follows OpenOOD's lists and preprocessor; the images come from the offic
 the copies that OpenOOD distributes.
 """
 
+from __future__ import annotations
+
 import functools
 import io
 import pathlib
 import re
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -92,7 +95,7 @@ class OpenoodImages(tfds.core.GeneratorBasedBuilder):
             yield index, {"image": images[key], "label": -1}
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
     """The prepared builder behind one of the `openood_*` datasets."""
     if name == "openood_mnist":
         return prepared.open_builder("mnist", data_dir, download)
@@ -104,7 +107,7 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     )  # fmt: skip
 
 
-def read(name: str, builder) -> tuple[np.ndarray, np.ndarray]:
+def read(name: str, builder: Any) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [N, 32, 32, 3] and labels, all -1, of the only split, "test"."""
     if name == "openood_mnist":
         images = _mnist(builder)

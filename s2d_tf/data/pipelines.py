@@ -12,9 +12,18 @@ from s2d_tf.data.resolution import progressive_resize
 
 
 def steps_per_epoch(num_examples: int, batch_size: int) -> int:
-    """Full batches in one pass over the data."""
+    """Full batches in one pass over the data.
+
+    Example:
+
+    >>> data.steps_per_epoch(num_examples=50_000, batch_size=64)
+    781
+    """
     if batch_size < 1:
-        raise ValueError(f"batch_size: expected at least 1; received {batch_size}.")
+        raise ValueError(
+            f"batch_size: expected at least 1, received {batch_size}. Pass the number of "
+            "images in a batch."
+        )
     return num_examples // batch_size
 
 
@@ -70,21 +79,32 @@ def train_pipeline(
         `with_index` (images, {"labels": labels, "index": index}). Images are uint8 [B, H, W, C],
         labels and index int64 [B]; with heads [B, heads, H, W, C] and [B, heads]. With
         `resolutions` the sizes H and W differ between batches.
+
+    Example:
+
+    >>> dataset = data.train_pipeline(images, labels, batch_size=8, seed=0, epochs=2)
+    >>> int(dataset.cardinality())
+    10
     """
     images, labels = _checked_arrays(images, labels)
     num_examples = len(images)
     steps = steps_per_epoch(num_examples, batch_size)
     if steps < 1:
         raise ValueError(
-            f"batch_size: expected at most {num_examples} images; received {batch_size}."
+            f"batch_size: expected at most the {num_examples} images, received {batch_size}. "
+            "Pass a smaller one."
         )
     if epochs < 1 or num_heads < 1:
         raise ValueError(
-            f"Expected epochs and num_heads of 1 or more; received {epochs}, {num_heads}."
+            f"epochs, num_heads: expected at least 1 each, received {epochs} and "
+            f"{num_heads}. Pass whole numbers above 0."
         )
     total_steps = steps * epochs
     if not 0 <= start_step <= total_steps:
-        raise ValueError(f"start_step: expected 0 to {total_steps}; received {start_step}.")
+        raise ValueError(
+            f"start_step: expected 0 to {total_steps}, received {start_step}. Pass a step of "
+            "this run."
+        )
     fetch = _image_fetcher(images, augmentation, padding, mean, max_shift)
     draws = Draws(seed, num_examples, max_shift, augmentation == "alternating_mirror_shift")
     resize = progressive_resize(images.shape[1:3], resolutions, resolution_milestones, total_steps)
@@ -139,11 +159,13 @@ def _image_fetcher(images, augmentation, padding, mean, max_shift):
         return lambda index: tf.gather(table, index)
     if augmentation not in AUGMENTATIONS:
         raise ValueError(
-            f"augmentation: expected None or {', '.join(AUGMENTATIONS)}; received {augmentation!r}."
+            f"augmentation: expected None or {', '.join(AUGMENTATIONS)}, received "
+            f"{augmentation!r}. Choose one of these."
         )
     if not 0 <= max_shift < min(images.shape[1:3]):
         raise ValueError(
-            f"max_shift: expected 0 to {min(images.shape[1:3]) - 1}; received {max_shift}."
+            f"max_shift: expected 0 to {min(images.shape[1:3]) - 1}, received {max_shift}. "
+            "Pass less than the size of the images."
         )
     return PixelTable(images, padding, mean).gather
 
@@ -152,12 +174,12 @@ def _checked_arrays(images, labels):
     images, labels = np.asarray(images), np.asarray(labels)
     if images.dtype != np.uint8 or images.ndim != 4 or not len(images):
         raise ValueError(
-            "images: expected uint8 [N, H, W, C] with N > 0; received "
-            f"{images.dtype} {list(images.shape)}."
+            f"images: expected uint8 [N, H, W, C] with N > 0, received {images.dtype} "
+            f"{list(images.shape)}. Pass raw pixels."
         )
     if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(
-            f"labels: expected integers [{len(images)}]; received "
-            f"{labels.dtype} {list(labels.shape)}."
+            f"labels: expected integers [{len(images)}], received {labels.dtype} "
+            f"{list(labels.shape)}. Pass one class index for each image."
         )
     return images, labels.astype(np.int64)

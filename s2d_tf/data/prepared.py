@@ -1,16 +1,21 @@
 """Finds, prepares and reads TFDS datasets: its own, and ours that are built from an archive."""
 
+from __future__ import annotations
+
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from s2d_tf._types import Tensor
 from s2d_tf.data import archives
 from s2d_tf.data.location import MissingDataError, cache_dir, is_writable
 
 ARCHIVE_MD5 = "archive_md5"
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
     """The builder of one of TFDS' own datasets, prepared in `data_dir`.
 
     Args:
@@ -25,8 +30,8 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
     is_there = any((data_dir / name).glob("*/dataset_info.json"))
     if not is_there and not download:
         raise MissingDataError(
-            f"Dataset {name!r} is not in {data_dir}; set --data_dir or TFDS_DATA_DIR to the folder "
-            f"that holds it, or fetch it with: s2d data {name} --download"
+            f"{data_dir}: expected the dataset {name!r}, received none. Set --data_dir or "
+            f"TFDS_DATA_DIR to the folder that holds it, or run `s2d data {name} --download`."
         )
     import tensorflow_datasets as tfds
 
@@ -38,8 +43,12 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
 
 
 def open_archive_builder(
-    make_builder, name: str, file_name: str, data_dir: pathlib.Path, download: bool = False
-):
+    make_builder: Callable[[pathlib.Path], Any],
+    name: str,
+    file_name: str,
+    data_dir: pathlib.Path,
+    download: bool = False,
+) -> Any:
     """The builder of a dataset that is made from one archive, prepared where that is possible.
 
     A copy already prepared in `data_dir` is used. Otherwise one is prepared from the archive in
@@ -61,15 +70,16 @@ def open_archive_builder(
         known = (builder.info.metadata or {}).get(ARCHIVE_MD5)
         if archive.is_file() and known and known != archives.md5(archive):
             raise archives.ArchiveError(
-                f"{builder.data_dir} was prepared from another {file_name} than the one in "
-                f"{archive.parent}; delete the folder to prepare it again, or remove the archive."
+                f"{builder.data_dir}: expected a copy prepared from the {file_name} in "
+                f"{archive.parent}, received one of another file. Delete the folder to prepare "
+                "it again, or remove the archive."
             )
         return builder
     if not archive.is_file() and not download:
         raise MissingDataError(
-            f"Dataset {name!r} needs {file_name}, which is not in {archive.parent}; put it "
-            "there, set --data_dir or TFDS_DATA_DIR to another folder, or run: "
-            f"s2d data {name} --download"
+            f"{archive.parent}: expected {file_name}, which {name!r} is prepared from, "
+            "received none. Put it there, set --data_dir or TFDS_DATA_DIR to another "
+            f"folder, or run `s2d data {name} --download`."
         )
     if not archive.is_file():
         _check_can_fetch(file_name, data_dir)
@@ -96,16 +106,19 @@ def open_archive_builder(
 def _check_can_fetch(what, data_dir):
     if not is_writable(data_dir):
         raise MissingDataError(
-            f"{what} cannot be fetched to {data_dir}, which is read-only; set another --data_dir."
+            f"{data_dir}: expected a folder to fetch {what} to, received a read-only one. "
+            "Set another --data_dir."
         )
 
 
-def to_32x32(*_):
+def to_32x32(*_: Any) -> Callable[[Tensor, Tensor], Tensor]:
     """The function (index, image) -> image: those of TFDS' own datasets have their size."""
     return lambda index, image: image
 
 
-def read_split(builder, split: str, transform) -> tuple[np.ndarray, np.ndarray]:
+def read_split(
+    builder: Any, split: str, transform: Callable[[Tensor, Tensor], Tensor]
+) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of one split, in the order of its files.
 
     Args:

@@ -28,13 +28,19 @@ def write_preview(
         title: text above the pictures.
         class_names: names to show in place of the numbers of the labels.
         count: how many pictures at most.
+
+    Example:
+
+    >>> data.write_preview("sheet.png", images, labels, title="training images", count=10)
     """
     # Not pyplot: it would choose a window system and keep the figure.
     from matplotlib.figure import Figure
 
     path = pathlib.Path(path)
     if path.suffix.lower() != ".png":
-        raise ValueError(f"preview: expected a file name ending in .png; received {str(path)!r}.")
+        raise ValueError(
+            f"preview: expected a file name that ends in .png, received {str(path)!r}. Rename it."
+        )
     if not path.parent.is_dir():
         raise ValueError(
             f"preview: expected a file in a folder that exists, received {str(path)!r}. Make the "

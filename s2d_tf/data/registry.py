@@ -54,6 +54,12 @@ class DatasetInfo:
             "clinc150" or "embedded".
         citation: author, title and year.
         conditions: what may follow the name and a dot, as in "cifar100_c_generated.fog_3".
+
+    Example:
+
+    >>> record = data.info("digits")
+    >>> record.image_shape, record.num_classes
+    ((8, 8, 1), 8)
     """
 
     name: str
@@ -115,7 +121,13 @@ _REGISTRY = {record.name: record for record in _ALL}
 
 
 def names() -> tuple[str, ...]:
-    """The names of all datasets."""
+    """The names of all datasets.
+
+    Example:
+
+    >>> "cifar100" in data.names()
+    True
+    """
     return tuple(sorted(_REGISTRY))
 
 
@@ -124,27 +136,43 @@ def conditions(name: str) -> tuple[str, ...]:
 
     Args:
         name: one of `names()`; those without conditions give an empty tuple.
+
+    Example:
+
+    >>> data.conditions("cifar100_c_generated")[:2]
+    ('cifar100_c_generated.gaussian_noise_1', 'cifar100_c_generated.gaussian_noise_2')
     """
     return tuple(f"{name}.{condition}" for condition in info(name).conditions)
 
 
 def info(name: str) -> DatasetInfo:
-    """The record of the dataset `name`; an unknown one is a ValueError with the near names."""
+    """The record of the dataset `name`; an unknown one is a ValueError with the near names.
+
+    Example:
+
+    >>> data.info("cifar100").num_classes
+    100
+    """
     base, dot, condition = str(name).partition(".")
     record = _REGISTRY.get(base)
     if record is None or (dot and not record.conditions):
         raise ValueError(
-            f"Unknown dataset {name!r}.{_hint(name, names())} Known: {', '.join(names())}."
+            f"dataset: expected one of {', '.join(names())}, received "
+            f"{name!r}.{_hint(name, names()) or ' Choose one of these.'}"
         )
     if not dot:
         return record
     if condition not in record.conditions:
         reason = corruption_names.NOT_GENERATED.get(condition.rpartition("_")[0])
         if reason:
-            raise ValueError(f"Condition {condition!r} of {base!r} is not available: {reason}.")
+            raise ValueError(
+                f"{base}: expected a condition that can be generated, received {condition!r}. It "
+                f"is not available: {reason}."
+            )
         raise ValueError(
-            f"Unknown condition {condition!r} of {base!r}.{_hint(condition, record.conditions)} "
-            f"Expected a corruption and a severity, such as {record.conditions[0]!r}."
+            f"{base}: expected a corruption and a severity such as {record.conditions[0]!r}, "
+            "received "
+            f"{condition!r}.{_hint(condition, record.conditions) or ' See data.conditions.'}"
         )
     return dataclasses.replace(record, name=name, conditions=())
 

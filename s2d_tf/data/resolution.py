@@ -1,9 +1,18 @@
 """Training on small images first: most of what is learned early needs no detail."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
 
-def progressive_resize(full_size, resolutions, milestones, total_steps):
+def progressive_resize(
+    full_size: tuple[int, int],
+    resolutions: Sequence[float],
+    milestones: Sequence[float],
+    total_steps: int,
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """A function that gives the batch of a training step the size of its stage.
 
     Args:
@@ -19,8 +28,9 @@ def progressive_resize(full_size, resolutions, milestones, total_steps):
     inside = all(0 < fraction < 1 for fraction in (*resolutions, *milestones))
     if len(resolutions) != len(milestones) or not increasing or not inside:
         raise ValueError(
-            "resolutions, resolution_milestones: expected as many of one as of the other, in "
-            f"(0, 1), milestones increasing; received {resolutions!r} and {milestones!r}."
+            "resolutions, resolution_milestones: expected as many of one as of the other, "
+            f"in (0, 1), milestones increasing, received {resolutions!r} and {milestones!r}. "
+            "Pass one milestone for each resolution."
         )
     if not resolutions:
         return lambda images, step: images

@@ -1,8 +1,13 @@
 """The fixed, class-balanced validation split that is taken out of a training split."""
 
+from __future__ import annotations
+
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
+
+from s2d_tf._types import ArrayLike
 
 VALIDATION_FRACTION = 0.1
 VALIDATION_SEED = 20_220_311
@@ -29,7 +34,11 @@ def validation_mask(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def held_out_mask(
-    contents, labels, fraction: float, at_least: int = 0, seed: int = VALIDATION_SEED
+    contents: Iterable[bytes],
+    labels: ArrayLike,
+    fraction: float,
+    at_least: int = 0,
+    seed: int = VALIDATION_SEED,
 ) -> np.ndarray:
     """The examples of each class with the smallest hash of (seed, content).
 
@@ -53,11 +62,19 @@ def held_out_mask(
     return mask
 
 
-def hold_out(images: np.ndarray, labels: np.ndarray, count: int):
+def hold_out(
+    images: np.ndarray, labels: np.ndarray, count: int
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Takes about `count` examples, the same share of each class, out of a training split.
 
     Returns:
         `(images, labels)` to train on, and `(images, labels)` that are held out.
+
+    Example:
+
+    >>> (images, labels), held_out = data.hold_out(images, labels, count=8)
+    >>> len(images) + len(held_out[0])
+    40
     """
     if not 0 < count < len(images):
         raise ValueError(

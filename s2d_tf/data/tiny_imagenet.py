@@ -1,8 +1,12 @@
 """Tiny ImageNet from its official zip file, as a TFDS dataset and in 32x32 pixels."""
 
+from __future__ import annotations
+
 import hashlib
 import pathlib
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -71,14 +75,14 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
             yield index, {"image": encoded, "label": label}
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False):
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
     """The prepared builder behind `tiny_imagenet_resize` and `tiny_imagenet_crop`."""
     return prepared.open_archive_builder(
         lambda folder: TinyImagenet(data_dir=str(folder)), name, FILE_NAME, data_dir, download
     )
 
 
-def to_32x32(name: str, count: int):
+def to_32x32(name: str, count: int) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """The function (index, uint8 [64, 64, 3]) -> uint8 [32, 32, 3] of one of the two datasets.
 
     `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is
@@ -86,7 +90,7 @@ def to_32x32(name: str, count: int):
     index).
     """
     if name == "tiny_imagenet_resize":
-        return lambda index, image: block_mean(image)
+        return lambda index, image: _block_mean(image)
     offsets = tf.constant(crop_offsets(count))
 
     def crop(index, image):
@@ -96,7 +100,7 @@ def to_32x32(name: str, count: int):
     return crop
 
 
-def block_mean(image):
+def _block_mean(image: tf.Tensor) -> tf.Tensor:
     """The mean of each 2x2 block of a uint8 picture, rounded half up."""
     blocks = tf.reshape(tf.cast(image, tf.int32), [_TARGET, 2, _TARGET, 2, 3])
     return tf.cast((tf.reduce_sum(blocks, axis=[1, 3]) + 2) // 4, tf.uint8)
@@ -114,12 +118,15 @@ def _lines(archive, members, name):
     name = f"{ROOT}/{name}"
     if name not in members:
         raise archives.ArchiveError(
-            f"{archive}: member {name!r} is missing; expected the official layout."
+            f"{archive}: expected the member {name!r} of the official layout, received none. "
+            "Fetch it again."
         )
     try:
         return members[name].decode("utf-8").split("\n")[:-1]
     except UnicodeDecodeError:
-        raise archives.ArchiveError(f"{archive}: {name} is not a text.") from None
+        raise archives.ArchiveError(
+            f"{archive}: expected a text in {name}, received other bytes. Fetch it again."
+        ) from None
 
 
 def _validation_members(archive, members, classes):
@@ -129,7 +136,7 @@ def _validation_members(archive, members, classes):
         if not tab:
             raise archives.ArchiveError(
                 f"{archive}: expected a file name and a class in each line of "
-                f"val_annotations.txt, received {line[:80]!r}."
+                f"val_annotations.txt, received {line[:80]!r}. Fetch it again."
             )
         label = _label(archive, classes, rest.split("\t")[0])
         listed[f"{ROOT}/val/images/{file_name}"] = label
@@ -140,8 +147,8 @@ def _validation_members(archive, members, classes):
     ):
         if names:
             raise archives.ArchiveError(
-                f"{archive}: {len(names)} of {len(listed)} pictures are {problem}, first "
-                f"{min(names)!r}; expected the official layout."
+                f"{archive}: expected the pictures of the official layout, received {len(names)} "
+                f"of {len(listed)} {problem}, first {min(names)!r}. Fetch it again."
             )
     return list(listed.items())
 
@@ -154,18 +161,22 @@ def _train_members(archive, members, classes):
             number = re.fullmatch(r".*_(\d{1,9})\.\w+", parts[4], re.ASCII)
             if number is None:
                 raise archives.ArchiveError(
-                    f"{archive}: member {name!r}: expected a name such as n01443537_0.JPEG."
+                    f"{archive}: expected a name such as n01443537_0.JPEG, received {name!r}. "
+                    "Fetch it again."
                 )
             found.append((_label(archive, classes, parts[2]), int(number[1]), name))
     if missing := set(classes.values()) - {label for label, _, _ in found} if found else None:
         wnids = [wnid for wnid, label in classes.items() if label in missing]
         raise archives.ArchiveError(
-            f"{archive}: {len(wnids)} classes have no training picture, first {wnids[0]}."
+            f"{archive}: expected training pictures of every class, received none of "
+            f"{len(wnids)} classes, first {wnids[0]}. Fetch it again."
         )
     return [(name, label) for label, _, name in sorted(found)]
 
 
 def _label(archive, classes, wnid):
     if wnid not in classes:
-        raise archives.ArchiveError(f"{archive}: class {wnid!r} is not in {ROOT}/wnids.txt.")
+        raise archives.ArchiveError(
+            f"{archive}: expected a class of {ROOT}/wnids.txt, received {wnid!r}. Fetch it again."
+        )
     return classes[wnid]

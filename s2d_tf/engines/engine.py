@@ -8,6 +8,8 @@ single image never waits for a compiler. The verdict is kept for this machine: t
 builds the winner only.
 """
 
+from __future__ import annotations
+
 import hashlib
 import logging
 import os
@@ -16,7 +18,7 @@ import platform
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -54,20 +56,29 @@ class Engine:
 
     Attributes:
         used: name of the runtime that computed the last batch.
+
+    Example:
+
+    >>> spec = tf.TensorSpec([None, 4], tf.float32)
+    >>> engine = engines.Engine(lambda x: {"sums": tf.reduce_sum(x, axis=-1)}, [spec])
+    >>> engine([np.ones([2, 4], np.float32)])["sums"].tolist(), engine.used
+    ([4.0, 4.0], 'tensorflow')
     """
 
     def __init__(
         self,
         function: Callable,
         specs: list[tf.TensorSpec],
-        variables=(),
+        variables: Iterable = (),
         background: bool = False,
-    ):
+    ) -> None:
         self._function, self._specs, self._variables = function, specs, list(variables)
         self._background = background
         self._live = tf.function(function, input_signature=specs, autograph=False)
         self._deciding = False
         self.used = "tensorflow"
+        self._watch: Watch | None = None
+        self._seconds: float | None = None
         self._forget()
 
     def __call__(self, tensors: list, name: str | None = None) -> dict[str, np.ndarray]:
@@ -116,7 +127,7 @@ class Engine:
         if not seconds:
             raise last
         size = runtimes.padded_size(len(tensors[0]))
-        self._chosen[size] = min(seconds, key=seconds.get)
+        self._chosen[size] = min(seconds, key=lambda name: seconds[name])
         _remember(self._key(), size, self._chosen[size])
         return seconds
 
@@ -170,8 +181,11 @@ class Engine:
         return self._built[name]
 
     def _forget(self):
-        self._frozen, self._built, self._chosen = {}, {}, {}
-        self._spent, self._watch, self._seconds = {}, None, None
+        self._frozen: dict[bool, Callable] = {}
+        self._built: dict[str, Callable] = {}
+        self._chosen: dict[int, str] = {}
+        self._spent: dict[int, float] = {}
+        self._watch, self._seconds = None, None
 
     def _key(self):
         """What decides which runtime is fastest: operations and shapes, not weights."""
@@ -181,7 +195,13 @@ class Engine:
 
 
 def check(name: str) -> str:
-    """The name of an engine, or a `ValueError` that lists those there are."""
+    """The name of an engine, or a `ValueError` that lists those there are.
+
+    Example:
+
+    >>> engines.check("xla")
+    'xla'
+    """
     if name not in NAMES:
         raise ValueError(
             f"engine: expected one of {NAMES}, received {name!r}. Choose one of these."
@@ -190,7 +210,13 @@ def check(name: str) -> str:
 
 
 def use(name: str) -> None:
-    """Sets what computes all predictions of this process that do not name an engine."""
+    """Sets what computes all predictions of this process that do not name an engine.
+
+    Example:
+
+    >>> engines.use("tensorflow")                          # the same engine in every run
+    >>> engines.use("auto")
+    """
     global _default
     _default = check(name)
 

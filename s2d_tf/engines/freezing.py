@@ -35,6 +35,15 @@ def freeze(
         A function that within a `tf.function` answers as `function` does, and its variables, copies
         of its own, if it needs some: who saves it has to keep them. Lookup tables remain those of
         `function`.
+
+    Example:
+
+    >>> layer = keras.layers.Dense(3)
+    >>> layer.build([None, 4])
+    >>> spec = tf.TensorSpec([None, 4], tf.float32)
+    >>> call, variables = engines.freeze(lambda x: {"logits": layer(x)}, spec)
+    >>> tf.function(call)(tf.zeros([2, 4]))["logits"].shape
+    TensorShape([2, 3])
     """
     concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
     given, outputs = concrete.inputs[: len(specs)], concrete.structured_outputs
@@ -79,7 +88,7 @@ def freeze(
         return dict(zip(graph.outputs, found, strict=True))
 
     # TensorFlow forgets the bodies of loops and branches with the function that defined them.
-    call.defined_by = concrete
+    call.defined_by = concrete  # type: ignore[attr-defined]
     values = [*kept.values(), *handles.values()]
     variables = {id(value): value for value in values if isinstance(value, tf.Variable)}
     return call, list(variables.values())
@@ -121,7 +130,11 @@ def _keep(values):
             # Shapes, axes and indices have to be constants: shapes are inferred from them.
             kept[name] = value
             continue
-        content = value.dtype.str, value.shape, hashlib.sha256(np.ascontiguousarray(value)).digest()
+        content = (
+            value.dtype.str,
+            value.shape,
+            hashlib.sha256(np.ascontiguousarray(value).data).digest(),
+        )
         if content not in held:
             label = name.partition(":")[0].replace("/ReadVariableOp", "")
             held[content] = tf.Variable(value, trainable=False, name=label)

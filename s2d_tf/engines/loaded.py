@@ -1,12 +1,15 @@
 """A signature of a loaded SavedModel as a function that every runtime can take."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
 
-def inlined(signature) -> tuple[Callable, list[tf.TensorSpec]]:
+def inlined(signature: Any) -> tuple[Callable, list[tf.TensorSpec]]:
     """A signature with one input as one graph without calls, and the input's spec in a list.
 
     Checks for numbers, which other runtimes do not have, are left out: whoever uses it has to look

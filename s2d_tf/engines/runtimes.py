@@ -1,10 +1,14 @@
 """A prediction function in each runtime: TensorFlow, TensorFlow with XLA, ONNX Runtime."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import logging
 import os
+import types
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -46,7 +50,7 @@ def xla(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
             f"engine: expected inputs of one size for XLA, received {specs}. Use another engine."
         )
     function = tf.function(call, jit_compile=True, autograph=False)
-    axes = batch_axes(call, specs)
+    axes = _batch_axes(call, specs)
 
     def run(tensors):
         arrays = [np.asarray(tensor) for tensor in tensors]
@@ -64,7 +68,7 @@ def onnx(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     """The graph in ONNX Runtime; the converted file is kept in the cache folder."""
     import onnxruntime
 
-    content = onnx_content(call, specs)
+    content = _onnx_content(call, specs)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -87,7 +91,7 @@ def padded_size(count: int) -> int:
     return next((size for size in SIZES if size >= count), SIZES[-1])
 
 
-def batch_axes(call, specs):
+def _batch_axes(call: Callable, specs: list[tf.TensorSpec]) -> dict[str, int]:
     """For each answer the axis of the batch: the first one of unknown size."""
     outputs = tf.function(call, autograph=False).get_concrete_function(*specs).structured_outputs
     shapes = {name: tensor.shape.as_list() for name, tensor in outputs.items()}
@@ -105,7 +109,7 @@ def _padded(function, arrays, axes):
     return {name: value.take(rows, axes[name]) for name, value in found.items()}
 
 
-def onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
+def _onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
     """An ONNX file of a function, from the cache folder if it was converted before."""
     function = tf.function(call, input_signature=specs, autograph=False)
     graph = function.get_concrete_function().graph.as_graph_def()
@@ -129,7 +133,7 @@ def onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
     return content
 
 
-def converter():
+def converter() -> types.ModuleType:
     """The module `tf2onnx`, or an `ImportError` that says what to install."""
     # tf2onnx warns of every optional accelerator that it does not find.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -143,7 +147,7 @@ def converter():
     return tf2onnx
 
 
-def convert_to_onnx(function) -> bytes:
+def convert_to_onnx(function: Any) -> bytes:
     """An ONNX file of a `tf.function` with an input signature that answers a dict.
 
     Raises:

@@ -14,7 +14,10 @@ first) stay one batch-norm kernel, which runtimes fuse with the activation. Kern
 float64, so that answers stay within rounding of the trained network's.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -42,16 +45,16 @@ class Graph:
     shapes: dict[str, tf.TensorShape]
     outputs: dict[str, str]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.nodes = {node.name: node for node in self.part.node}
         for node in self.nodes.values():
             full = [name if ":" in name or name[0] == "^" else f"{name}:0" for name in node.input]
             node.input[:] = full
         self.index()
 
-    def index(self):
+    def index(self) -> None:
         """Notes who uses each tensor, for `replace` and `uses`."""
-        self.users = {}
+        self.users: dict[str, list] = {}
         for node in self.nodes.values():
             for name in node.input:
                 self.users.setdefault(name, []).append(node)
@@ -64,16 +67,16 @@ class Graph:
             node.input[:] = [n for n in node.input if n[0] != "^" or n[1:] in self.nodes]
         return found
 
-    def producer(self, tensor):
+    def producer(self, tensor: str) -> Any:
         """The node of a tensor, `None` for the input and for arrays."""
         return self.nodes.get(tensor.partition(":")[0].lstrip("^"))
 
-    def uses(self, tensor):
+    def uses(self, tensor: str) -> int:
         """How often a tensor is used, as an answer too."""
         answers = sum(name == tensor for name in self.outputs.values())
         return len(self.users.get(tensor, ())) + answers
 
-    def replace(self, old, new):
+    def replace(self, old: str, new: str) -> None:
         """Lets all who use one tensor use another."""
         users = self.users.pop(old, [])
         for node in users:
@@ -81,13 +84,13 @@ class Graph:
         self.users.setdefault(new, []).extend(users)
         self.outputs = {key: new if name == old else name for key, name in self.outputs.items()}
 
-    def remove(self, node):
+    def remove(self, node: Any) -> None:
         """Takes out a node that nobody uses any more."""
         for name in node.input:
             self.users[name] = [user for user in self.users[name] if user.name != node.name]
         del self.nodes[node.name]
 
-    def set_input(self, node, i, label, value):
+    def set_input(self, node: Any, i: int, label: str, value: np.ndarray) -> None:
         """Gives a node a new array."""
         name = f"{label}:0"
         while name in self.values or self.producer(name) is not None:
@@ -96,7 +99,7 @@ class Graph:
         node.input[i] = name
         self.users.setdefault(name, []).append(node)
 
-    def add_bias(self, tensor, bias):
+    def add_bias(self, tensor: str, bias: np.ndarray) -> None:
         """Adds a number to each channel of a tensor, right after it is made."""
         name = f"{tensor.replace(':', '_')}/bias"
         self.replace(tensor, f"{name}:0")
@@ -129,7 +132,7 @@ def simplify(graph: Graph, portable: bool = False) -> None:
 
 
 def _pass_identities(graph):
-    passed = {}
+    passed: dict[str, str] = {}
     for node in list(graph.nodes.values()):  # in order, so that one look suffices
         node.input[:] = [passed.get(name, name) for name in node.input]
         data = [name for name in node.input if name[0] != "^"]
@@ -296,7 +299,8 @@ def _shift(graph, tensor, shift):
 
 def _merge_equal(graph):
     """Equal arrays, and equal operations on the same inputs, once."""
-    first, same = {}, {}
+    first: dict[tuple, str] = {}
+    same: dict[str, str] = {}
     for name, value in graph.values.items():
         value = np.asarray(value)  # one text is bytes
         content = repr(value.tolist()) if value.dtype.kind == "O" else value.tobytes()

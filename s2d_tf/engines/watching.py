@@ -1,6 +1,8 @@
 """Notices that variables have changed, so that no answer comes from old weights."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +20,7 @@ class Watch:
         variables: `tf.Variable`s, or Keras' ones.
     """
 
-    def __init__(self, variables):
+    def __init__(self, variables: Iterable) -> None:
         self._read = _reader(list(variables))
         self._held = self._read()
         self._arrays = [np.asarray(tensor) for tensor in self._held]

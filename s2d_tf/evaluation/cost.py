@@ -1,15 +1,26 @@
 """What a prediction costs: the time for an example."""
 
+from __future__ import annotations
+
 import statistics
 import time
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from s2d_tf import models
 
 MIN_REPETITIONS = 3
 MAX_REPETITIONS = 15
 
 
-def inference_time(predictor, reference, batch_size=64, max_seconds=10.0):
+def inference_time(
+    predictor: models.Predictor,
+    reference: models.Predictor,
+    batch_size: int = 64,
+    max_seconds: float = 10.0,
+) -> tuple[float, float]:
     """Milliseconds per example, and how many times those of a reference model.
 
     The two take turns, so that whatever else the machine does slows both; each repetition gives
@@ -33,7 +44,8 @@ def inference_time(predictor, reference, batch_size=64, max_seconds=10.0):
     functions = [tf.function(model.member_logits) for model in (predictor, reference)]
     for function in functions:
         function(inputs)  # Traces the graph.
-    times, began = [], time.perf_counter()
+    times: list[list[float]] = []
+    began = time.perf_counter()
     while len(times) < MIN_REPETITIONS or (
         len(times) < MAX_REPETITIONS and time.perf_counter() - began <= max_seconds
     ):

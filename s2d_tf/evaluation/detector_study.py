@@ -61,7 +61,9 @@ def study(
 def text(out: str | pathlib.Path) -> str:
     """The tables of a folder of `study`, as Markdown."""
     results = collect(sorted(path.parent for path in pathlib.Path(out).glob(f"*/{RECIPE}")))
-    parts = ["# Out-of-distribution detection: uncertainties and post-hoc detectors\n"]
+    parts: list[str | tables.Table] = [
+        "# Out-of-distribution detection: uncertainties and post-hoc detectors\n"
+    ]
     for (architecture, dataset), own in groups(results).items():
         parts += [f"## {architecture} on {dataset}\n", result_tables.runs_table(own)]
         parts += detector_tables.of_group(own)

@@ -10,6 +10,7 @@ import hashlib
 import pathlib
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def add(
         batch_size: images per forward pass.
     """
     added, own = Added([{} for _ in made]), [each.step for each in chain(predictor)]
-    steps = [posthoc.step_class(name)() for name in names]
+    steps: list[Any] = [posthoc.step_class(name)() for name in names]
     reading = [step for step in steps if step.reads_features]
     network, began = root(predictor), time.monotonic()
     for step in (step for step in steps if not step.reads_features):
@@ -112,11 +113,13 @@ def add(
             states = (State(predictions.kind, chunk) for chunk in predictions.chunks())
             scores[step.name] = np.concatenate([step.scores({}, s).numpy() for s in states])
     added.detector_seconds += time.monotonic() - began
-    cached, fit_on = [None] * len(made), None
+    cached: list[Any] = [None] * len(made)
+    fit_on = None
     if reading or (own and has_features(predictor)):
         read = [features(network, source, cache_dir, batch_size) for source in sources]
         if any(step.needs_data for step in reading):
-            read.append(features(network, training(), cache_dir, batch_size))
+            examples = training()  # type: ignore[misc]  # who names detectors gives them
+            read.append(features(network, examples, cache_dir, batch_size))
             fit_on = read[-1][0]
         cached = [outputs for outputs, _ in read[: len(made)]]
         added.forward_seconds = sum(seconds for _, seconds in read)
@@ -141,7 +144,7 @@ def step_metrics(predictions: Predictions, found: dict, steps: Iterable) -> dict
     dataset, labels, metric = predictions.dataset, predictions.labels, {}
     errors = found["probs"].argmax(axis=-1) != labels
     for step in steps:
-        values = found.get(step.name)
+        values: Any = found.get(step.name)
         if isinstance(step, posthoc.ConformalSets):
             metric[f"{dataset}/set_coverage/{step.name}"] = metrics.set_coverage(values, labels)
             metric[f"{dataset}/set_size/{step.name}"] = metrics.mean_set_size(values)

@@ -1,9 +1,15 @@
 """The figures: every function draws one, writes it as a PNG and returns its path."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from matplotlib import ticker
 
 from s2d_tf import metrics
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import drawing
 from s2d_tf.evaluation.drawing import FAINT, INK, PALETTE
 from s2d_tf.evaluation.names import LONG_NAMES, UNCERTAINTIES
@@ -13,7 +19,9 @@ OVERCONFIDENT, UNDERCONFIDENT = "#F3BE99", "#A9D3EE"
 MAX_PEAK_RATIO = 4.0
 
 
-def reliability_diagram(named, path, num_bins=15):
+def reliability_diagram(
+    named: dict[str, tuple[np.ndarray, np.ndarray]], path: PathLike, num_bins: int = 15
+) -> PathLike:
     """Accuracy against confidence for each model, over how many examples have that confidence.
 
     Args:
@@ -51,7 +59,12 @@ def reliability_diagram(named, path, num_bins=15):
     return path
 
 
-def uncertainty_histograms(named, path, uncertainties=None, num_bins=50):
+def uncertainty_histograms(
+    named: dict[str, dict[str, Any]],
+    path: PathLike,
+    uncertainties: Sequence[str] | None = None,
+    num_bins: int = 50,
+) -> PathLike:
     """Histograms of each uncertainty for each model, the datasets over one another.
 
     Args:
@@ -73,7 +86,12 @@ def uncertainty_histograms(named, path, uncertainties=None, num_bins=50):
     return _histograms(rows, columns, path, num_bins, fill=True)
 
 
-def system_histograms(named, path, uncertainties=UNCERTAINTIES[1:], num_bins=50):
+def system_histograms(
+    named: dict[str, dict[str, dict[str, np.ndarray]]],
+    path: PathLike,
+    uncertainties: Sequence[str] = UNCERTAINTIES[1:],
+    num_bins: int = 50,
+) -> PathLike:
     """Histograms with a row per dataset, a column per uncertainty, and the models as lines.
 
     Args:
@@ -82,14 +100,14 @@ def system_histograms(named, path, uncertainties=UNCERTAINTIES[1:], num_bins=50)
         uncertainties: the columns.
         num_bins: bins, common to all models and datasets of a column, so that rows compare.
     """
-    rows = {}
+    rows: dict[str, dict] = {}
     for label, sets in named.items():
         for name, scores in sets.items():
             rows.setdefault(name, {})[label] = scores
     return _histograms(rows, uncertainties, path, num_bins, fill=False)
 
 
-def roc_curves(named, path):
+def roc_curves(named: dict[str, tuple[dict, dict]], path: PathLike) -> PathLike:
     """Share of OOD examples found against share of known ones flagged, by each uncertainty.
 
     Args:
@@ -103,7 +121,7 @@ def roc_curves(named, path):
     return _panels(curves, path, ("Known images flagged", "OOD images found"), 1.0, diagonal=True)
 
 
-def precision_recall_curves(named, path):
+def precision_recall_curves(named: dict[str, tuple[dict, dict]], path: PathLike) -> PathLike:
     """Precision against recall of OOD detection, by each uncertainty; arguments as `roc_curves`."""
     curves = {
         label: {u: metrics.precision_recall_curve(known[u], unknown[u])[1::-1] for u in known}
@@ -112,7 +130,7 @@ def precision_recall_curves(named, path):
     return _panels(curves, path, ("OOD images found", "Precision"), 1.0)
 
 
-def risk_coverage_curves(named, path):
+def risk_coverage_curves(named: dict[str, tuple[dict, np.ndarray]], path: PathLike) -> PathLike:
     """Error rate among the answered against the share that is answered, by each uncertainty.
 
     Args:
@@ -133,7 +151,7 @@ def risk_coverage_curves(named, path):
     return _panels(curves, path, ("Answered", "Error rate of the answered"))
 
 
-def example_images(rows, path):
+def example_images(rows: dict[str, list[tuple[np.ndarray, str]]], path: PathLike) -> PathLike:
     """Rows of images with a line of text below each.
 
     Args:

@@ -1,20 +1,27 @@
 """Models in memory side by side, on data of any kind: a table of differences, and the report."""
 
+from __future__ import annotations
+
 import html
 import pathlib
+from typing import TYPE_CHECKING, Any
 
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import intervals, report, result_tables, tables
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+
 
 def compare(
-    first,
-    second,
-    dataset,
-    ood=(),
-    name="data",
-    num_resamples=intervals.NUM_RESAMPLES,
-    **options,
+    first: Predictor,
+    second: Predictor,
+    dataset: Any,
+    ood: Any = (),
+    name: str = "data",
+    num_resamples: int = intervals.NUM_RESAMPLES,
+    **options: Any,
 ) -> tables.Table:
     """Compares two models example by example: is the difference more than chance?
 
@@ -33,19 +40,19 @@ def compare(
     >>> table.rows[0][1].text, len(table.rows)
     ('Acc', 4)
     """
-    pair = [gather(model, dataset, ood, name=name, **options) for model in (first, second)]
-    found = intervals.of_gathered(*pair, num_resamples)
+    own, other = (gather(each, dataset, ood, name=name, **options) for each in (first, second))
+    found = intervals.of_gathered(own, other, num_resamples)
     return intervals.difference_table(found, "First minus second", num_resamples)
 
 
 def write_model_report(
-    models,
-    dataset,
-    out,
-    ood=(),
-    name="data",
-    num_resamples=intervals.NUM_RESAMPLES,
-    **options,
+    models: dict[str, Predictor],
+    dataset: Any,
+    out: PathLike,
+    ood: Any = (),
+    name: str = "data",
+    num_resamples: int = intervals.NUM_RESAMPLES,
+    **options: Any,
 ) -> pathlib.Path:
     """Writes `report.html` on models in memory: tables, differences, figures, the data's hashes.
 

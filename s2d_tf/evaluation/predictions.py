@@ -7,11 +7,14 @@ cache are those of a fresh pass to the last bit. An ensemble keeps one file per 
 evaluation of that member finds again; a Gaussian student keeps its two outputs and not its draws.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -48,22 +51,22 @@ class Predictions:
     seconds: float = 0.0
     inputs: str = ""
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.labels)
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:
         return len(self.rows(0, 1))
 
-    def rows(self, start, stop):
+    def rows(self, start: int, stop: int) -> np.ndarray:
         """All members for a range of examples, `[members, stop - start, classes]`."""
         return np.concatenate([members(raw[:, start:stop]) for raw, members in self.parts])
 
-    def read_as(self, members):
+    def read_as(self, members: Callable) -> Predictions:
         """The same outputs with other members: see `Predictor.readings`."""
         return dataclasses.replace(self, parts=tuple((raw, members) for raw, _ in self.parts))
 
-    def chunks(self):
+    def chunks(self) -> Iterator[np.ndarray]:
         """The whole stack in pieces of bounded size, in the order of the examples."""
         step = max(1, CHUNK_ELEMENTS // self.rows(0, 1).size)
         for start in range(0, len(self), step):
@@ -72,7 +75,7 @@ class Predictions:
 
 def predict(
     predictor: models.Predictor,
-    dataset,
+    dataset: Any,
     split: str = "test",
     data_dir: str | None = None,
     cache_dir: str | pathlib.Path | None = None,
@@ -93,8 +96,10 @@ def predict(
     """
     options = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
     source = open_source(dataset, name, split, labeled=True, **options)
-    began, parts, content = time.monotonic(), predictor.parts, None
-    raw, paths = [None] * len(parts), [None] * len(parts)
+    began, parts = time.monotonic(), predictor.parts
+    content: Any = None
+    raw: list[Any] = [None] * len(parts)
+    paths: list[Any] = [None] * len(parts)
     if cache_dir:
         content = source.content()
         stem = f"{source.name}.{source.split}" if source.split else source.name
@@ -128,7 +133,8 @@ def predict(
 
 def _forward(source, parts, batch_size):
     """The content of a source, and the raw outputs of each part, from one pass over it."""
-    content, made = data.Content(), [[] for _ in parts]
+    content = data.Content()
+    made: list[list[np.ndarray]] = [[] for _ in parts]
     for inputs, labels in source.batches():
         content.update(inputs, labels)
         for part, outputs in zip(parts, made, strict=True):

@@ -1,14 +1,23 @@
 """The report's figures of one group of runs: same network, same training data."""
 
+from __future__ import annotations
+
 import pathlib
 import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import figures
 from s2d_tf.evaluation.names import UNCERTAINTIES, dataset_title
 from s2d_tf.evaluation.results import by_variant
 from s2d_tf.evaluation.run_evaluation import gather_run
+
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.evaluator import Gathered
+    from s2d_tf.evaluation.results import Result
 
 # What is drawn where there is no room for all: first the systems of the paper's figures.
 IMPORTANCE = (
@@ -22,7 +31,11 @@ NUM_EXAMPLES = 6
 
 
 def draw(
-    results, folder, data_dir=None, log=print, images=None
+    results: list[Result],
+    folder: PathLike,
+    data_dir: PathLike | None = None,
+    log: Callable[[str], Any] = print,
+    images: PathLike | None = None,
 ) -> list[tuple[pathlib.Path, str, str]]:
     """Draws everything that a group of runs allows, from the first seed of each method.
 
@@ -47,7 +60,9 @@ def draw(
     return draw_models(models, folder, [first_seeds[variant].title for variant in ranked])
 
 
-def draw_models(models, folder, ranked=None) -> list[tuple[pathlib.Path, str, str]]:
+def draw_models(
+    models: dict[str, Gathered], folder: PathLike, ranked: Sequence[str] | None = None
+) -> list[tuple[pathlib.Path, str, str]]:
     """Draws everything that `{title: evaluator.Gathered}` of the same datasets allow.
 
     Args:

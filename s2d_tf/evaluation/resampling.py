@@ -8,6 +8,11 @@ the sorted counts give all resamples together. The first row of every answer is 
 example drawn once.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 from s2d_tf.metrics.calibration import bin_indices, scale_log_probs
@@ -18,7 +23,9 @@ CHUNK_BYTES = 2**19
 NUM_BINS = 15
 
 
-def draw_counts(num_examples, num_resamples, seed, step):
+def draw_counts(
+    num_examples: int, num_resamples: int, seed: Any, step: int
+) -> Iterator[np.ndarray]:
     """Yields how often each example is drawn, first once each: float64 `[step, num_examples]`."""
     rng = np.random.default_rng(seed)
     yield np.ones((1, num_examples))
@@ -30,7 +37,9 @@ def draw_counts(num_examples, num_resamples, seed, step):
         yield np.array([np.bincount(each, minlength=num_examples) for each in drawn], np.float64)
 
 
-def classification_resamples(models, labels, num_resamples, seed):
+def classification_resamples(
+    models: Sequence[np.ndarray], labels: np.ndarray, num_resamples: int, seed: int
+) -> list[dict[str, np.ndarray]]:
     """Metrics of resampled test sets.
 
     Args:
@@ -60,7 +69,9 @@ def classification_resamples(models, labels, num_resamples, seed):
     ]
 
 
-def detection_resamples(scores, num_resamples, seed):
+def detection_resamples(
+    scores: Sequence[tuple[np.ndarray, np.ndarray]], num_resamples: int, seed: int
+) -> list[dict[str, np.ndarray]]:
     """AUROC and AUPR of resampled ID and OOD sets, each of its own size.
 
     Args:

@@ -1,13 +1,20 @@
 """Member predictions to what metrics take: log-probabilities and scores, in float64."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
+from s2d_tf._types import ArrayLike
+
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.predictions import Predictions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,23 +34,23 @@ class Scored:
     labels: np.ndarray
 
     @property
-    def probs(self):
+    def probs(self) -> np.ndarray:
         return np.exp(self.log_probs)
 
     @property
-    def errors(self):
+    def errors(self) -> np.ndarray:
         """Where the most probable class is not the label."""
         return self.log_probs.argmax(axis=-1) != self.labels
 
 
-def score(predictions):
+def score(predictions: Predictions) -> Scored:
     """`Scored` of `predictions.Predictions`, chunk by chunk."""
     parts = [scores(predictions.kind, chunk) for chunk in predictions.chunks()]
     joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return Scored(joined.pop("log_probs"), joined, predictions.labels)
 
 
-def scores(kind, member_logits):
+def scores(kind: str, member_logits: ArrayLike) -> dict[str, np.ndarray]:
     """Log-probabilities and uncertainty scores of a member stack.
 
     Args:

@@ -1,13 +1,17 @@
 """What a model can be evaluated on: a registered dataset, arrays or a `tf.data.Dataset`."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf import data as datasets
+from s2d_tf._types import PathLike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,16 +32,17 @@ class Source:
     batches: Callable[[], Iterator[tuple]]
     class_names: tuple[str, ...] | None = None
 
-    def content(self) -> "datasets.Content":
+    def content(self) -> datasets.Content:
         """The hashes and labels of all examples."""
         content = datasets.Content()
         for inputs, labels in self.batches():
             content.update(inputs, labels)
         return content
 
-    def take(self, indices) -> list:
+    def take(self, indices: Iterable[int]) -> list:
         """The inputs with these indices, in that order."""
-        wanted, found, start = set(map(int, indices)), {}, 0
+        wanted, start = set(map(int, indices)), 0
+        found: dict[int, Any] = {}
         for inputs, labels in self.batches():
             here = range(start, start + len(labels))
             found |= {
@@ -49,14 +54,14 @@ class Source:
 
 
 def open_source(
-    data,
-    name=None,
-    split="test",
-    data_dir=None,
-    batch_size=256,
-    image_shape=None,
-    class_names=None,
-    labeled=False,
+    data: Any,
+    name: str | None = None,
+    split: str = "test",
+    data_dir: PathLike | None = None,
+    batch_size: int = 256,
+    image_shape: tuple[int | None, ...] | None = None,
+    class_names: Sequence[str] | None = None,
+    labeled: bool = False,
 ) -> Source:
     """Makes a `Source` of anything that can be evaluated.
 
@@ -79,7 +84,7 @@ def open_source(
     if isinstance(data, str):
         arrays = datasets.load_arrays(data, split, data_dir)
         return Source(name or data, split, lambda: iter([arrays]), datasets.info(data).class_names)
-    name = checked_name(name)
+    name = _checked_name(name or "")
     if isinstance(data, os.PathLike) and (not image_shape or None in image_shape):
         raise ValueError(
             f"{name}: expected a model of images of a fixed size for the folder {data}, received "
@@ -101,16 +106,17 @@ def open_source(
             f"{name}: expected arrays of the same length, at least 1, received lengths "
             f"{sorted(sizes)}. Pass one row of each for every example."
         )
-    arrays = inputs, class_numbers(labels, *sizes, name)
+    (count,) = sizes
+    arrays = inputs, _class_numbers(labels, count, name)
     return Source(name, "", lambda: iter([arrays]))
 
 
-def facts_of(predictor) -> dict:
+def facts_of(predictor: Any) -> dict:
     """What `open_source` can use of a model."""
     return {name: getattr(predictor, name, None) for name in ("image_shape", "class_names")}
 
 
-def checked_name(name) -> str:
+def _checked_name(name: str) -> str:
     """The name, if keys of metrics can begin with it."""
     if not isinstance(name, str) or not name or "/" in name:
         raise ValueError(
@@ -120,7 +126,7 @@ def checked_name(name) -> str:
     return name
 
 
-def class_numbers(labels, count, name) -> np.ndarray:
+def _class_numbers(labels: Any, count: int, name: str) -> np.ndarray:
     """Labels as int64 `[count]`: class numbers as they are, of one-hot rows the place of the one.
 
     `None` is -1 for every example.
@@ -175,7 +181,7 @@ def _passes(dataset, name, batch_size, image_shape):
             inputs, labels = _pair(element, name)
             inputs = list(inputs) if isinstance(inputs, tuple) else inputs
             count = len(tf.nest.flatten(inputs)[0])
-            yield inputs, class_numbers(labels, count, name)
+            yield inputs, _class_numbers(labels, count, name)
 
     return batches
 

@@ -1,11 +1,15 @@
 """Small tables for people: one record, five ways to print it."""
 
+from __future__ import annotations
+
 import csv
 import dataclasses
 import html
 import io
 import itertools
 import operator
+from collections.abc import Callable, Iterable
+from typing import Any
 
 _LATEX = str.maketrans(
     {
@@ -42,19 +46,19 @@ class Table:
     footnotes: tuple[str, ...] = ()
 
     @property
-    def rows(self):
+    def rows(self) -> list[tuple[Cell, ...]]:
         return [row for block in self.blocks for row in block]
 
     @property
-    def titles(self):
+    def titles(self) -> list[str]:
         return [f"{group} {name}".strip() for group, name in self.columns]
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         return [name for _, name in self.columns]
 
     @property
-    def groups(self):
+    def groups(self) -> list[tuple[str, int]]:
         """`(group, number of neighboring columns that share it)`; empty where no column has one."""
         if not any(group for group, _ in self.columns):
             return []
@@ -62,18 +66,25 @@ class Table:
         return [(group, len(list(columns))) for group, columns in runs]
 
 
-def make(caption, columns, blocks, stub=1, footnotes=()):
+def make(
+    caption: str,
+    columns: Iterable[Any],
+    blocks: Iterable[Iterable[Iterable[Any]]],
+    stub: int = 1,
+    footnotes: Iterable[str] = (),
+) -> Table:
     """A `Table` from plain values: columns as strings or pairs, cells as strings or `Cell`s."""
-    columns = tuple(("", c) if isinstance(c, str) else tuple(c) for c in columns)
-    blocks = tuple(
+    named = tuple(("", c) if isinstance(c, str) else (c[0], c[1]) for c in columns)
+    cells = tuple(
         tuple(tuple(c if isinstance(c, Cell) else Cell(str(c)) for c in row) for row in block)
         for block in blocks
     )
-    table = Table(caption, columns, blocks, stub, tuple(footnotes))
+    table = Table(caption, named, cells, stub, tuple(footnotes))
     for row in table.rows:
-        if len(row) != len(columns):
+        if len(row) != len(named):
             raise ValueError(
-                f"Expected {len(columns)} cells in each row of {caption!r}, received {len(row)}."
+                f"blocks: expected {len(named)} cells in each row of {caption!r}, received "
+                f"{len(row)}. Add or remove cells."
             )
     return table
 
@@ -180,7 +191,7 @@ def _html(table, blocks):
 
 
 # How to write a table; and a cell's text, the best of a column and overall, and a note.
-_RENDERERS = {
+_RENDERERS: dict[str, tuple[Callable, Callable[[str], str], str, str, str]] = {
     "markdown": (
         _markdown,
         lambda text: text.replace("|", r"\|"),

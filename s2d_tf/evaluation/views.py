@@ -5,14 +5,21 @@ one of 5 and one of 10. Such a view has a folder of its own within the run, `as_
 `as_ensemble_10`, with a recipe and metrics like those of a run.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import pathlib
+from typing import TYPE_CHECKING
 
 from s2d_tf.evaluation.names import variant
 from s2d_tf.storage import Run
 from s2d_tf.storage.layout import RECIPE, VIEW
 
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
 
-def view(run, method=None, members=None):
+
+def view(run: Run, method: str | None = None, members: int | None = None) -> Run:
     """The run with another recipe for the same weights; its predictor draws members so.
 
     Args:
@@ -40,31 +47,31 @@ def view(run, method=None, members=None):
     return dataclasses.replace(run, recipe=recipe)
 
 
-def directory(run, viewed):
+def directory(run: Run, viewed: Run) -> pathlib.Path:
     """Where the metrics of a view are: the run itself, if it is no other one."""
     if viewed.recipe == run.recipe:
         return run.directory
     return run.directory / f"{VIEW}{variant(viewed.recipe.method, viewed.recipe.num_members)}"
 
 
-def held(run):
+def held(run: Run) -> list[Run]:
     """The views of a run whose metrics are in it, as runs."""
     return [Run.open(path.parent) for path in sorted(run.directory.glob(f"{VIEW}*/{RECIPE}"))]
 
 
-def own_member_directories(run):
+def own_member_directories(run: Run) -> list[pathlib.Path]:
     """An ensemble's member folders; none of a view, whose members are those of its run."""
     return run.member_directories if run.home == run.directory else []
 
 
-def is_its_network(recipe, named):
+def is_its_network(recipe: Recipe, named: Recipe) -> bool:
     """Whether a Monte Carlo method's network is trained exactly as this point model is."""
     fields = ("architecture", "dataset", "learns", "heads", "start")
     same = all(getattr(recipe, field) == getattr(named, field) for field in fields)
     return same and recipe.draws == "point" and named.draws == "dropout"
 
 
-def drawn_as(recipe, named):
+def drawn_as(recipe: Recipe, named: Recipe) -> Recipe:
     """A recipe's own numbers with another recipe's way to draw members."""
     members = recipe.num_members if recipe.draws == named.draws else named.num_members
     return recipe.replace(

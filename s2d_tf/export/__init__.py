@@ -2,14 +2,4 @@
 
 from s2d_tf import _lazy
 
-__getattr__, __dir__, __all__ = _lazy.attach(
-    __name__,
-    {
-        "OperationError": "operations",
-        "check": "operations",
-        "save": "saved_model",
-        "save_litert": "portable",
-        "save_onnx": "portable",
-        "versions": "version_folders",
-    },
-)
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

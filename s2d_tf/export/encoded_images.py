@@ -1,7 +1,12 @@
 """JPEG and PNG files to pixels, inside the graph, with the checks that strangers' files need."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 
+from s2d_tf._types import Shape
 from s2d_tf.data.archives import JPEG_START, PNG_START
 
 MAX_PIXELS = 1 << 24
@@ -12,7 +17,7 @@ CHANNELS = (1, 3)
 """Channels that files can be decoded to: gray and RGB."""
 
 
-def decode_batch(image_bytes, image_shape):
+def decode_batch(image_bytes: tf.Tensor, image_shape: Shape) -> tf.Tensor:
     """Pixels float32 `[batch, height, width, channels]` in [0, 255] of files `[batch]`.
 
     Colors become gray or gray becomes RGB as `image_shape` wants it, transparency is dropped, and
@@ -73,7 +78,7 @@ def _require_size(height, width):
     )
 
 
-def require(condition, *message):
+def require(condition: tf.Tensor, *message: Any) -> tf.Operation:
     """An operation that fails the request where the condition does not hold."""
     # tf.debugging.Assert would wrap this in a conditional.
     return tf.raw_ops.Assert(

@@ -5,8 +5,13 @@ ones, over the graph and all functions, apart for what answers requests, what ru
 (restoring variables) and what never runs in a server (saving them).
 """
 
+from __future__ import annotations
+
 import importlib
 import pathlib
+from typing import Any
+
+from s2d_tf._types import PathLike
 
 
 def _names(text):
@@ -73,13 +78,18 @@ class OperationError(ValueError):
     """A SavedModel holds something that no exported model holds."""
 
 
-def check(version_directory):
+def check(version_directory: PathLike) -> Any:
     """Rejects a SavedModel with anything but permitted operations, without loading it.
 
     Where it needs TensorFlow Text, that is imported.
 
     Returns:
         The `SavedModel` message that was checked.
+
+    Example:
+
+    >>> folder = export.save(model, "exported")
+    >>> saved_model = export.check(folder)                 # raises OperationError otherwise
     """
     version_directory = pathlib.Path(version_directory)
     saved_model = _read(version_directory / "saved_model.pb")
@@ -95,8 +105,9 @@ def check(version_directory):
         wrong += _foreign_objects(meta_graph)
     if wrong or not saved_model.meta_graphs:
         raise OperationError(
-            f"{version_directory}: expected only operations of the closed list of exported models, "
-            f"received {', '.join(wrong) or 'no graph'}."
+            f"{version_directory}: expected only operations of the closed list of exported "
+            f"models, received {', '.join(wrong) or 'no graph'}. Serve only models that "
+            "s2d_tf exported."
         )
     if needed & TEXT:
         _register_text(version_directory)
@@ -114,7 +125,7 @@ def _register_text(where):
         ) from None
 
 
-def operations(meta_graph):
+def operations(meta_graph: Any) -> dict[str, set[str]]:
     """Dict of part ("serving", "restoring", "saving") to the set of operation names in it."""
     graph = _Graph(meta_graph.graph_def)
     setup = _setup_functions(meta_graph.object_graph_def)
@@ -141,23 +152,30 @@ def _read(path):
     from tensorflow.core.protobuf import saved_model_pb2
 
     if not path.is_file():
-        raise OperationError(f"{path.parent}: expected a SavedModel, received no {path.name}.")
+        raise OperationError(
+            f"{path.parent}: expected a SavedModel, received no {path.name}. Export the "
+            "model again."
+        )
     try:
         return saved_model_pb2.SavedModel.FromString(path.read_bytes())
     except message.DecodeError as error:
-        raise OperationError(f"{path} is damaged: {error}.") from None
+        raise OperationError(
+            f"{path}: expected a SavedModel, received damaged content ({error}). Export the "
+            "model again."
+        ) from None
 
 
 class _Graph:
     """A graph and its functions as nodes, `((function or "", node name), operation)`."""
 
-    def __init__(self, graph_def):
+    def __init__(self, graph_def: Any) -> None:
         self.functions = {f.signature.name: f.node_def for f in graph_def.library.function}
         self.nodes = {node.name: node for node in graph_def.node}
 
     def reach(self, tensor_names, function_names=()):
         """What must run for these tensors and functions."""
-        found, entered = set(), set()
+        found: set[tuple] = set()
+        entered: set[str] = set()
         pending = [self._node(name) for name in tensor_names if name]
         pending += self._bodies(function_names, entered)
         while pending:
@@ -173,7 +191,9 @@ class _Graph:
     def _node(self, tensor_name):
         name = tensor_name.lstrip("^").partition(":")[0]
         if name not in self.nodes:
-            raise OperationError(f"graph: expected a node {name!r}, received none.")
+            raise OperationError(
+                f"graph: expected a node {name!r}, received none. Export the model again."
+            )
         return ("", name), self.nodes[name]
 
     def _bodies(self, names, entered):
@@ -181,7 +201,9 @@ class _Graph:
         for name in set(names) - entered:
             entered.add(name)
             if name not in self.functions:
-                raise OperationError(f"graph: expected a function {name!r}, received none.")
+                raise OperationError(
+                    f"graph: expected a function {name!r}, received none. Export the model again."
+                )
             yield from (((name, node.name), node) for node in self.functions[name])
 
 

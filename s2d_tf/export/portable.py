@@ -5,23 +5,38 @@ Both take what `serving_default` takes and answer with the same named outputs. A
 needs others is rejected: those that split and look up texts, above all.
 """
 
+from __future__ import annotations
+
+import pathlib
 import re
 import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import PathLike
 from s2d_tf.engines import runtimes
 from s2d_tf.export import quantizing
 from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
 
 ONNX_FILE = "model.onnx"
 LITERT_FILE = "model.tflite"
 
 
 def save_onnx(
-    model, directory, class_names=None, metadata=None, precision="float32", calibration=None
-):
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None = None,
+    metadata: dict | None = None,
+    precision: str = "float32",
+    calibration: np.ndarray | None = None,
+) -> pathlib.Path:
     """Writes the next version as `model.onnx`; needs the extra `onnx`.
 
     Args:
@@ -36,6 +51,12 @@ def save_onnx(
 
     Raises:
         ValueError: the runtime has no operators for what the network does.
+
+    Example:
+
+    >>> folder = export.save_onnx(model, "onnx")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['assets', 'model.onnx']
     """
     runtimes.converter()  # Before anything is written.
 
@@ -50,7 +71,13 @@ def save_onnx(
     return _save(model, directory, class_names, metadata, ONNX_FILE, convert, precision)
 
 
-def save_litert(model, directory, class_names=None, metadata=None, precision="float32"):
+def save_litert(
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None = None,
+    metadata: dict | None = None,
+    precision: str = "float32",
+) -> pathlib.Path:
     """Writes the next version as `model.tflite`, with built-in operations only.
 
     The interpreter is the extra `litert`; writing needs TensorFlow alone.
@@ -66,6 +93,12 @@ def save_litert(model, directory, class_names=None, metadata=None, precision="fl
 
     Raises:
         ValueError: the runtime has no operators for what the network does.
+
+    Example:
+
+    >>> folder = export.save_litert(model, "litert")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['assets', 'model.tflite']
     """
 
     quantizing.check_precision(precision)

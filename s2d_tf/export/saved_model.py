@@ -1,11 +1,15 @@
 """A SavedModel that TF Serving loads as it is."""
 
+from __future__ import annotations
+
 import json
 import pathlib
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from s2d_tf import __version__, files
+from s2d_tf._types import PathLike
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.signatures import Signatures
 from s2d_tf.export.version_folders import write_version
@@ -15,7 +19,13 @@ CLASSES = "classes.txt"
 DESCRIPTION = "model.json"
 
 
-def save(model, directory, class_names=None, metadata=None, xla_batch_sizes=()):
+def save(
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None = None,
+    metadata: dict | None = None,
+    xla_batch_sizes: Sequence[int] = (),
+) -> pathlib.Path:
     """Writes the next version of a model for TF Serving, `s2d serve` or plain TensorFlow.
 
     The signatures follow from the model's `contract`. A model of raw pixels has `serving_default`
@@ -42,6 +52,13 @@ def save(model, directory, class_names=None, metadata=None, xla_batch_sizes=()):
 
     Returns:
         `pathlib.Path` of the version folder.
+
+    Example:
+
+    >>> folder = export.save(model, "exported", class_names=["cat", "dog", "owl"])
+    >>> serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    >>> sorted(serve(images=tf.constant(images, tf.float32)))[:3]
+    ['confidence', 'data_uncertainty', 'knowledge_uncertainty']
     """
 
     def write(folder):
@@ -56,7 +73,14 @@ def save(model, directory, class_names=None, metadata=None, xla_batch_sizes=()):
     return write_model(model, directory, class_names, metadata, write, facts)
 
 
-def write_model(model, directory, class_names, metadata, write, facts=None):
+def write_model(
+    model: Predictor,
+    directory: PathLike,
+    class_names: Sequence[str] | None,
+    metadata: dict | None,
+    write: Callable[[pathlib.Path], None],
+    facts: dict | None = None,
+) -> pathlib.Path:
     """Writes the next version: what `write` puts into its folder, and the model's description.
 
     The description is `assets/model.json`, to which `facts` are added, and, where there are class
@@ -88,8 +112,9 @@ def _describe(model, class_names, metadata):
         class_names = [str(name) for name in class_names]
         if len(class_names) != model.num_classes or any("\n" in name for name in class_names):
             raise ValueError(
-                f"class_names must be one line of text for each of {model.num_classes} classes, "
-                f"received {len(class_names)}: {class_names[:3]}..."
+                f"class_names: expected one line of text for each of {model.num_classes} "
+                f"classes, received {len(class_names)}, first {class_names[:3]}. Pass one name for "
+                "each class."
             )
     description = {
         "s2d_tf": __version__,
@@ -106,6 +131,7 @@ def _describe(model, class_names, metadata):
         json.dumps(description, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"metadata must be a dict that JSON can hold, received another: {error}."
+            f"metadata: expected a dict that JSON can hold, received another ({error}). Pass "
+            "plain values."
         ) from None
     return description

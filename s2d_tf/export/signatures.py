@@ -1,12 +1,19 @@
 """The signatures of an exported model, which follow from what it takes."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from s2d_tf.engines import freeze
 from s2d_tf.export import compiled, encoded_images
 from s2d_tf.export.answers import answer_function, no_number
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
 
 TOLERANCE = 1e-3
 """By how much of the range a number may be outside of it: pixels that were scaled and rounded."""
@@ -25,7 +32,13 @@ class Signatures(tf.Module):
         xla_batch_sizes: batch sizes for which XLA compiles the network, see `compiled`.
     """
 
-    def __init__(self, model, answer=None, reject=True, xla_batch_sizes=()):
+    def __init__(
+        self,
+        model: Predictor,
+        answer: Callable | None = None,
+        reject: bool = True,
+        xla_batch_sizes: Sequence[int] = (),
+    ) -> None:
         super().__init__()
         answer = answer or answer_function(model, reject and not xla_batch_sizes)
         contract = model.contract
@@ -48,7 +61,7 @@ class Signatures(tf.Module):
             answer = compiled.by_size(self._answer, sizes, self.specs, no_number(contract))
             self._answer = tf.function(answer, input_signature=self.specs, autograph=False)
 
-    def functions(self):
+    def functions(self) -> dict[str, Callable]:
         """Dict of signature name to `tf.function`, for `tf.saved_model.save`.
 
         A model of raw pixels takes them as bytes, as numbers and in files. Whatever another model
@@ -69,20 +82,20 @@ class Signatures(tf.Module):
             for name, function in functions.items()
         }
 
-    def serve(self, *tensors):
+    def serve(self, *tensors: tf.Tensor) -> dict[str, tf.Tensor]:
         """The inputs as the model takes them; what it does not take fails the request."""
-        tensors = [
+        checked = [
             self._checked(tensor, spec, declared)
             for tensor, spec, declared in zip(
                 tensors, self.specs, self.contract.tensors, strict=True
             )
         ]
-        return self._answer(*tensors)
+        return self._answer(*checked)
 
-    def serve_encoded(self, image_bytes):
+    def serve_encoded(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         """JPEG or PNG files of any size."""
-        image_shape = self.contract.image.shape
-        return self._answer(encoded_images.decode_batch(image_bytes, image_shape))
+        (image,) = self.contract.tensors
+        return self._answer(encoded_images.decode_batch(image_bytes, image.shape))
 
     def _checked(self, tensor, spec, declared):
         # Servers do not compare a request with the signature's shape, and a convolutional network

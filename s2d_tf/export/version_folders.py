@@ -8,16 +8,25 @@ import shutil
 from collections.abc import Callable
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 
 
-def versions(directory: str | pathlib.Path) -> list[int]:
-    """Numbers of the version folders in `directory`, ascending."""
+def versions(directory: PathLike) -> list[int]:
+    """Numbers of the version folders in `directory`, ascending.
+
+    Example:
+
+    >>> for number in (1, 2):
+    ...     pathlib.Path(f"folder/{number}").mkdir(parents=True)
+    >>> export.versions("folder")
+    [1, 2]
+    """
     # The names that TF Serving takes for numbers; a leading zero would be a second name for one.
     found = (path.name for path in pathlib.Path(directory).glob("*") if path.is_dir())
     return sorted(int(name) for name in found if name.isdecimal() and str(int(name)) == name)
 
 
-def write_version(directory: str | pathlib.Path, write: Callable) -> pathlib.Path:
+def write_version(directory: PathLike, write: Callable) -> pathlib.Path:
     """Writes the next version.
 
     A server that watches `directory` sees the version only when it is complete and on disk. If
@@ -32,7 +41,10 @@ def write_version(directory: str | pathlib.Path, write: Callable) -> pathlib.Pat
     """
     directory = pathlib.Path(directory).expanduser()
     if directory.exists() and not directory.is_dir():
-        raise ValueError(f"directory: expected a folder, received the file {directory}.")
+        raise ValueError(
+            f"directory: expected a folder, received the file {str(directory)!r}. Choose "
+            "another path."
+        )
     draft = directory / f"{files.PARTIAL}{secrets.token_hex(4)}"
     try:
         with files.room_for(directory):

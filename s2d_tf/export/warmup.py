@@ -6,8 +6,19 @@ field, since the package that defines them is heavy and not otherwise needed; Te
 tensors inside them.
 """
 
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
+
+from s2d_tf._types import Shape
+
+if TYPE_CHECKING:
+    from s2d_tf.models.contract import Contract
 
 FILE = "assets.extra/tf_serving_warmup_requests"
 BATCH_SIZES = (1, 8, 32)
@@ -19,7 +30,9 @@ MAX_COMPILED_SIZES = 8
 """Each batch size that XLA compiles for is a program of its own, in memory and in loading time."""
 
 
-def write(path, model_name, requests):
+def write(
+    path: pathlib.Path, model_name: str, requests: Iterable[tuple[str, dict[str, np.ndarray]]]
+) -> None:
     """Writes `requests`, pairs of a signature's name and a dict of arrays, as one file."""
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -27,7 +40,7 @@ def write(path, model_name, requests):
             writer.write(prediction_log(model_name, signature_name, inputs))
 
 
-def prediction_log(model_name, signature_name, inputs):
+def prediction_log(model_name: str, signature_name: str, inputs: dict[str, np.ndarray]) -> bytes:
     """A `PredictionLog` message with one predict request, serialized."""
     # By the field numbers of TF Serving's prediction_log.proto, predict.proto and model.proto.
     request = _field(1, _field(1, model_name.encode()) + _field(3, signature_name.encode()))
@@ -37,7 +50,12 @@ def prediction_log(model_name, signature_name, inputs):
     return _field(6, _field(1, request))  # PredictionLog.predict_log.request
 
 
-def requests(contract, signature_names, batch_sizes=BATCH_SIZES, compiled_sizes=()):
+def requests(
+    contract: Contract,
+    signature_names: Iterable[str],
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    compiled_sizes: Sequence[int] = (),
+) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Requests of a few batch sizes for each signature, where all sizes are known.
 
     Args:
@@ -57,7 +75,12 @@ def requests(contract, signature_names, batch_sizes=BATCH_SIZES, compiled_sizes=
         yield "serving_default", dict(zip(names, flat, strict=True))
 
 
-def image_requests(image_shape, signature_names, batch_sizes=BATCH_SIZES, compiled_sizes=()):
+def image_requests(
+    image_shape: Shape,
+    signature_names: Iterable[str],
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    compiled_sizes: Sequence[int] = (),
+) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Requests of raw pixels: bytes, numbers and files."""
     random = np.random.RandomState(0)
     for size in _batch_sizes([image_shape], batch_sizes, compiled_sizes):

@@ -4,6 +4,8 @@ The `safetensors` package checks that the arrays cover the file exactly and with
 accepts a header of up to 100 MB and lets the last of two equal names win; this module does not.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -45,7 +47,7 @@ def unpack(data: bytes, max_header_bytes: int = 2**24) -> tuple[dict, dict]:
     return arrays, header.get("__metadata__") or {}
 
 
-def check_fits(arrays: dict, variables: dict, half: bool = False):
+def check_fits(arrays: dict, variables: dict, half: bool = False) -> None:
     """Rejects arrays that have other names, shapes or types than the variables.
 
     Args:

@@ -1,5 +1,7 @@
 """Files and folders that exist completely or not at all."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import hashlib
@@ -10,13 +12,24 @@ import pathlib
 import secrets
 import shutil
 import stat
+from collections.abc import Iterator
+from typing import Any
+
+from s2d_tf._types import Array, PathLike
 
 PARTIAL = ".partial_"
 """How the names of unfinished files and folders begin; what a killed process left can go."""
 
 
-def sha256(path) -> str:
-    """Hex digest of a file."""
+def sha256(path: PathLike) -> str:
+    """Hex digest of a file.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    >>> files.sha256("note.txt")[:8]
+    'ba7816bf'
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -24,7 +37,7 @@ def sha256(path) -> str:
 class DiskFullError(OSError):
     """There is no room to write `filename`; what was there before is whole."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (
             f"{self.filename}: expected room to write, received {self.strerror!r}. Free some "
             "space, then run the same command again."
@@ -32,8 +45,14 @@ class DiskFullError(OSError):
 
 
 @contextlib.contextmanager
-def room_for(path):
-    """Turns a full disk into a `DiskFullError` that names `path`."""
+def room_for(path: PathLike) -> Iterator[None]:
+    """Turns a full disk into a `DiskFullError` that names `path`.
+
+    Example:
+
+    >>> with files.room_for("big.bin"):
+    ...     size = pathlib.Path("big.bin").write_bytes(b"content")
+    """
     try:
         yield
     except Exception as error:  # TensorFlow's writers have errors of their own
@@ -44,8 +63,16 @@ def room_for(path):
 
 
 @contextlib.contextmanager
-def written_beside(path):
-    """Yields a temporary path; on success it is flushed to disk and moved to `path`."""
+def written_beside(path: PathLike) -> Iterator[pathlib.Path]:
+    """Yields a temporary path; on success it is flushed to disk and moved to `path`.
+
+    Example:
+
+    >>> with files.written_beside("note.txt") as temporary:
+    ...     size = temporary.write_text("all of it")
+    >>> pathlib.Path("note.txt").read_text()
+    'all of it'
+    """
     path = pathlib.Path(path)
     # A random part, because process numbers repeat among the machines of a shared disk. The end
     # stays the same: Keras reads the suffix.
@@ -62,10 +89,17 @@ def written_beside(path):
 
 
 @contextlib.contextmanager
-def folder_written_beside(path):
+def folder_written_beside(path: PathLike) -> Iterator[pathlib.Path]:
     """Yields an empty folder; on success it is flushed to disk and takes the place of `path`.
 
     One process at a time may write the same path.
+
+    Example:
+
+    >>> with files.folder_written_beside("entry") as folder:
+    ...     files.write_text(folder / "card.md", "text")
+    >>> sorted(path.name for path in pathlib.Path("entry").iterdir())
+    ['card.md']
     """
     path = pathlib.Path(path)
     temporary = path.with_name(f"{PARTIAL}{path.name}")
@@ -86,8 +120,14 @@ def folder_written_beside(path):
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def flush(path):
-    """Flushes a file or a folder's entries to disk."""
+def flush(path: PathLike) -> None:
+    """Flushes a file or a folder's entries to disk.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    >>> files.flush("note.txt")
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -95,16 +135,29 @@ def flush(path):
         os.close(descriptor)
 
 
-def flush_folder(folder):
-    """Flushes a folder and everything in it to disk."""
+def flush_folder(folder: PathLike) -> None:
+    """Flushes a folder and everything in it to disk.
+
+    Example:
+
+    >>> files.flush_folder(".")
+    """
     for parent, _, names in os.walk(folder):
         for name in names:
             flush(os.path.join(parent, name))
         flush(parent)
 
 
-def sweep(directory):
-    """Removes what a killed process left unfinished; only for who holds the directory's lock."""
+def sweep(directory: PathLike) -> None:
+    """Removes what a killed process left unfinished; only for who holds the directory's lock.
+
+    Example:
+
+    >>> files.write_text(files.PARTIAL + "note.txt", "half of")
+    >>> files.sweep(".")
+    >>> list(pathlib.Path(".").glob(files.PARTIAL + "*"))
+    []
+    """
     for path in pathlib.Path(directory).rglob(f"{PARTIAL}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -112,25 +165,51 @@ def sweep(directory):
             path.unlink(missing_ok=True)
 
 
-def is_disk_full(error) -> bool:
-    """Whether an error says that the disk, the quota or the largest file size is used up."""
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that the disk, the quota or the largest file size is used up.
+
+    Example:
+
+    >>> import errno
+    >>> files.is_disk_full(OSError(errno.ENOSPC, "No space left on device"))
+    True
+    """
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return "No space left on device" in str(error)  # TensorFlow's own writers
 
 
-def write_json(path, values):
-    """Writes readable JSON, whole or not at all."""
+def write_json(path: PathLike, values: Any) -> None:
+    """Writes readable JSON, whole or not at all.
+
+    Example:
+
+    >>> files.write_json("facts.json", {"seed": 0})
+    >>> files.read_json("facts.json")
+    {'seed': 0}
+    """
     write_text(path, json.dumps(values, indent=2) + "\n")
 
 
-def write_text(path, text: str):
-    """Writes a text file, whole or not at all."""
+def write_text(path: PathLike, text: str) -> None:
+    """Writes a text file, whole or not at all.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    """
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_array(path, array):
-    """Writes a NumPy array as `.npy`, whole or not at all."""
+def write_array(path: PathLike, array: Array) -> None:
+    """Writes a NumPy array as `.npy`, whole or not at all.
+
+    Example:
+
+    >>> files.write_array("logits.npy", np.zeros([4, 3]))
+    >>> np.load("logits.npy").shape
+    (4, 3)
+    """
     import numpy as np
 
     # In memory first: NumPy hides from its callers why a disk did not take a file.
@@ -139,18 +218,32 @@ def write_array(path, array):
     write_bytes(path, packed.getbuffer())
 
 
-def write_bytes(path, data):
-    """Writes a file, whole or not at all."""
+def write_bytes(path: PathLike, data: bytes | memoryview) -> None:
+    """Writes a file, whole or not at all.
+
+    Example:
+
+    >>> files.write_bytes("note.bin", b"abc")
+    """
     with written_beside(path) as temporary:
         temporary.write_bytes(data)
 
 
-def read_json(path):
-    """Values of a JSON file of our own; see `parse_json` for those of others."""
+def read_json(path: PathLike) -> Any:
+    """Values of a JSON file of our own; see `parse_json` for those of others.
+
+    Example:
+
+    >>> files.write_json("facts.json", {"seed": 0})
+    >>> files.read_json("facts.json")["seed"]
+    0
+    """
     return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
 
 
-def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) -> bytes:
+def read_bytes(
+    path: PathLike, limit: int, error: type[Exception] = ValueError, follow_links: bool = True
+) -> bytes:
     """Bytes of a regular file from outside.
 
     Args:
@@ -158,6 +251,12 @@ def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) ->
         limit: the most bytes that it may have.
         error: class of the error to raise.
         follow_links: whether `path` may be a symbolic link.
+
+    Example:
+
+    >>> files.write_bytes("note.bin", b"abc")
+    >>> files.read_bytes("note.bin", limit=1000)
+    b'abc'
     """
     # These flags exist on Unix only; elsewhere links are followed.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -167,18 +266,32 @@ def read_bytes(path, limit: int, error=ValueError, follow_links: bool = True) ->
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             os.close(descriptor)
-            raise error(f"{path}: expected a regular file, received another kind.")
+            raise error(
+                f"{path}: expected a regular file, received another kind. Pass the path of a file."
+            )
         with open(descriptor, "rb") as file:
             data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
     except FileNotFoundError:
         raise error(f"{path}: expected a file, received none. Get it again.") from None
     except OSError as failure:  # of a link: too many levels of symbolic links
-        raise error(f"{path}: expected a file, received {failure.strerror!r}.") from None
+        raise error(
+            f"{path}: expected a file, received {failure.strerror!r}. Check the path and its "
+            "permissions."
+        ) from None
     return within(data, limit, path, error)
 
 
-def within(data: bytes, limit: int, where, error=ValueError) -> bytes:
-    """The data, if it has no more bytes than `limit`."""
+def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = ValueError) -> bytes:
+    """The data, if it has no more bytes than `limit`.
+
+    Example:
+
+    >>> files.within(b"abc", limit=3, where="note.bin")
+    b'abc'
+    """
     if len(data) > limit:
-        raise error(f"{where}: expected at most {limit:,} bytes, received more.")
+        raise error(
+            f"{where}: expected at most {limit:,} bytes, received more. Check that it is the "
+            "right file."
+        )
     return data

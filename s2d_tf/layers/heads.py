@@ -1,7 +1,13 @@
 """From feature vectors to the logits of one or, for MIMO, several heads."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import tensorflow as tf
+
+from s2d_tf._types import Shape
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -18,18 +24,24 @@ class Head(keras.layers.Layer):
         kernel_initializer, bias_initializer: `None` starts the kernel uniform in
             +-1/sqrt(fan-in) and the bias at zero, as the original DenseNet and WRN do.
         seed: integer seed of that kernel; `None` draws one.
+
+    Example:
+
+    >>> head = layers.Head(units=10)
+    >>> head(tf.zeros([4, 1, 5, 64])).shape                # five noisy copies of each example
+    TensorShape([4, 1, 5, 10])
     """
 
     def __init__(
         self,
-        units,
-        num_heads=1,
-        kernel_initializer=None,
-        bias_initializer="zeros",
-        seed=None,
-        dtype="float32",
-        **kwargs,
-    ):
+        units: int,
+        num_heads: int = 1,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        dtype: str = "float32",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         self.units = units
         self.num_heads = num_heads
@@ -37,7 +49,7 @@ class Head(keras.layers.Layer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         fan_in = input_shape[-1]
         bound = fan_in**-0.5
         self.kernel = self.add_weight(
@@ -50,7 +62,7 @@ class Head(keras.layers.Layer):
             name="bias", shape=(self.num_heads, self.units), initializer=self.bias_initializer
         )
 
-    def call(self, features):
+    def call(self, features: tf.Tensor) -> tf.Tensor:
         # Each head is one plain matrix product: oneDNN's fused batch product with a broadcast
         # bias corrupts memory (seen with TensorFlow 2.21 on AVX512).
         shape = tf.shape(features)
@@ -65,10 +77,10 @@ class Head(keras.layers.Layer):
         ]
         return tf.stack(logits, axis=1)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (input_shape[0], self.num_heads, input_shape[2], self.units)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "units": self.units,

@@ -1,8 +1,13 @@
 """The stochastic regularizers that turn one feature vector into many teacher inputs."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from s2d_tf._types import Shape
 from s2d_tf.layers.randomness import draw_rows, next_seed
 
 
@@ -16,50 +21,67 @@ class Noise(keras.layers.Layer):
     Args:
         num_samples: how many noisy copies to make of each row (the paper's M).
         seed: integer; `None` draws one.
+
+    Example:
+
+    >>> class Shift(layers.Noise):
+    ...     def perturb(self, features, copies, width, seeds):
+    ...         return features + tf.random.stateless_uniform([*copies, 1], seeds[0])
+    >>> Shift(num_samples=3)(tf.zeros([4, 8])).shape
+    TensorShape([4, 3, 8])
     """
 
-    def __init__(self, num_samples=5, seed=None, **kwargs):
+    def __init__(self, num_samples: int = 5, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if num_samples < 1:
             raise ValueError(
-                f"num_samples must be at least 1 teacher pass, received {num_samples}."
+                f"num_samples: expected at least 1 teacher pass, received {num_samples!r}. The "
+                "paper has 5."
             )
         self.num_samples = num_samples
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
-    def call(self, features):
+    def call(self, features: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(features)
         copies = [shape[i] for i in range(len(features.shape) - 1)] + [self.num_samples]
         seeds = tf.random.split(next_seed(self.seed_generator), 2)
         return self.perturb(features[..., None, :], copies, features.shape[-1], seeds)
 
-    def perturb(self, features, copies, width, seeds):
+    def perturb(
+        self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
+    ) -> tf.Tensor:
         """Noisy copies of `features` `[..., 1, width]`, as many as the shape `copies` says."""
         raise NotImplementedError
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.num_samples, input_shape[-1])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_samples": self.num_samples, "seed": self.seed}
 
 
 class _GaussianNoise(Noise):
     """Gaussian noise with a fixed, or for each row and sample a uniformly random, deviation."""
 
-    def __init__(self, stddev=0.1, num_samples=5, seed=None, **kwargs):
+    def __init__(
+        self,
+        stddev: float | tuple[float, float] = 0.1,
+        num_samples: int = 5,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_samples, seed, **kwargs)
         low, high = stddev if isinstance(stddev, (tuple, list)) else (stddev, stddev)
         if not 0 <= low <= high:
             raise ValueError(
-                "stddev must be a number of at least 0 or a pair (low, high) with "
-                f"0 <= low <= high, received {stddev!r}."
+                "stddev: expected a number of at least 0 or a pair (low, high) with 0 <= low <= "
+                f"high, received {stddev!r}. The paper has 0.1."
             )
         self.stddev = tuple(stddev) if isinstance(stddev, (tuple, list)) else stddev
         self._low, self._high = float(low), float(high)
 
-    def noise(self, copies, width, seeds, dtype):
+    def noise(self, copies: list[Any], width: int, seeds: tf.Tensor, dtype: Any) -> tf.Tensor:
         """Zero-mean noise `[*copies, width]`; the deviation is shared by a row's features."""
 
         def normal(shape):
@@ -85,17 +107,33 @@ class MultiplicativeGaussianNoise(_GaussianNoise):
         stddev: the deviation `s`; a pair `(low, high)` draws it uniformly for each row and sample.
         num_samples: how many noisy copies to make of each row (the paper's M).
         seed: integer; `None` draws one.
+
+    Example:
+
+    >>> noise = layers.MultiplicativeGaussianNoise(stddev=(0.0, 0.5), num_samples=5, seed=0)
+    >>> noise(tf.ones([4, 64])).shape
+    TensorShape([4, 5, 64])
     """
 
-    def perturb(self, features, copies, width, seeds):
+    def perturb(
+        self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
+    ) -> tf.Tensor:
         return features * (1 + self.noise(copies, width, seeds, features.dtype))
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
 class AdditiveGaussianNoise(_GaussianNoise):
-    """`x + s * eps`; the arguments are those of `MultiplicativeGaussianNoise`."""
+    """`x + s * eps`; the arguments are those of `MultiplicativeGaussianNoise`.
 
-    def perturb(self, features, copies, width, seeds):
+    Example:
+
+    >>> layers.AdditiveGaussianNoise(stddev=0.1, num_samples=5)(tf.ones([4, 64])).shape
+    TensorShape([4, 5, 64])
+    """
+
+    def perturb(
+        self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
+    ) -> tf.Tensor:
         return features + self.noise(copies, width, seeds, features.dtype)
 
 
@@ -107,15 +145,27 @@ class BernoulliNoise(Noise):
         rate: probability of a zero, in [0, 1).
         num_samples: how many noisy copies to make of each row (the paper's M).
         seed: integer; `None` draws one.
+
+    Example:
+
+    >>> noise = layers.BernoulliNoise(rate=0.5, num_samples=5, seed=0)
+    >>> sorted(set(noise(tf.ones([4, 64])).numpy().ravel().tolist()))
+    [0.0, 2.0]
     """
 
-    def __init__(self, rate=0.1, num_samples=5, seed=None, **kwargs):
+    def __init__(
+        self, rate: float = 0.1, num_samples: int = 5, seed: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(num_samples, seed, **kwargs)
         if not 0 <= rate < 1:
-            raise ValueError(f"rate must be in [0, 1), received {rate}.")
+            raise ValueError(
+                f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no noise."
+            )
         self.rate = rate
 
-    def perturb(self, features, copies, width, seeds):
+    def perturb(
+        self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
+    ) -> tf.Tensor:
         def uniform(shape):
             return tf.random.stateless_uniform(shape, seeds[0])
 
@@ -124,5 +174,5 @@ class BernoulliNoise(Noise):
         scaled = features * (1 / (1 - self.rate))
         return tf.where(kept, scaled, tf.zeros_like(scaled))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rate": self.rate}

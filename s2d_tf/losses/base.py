@@ -1,5 +1,9 @@
 """What all distillation losses share."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 
 from s2d_tf import _choices
@@ -11,6 +15,16 @@ class DistillationLoss(keras.losses.Loss):
     Args:
         reduction, name, dtype: as for `keras.losses.Loss`; unlike Keras' own losses it keeps the
             `dtype` in its config, and its name does not count instances: `fit` logs it.
+
+    Example:
+
+    >>> class MeanSquaredLogits(losses.DistillationLoss):
+    ...     default_name = "mean_squared_logits"
+    ...
+    ...     def call(self, teacher_logits, student_logits):
+    ...         return tf.reduce_mean((tf.reduce_mean(teacher_logits, 1) - student_logits) ** 2, -1)
+    >>> float(MeanSquaredLogits()(tf.zeros([4, 2, 3]), tf.ones([4, 3])))
+    1.0
     """
 
     default_name: str
@@ -18,14 +32,16 @@ class DistillationLoss(keras.losses.Loss):
     student = "categorical"
     """What a student with this loss predicts: "categorical", "dirichlet" or "gaussian"."""
 
-    teacher_kind = None
+    teacher_kind: str | None = None
     """The kind of the teachers: "dirichlet" (the targets are log-concentrations), "categorical"
     (logits of class probabilities), or `None`: their mean predictions serve, whatever they are."""
 
-    def __init__(self, reduction="sum_over_batch_size", name=None, dtype=None):
+    def __init__(
+        self, reduction: str = "sum_over_batch_size", name: str | None = None, dtype: Any = None
+    ) -> None:
         super().__init__(name=name or self.default_name, reduction=reduction, dtype=dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "dtype": self.dtype}
 
 
@@ -37,13 +53,16 @@ class SoftenedLoss(DistillationLoss):
         **kwargs: as for `DistillationLoss`.
     """
 
-    def __init__(self, temperature=1.0, **kwargs):
+    def __init__(self, temperature: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not temperature > 0:
-            raise ValueError(f"temperature must be above 0, received {temperature}.")
+            raise ValueError(
+                f"temperature: expected a number above 0, received {temperature!r}. Pass 1.0 for "
+                "none."
+            )
         self.temperature = temperature
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "temperature": self.temperature}
 
 
@@ -55,7 +74,7 @@ class TaughtLoss(DistillationLoss):
         **kwargs: as for `DistillationLoss`.
     """
 
-    def __init__(self, teacher_kind="dirichlet", **kwargs):
+    def __init__(self, teacher_kind: str = "dirichlet", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if teacher_kind not in _choices.TEACHER_KINDS:
             raise ValueError(
@@ -64,5 +83,5 @@ class TaughtLoss(DistillationLoss):
             )
         self.teacher_kind = teacher_kind
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "teacher_kind": self.teacher_kind}

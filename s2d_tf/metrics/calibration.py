@@ -4,10 +4,14 @@ Its error over the top labels; and temperature scaling, one number, fitted on he
 that softens predictions.
 """
 
+from __future__ import annotations
+
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
+from s2d_tf._types import Array, ArrayLike
 from s2d_tf.metrics import checks
 
 # Where the best temperature does not exist (every label is the largest logit, or predictions are
@@ -17,20 +21,32 @@ MAX_TEMPERATURE = 1e3
 
 
 class ReliabilityCurve(NamedTuple):
-    """What a reliability diagram draws, one entry per bin; empty bins hold NaN and count 0."""
+    """What a reliability diagram draws, one entry per bin; empty bins hold NaN and count 0.
+
+    Example:
+
+    >>> curve = metrics.reliability_curve([[0.9, 0.1], [0.7, 0.3]], [0, 1], num_bins=2)
+    >>> curve.count.tolist(), float(curve.accuracy[1])
+    ([0, 2], 0.5)
+    """
 
     edges: np.ndarray
     confidence: np.ndarray
     accuracy: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # also a method of tuples
 
 
-def expected_calibration_error(probs, labels, num_bins=15):
+def expected_calibration_error(probs: ArrayLike, labels: ArrayLike, num_bins: int = 15) -> float:
     """Gap between confidence and accuracy, averaged over equal-width bins by their counts.
 
     Bins are `(lo, hi]`, so a confidence on an edge belongs to the lower bin. A fraction, not
     percent. Even a perfectly calibrated model shows a positive value on a finite set, the
     larger the fewer its examples.
+
+    Example:
+
+    >>> round(metrics.expected_calibration_error([[0.9, 0.1], [0.7, 0.3]], [0, 0]), 3)
+    0.2
     """
     confidence, correct, num_bins = _checked(probs, labels, num_bins)
     gaps = np.bincount(
@@ -39,12 +55,17 @@ def expected_calibration_error(probs, labels, num_bins=15):
     return float(np.abs(gaps).sum() / confidence.size)
 
 
-def adaptive_calibration_error(probs, labels, num_bins=15):
+def adaptive_calibration_error(probs: ArrayLike, labels: ArrayLike, num_bins: int = 15) -> float:
     """Top-label calibration error over bins that hold equally many examples.
 
     The examples are sorted by confidence and cut into `num_bins` parts whose sizes differ by at
     most one (fewer parts for fewer examples). Equal confidences share their mean correctness, so
     the answer does not depend on the order of the examples.
+
+    Example:
+
+    >>> round(metrics.adaptive_calibration_error([[0.9, 0.1], [0.7, 0.3]], [0, 0], num_bins=2), 3)
+    0.2
     """
     confidence, correct, num_bins = _checked(probs, labels, num_bins)
     values, group, count = np.unique(confidence, return_inverse=True, return_counts=True)
@@ -54,8 +75,15 @@ def adaptive_calibration_error(probs, labels, num_bins=15):
     return float(sum(abs(part.sum()) for part in parts) / gaps.size)
 
 
-def reliability_curve(probs, labels, num_bins=15):
-    """Mean confidence, accuracy and count of each equal-width bin `(lo, hi]`."""
+def reliability_curve(probs: ArrayLike, labels: ArrayLike, num_bins: int = 15) -> ReliabilityCurve:
+    """Mean confidence, accuracy and count of each equal-width bin `(lo, hi]`.
+
+    Example:
+
+    >>> curve = metrics.reliability_curve([[0.9, 0.1], [0.7, 0.3]], [0, 1], num_bins=2)
+    >>> round(float(curve.confidence[1]), 3), float(curve.accuracy[1])
+    (0.8, 0.5)
+    """
     confidence, correct, num_bins = _checked(probs, labels, num_bins)
     index = bin_indices(confidence, num_bins)
     count = np.bincount(index, minlength=num_bins)
@@ -70,14 +98,14 @@ def reliability_curve(probs, labels, num_bins=15):
         )
 
 
-def bin_indices(confidence, num_bins):
+def bin_indices(confidence: Array, num_bins: int) -> Array:
     """Index of the bin `(k / num_bins, (k + 1) / num_bins]` of each; 0 is in the first."""
     # Compared with the edges: ceil(confidence * num_bins) rounds some edges into the wrong bin.
     inner_edges = np.linspace(0.0, 1.0, num_bins + 1)[1:-1]
     return np.searchsorted(inner_edges, confidence, side="left")
 
 
-def fit_temperature(log_probs, labels) -> float:
+def fit_temperature(log_probs: ArrayLike, labels: ArrayLike) -> float:
     """The temperature that minimizes the negative log-likelihood of `softmax(log_probs / T)`.
 
     The objective is convex in `1 / T`, so the root of its slope is the minimum. A model with many
@@ -93,6 +121,12 @@ def fit_temperature(log_probs, labels) -> float:
     Returns:
         The temperature, in `[MIN_TEMPERATURE, MAX_TEMPERATURE]`. It is 1 where all logits of each
         example are equal, since then no temperature changes anything.
+
+    Example:
+
+    >>> logits, labels = [[6.0, 0.0], [6.0, 0.0], [6.0, 0.0]], [0, 0, 1]  # overconfident
+    >>> round(metrics.fit_temperature(logits, labels), 2)
+    8.66
     """
     from scipy import optimize  # Here: predicting with a loaded model needs no SciPy.
 
@@ -116,11 +150,20 @@ def fit_temperature(log_probs, labels) -> float:
     return float(np.exp(optimize.brentq(slope, low, high, xtol=1e-13)))
 
 
-def scale_log_probs(log_probs, temperature):
-    """Log-probabilities of `softmax(log_probs / temperature)`."""
+def scale_log_probs(log_probs: ArrayLike, temperature: float) -> Array:
+    """Log-probabilities of `softmax(log_probs / temperature)`.
+
+    Example:
+
+    >>> np.exp(metrics.scale_log_probs([[2.0, 0.0]], temperature=2.0)).round(3)
+    array([[0.731, 0.269]])
+    """
     log_probs = checks.as_matrix(log_probs, "log_probs")
-    if not (np.isscalar(temperature) and np.isfinite(temperature) and temperature > 0.0):
-        raise ValueError(f"temperature must be a positive number; received {temperature!r}.")
+    if not (isinstance(temperature, Real) and np.isfinite(temperature) and temperature > 0.0):
+        raise ValueError(
+            f"temperature: expected a positive number, received {temperature!r}. Pass 1.0 "
+            "for no scaling."
+        )
     scaled = log_probs / temperature
     scaled = scaled - scaled.max(axis=-1, keepdims=True)
     return scaled - np.log(np.exp(scaled).sum(axis=-1, keepdims=True))

@@ -1,113 +1,123 @@
 """What the metrics accept; every rejection is one line that says what was expected and received."""
 
+from __future__ import annotations
+
 from numbers import Integral
 
 import numpy as np
+
+from s2d_tf._types import Array, ArrayLike
 
 # float32 softmax over 1000 classes sums to 1 within 1e-5 and half precision within 1e-3; logits
 # miss by far more.
 PROBS_SUM_TOLERANCE = 1e-2
 
 
-def as_matrix(values, name):
+def as_matrix(values: ArrayLike, name: str) -> Array:
     """Returns `values` as a finite float64 array `[examples, classes]`."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(
-            f"{name} must have shape [examples, classes] with at least 2 classes; received shape "
-            f"{values.shape}. Average a stack of members before."
+            f"{name}: expected the shape [examples, classes] with at least 2 classes, "
+            f"received {values.shape}. Average a stack of members first."
         )
     return _not_empty_and_finite(values, name)
 
 
-def as_probs(probs):
+def _as_probs(probs: ArrayLike) -> Array:
     """Returns `probs` as float64 `[examples, classes]` whose rows are distributions."""
     probs = as_matrix(probs, "probs")
     if probs.min() < 0.0:
         raise ValueError(
-            f"probs must not be negative; received a value of {probs.min():.6g}. If these are "
+            f"probs: expected no negative values, received {probs.min():.6g}. If these are "
             "logits, apply a softmax first."
         )
     sums = probs.sum(axis=-1)
     worst = np.abs(sums - 1.0).argmax()
     if abs(sums[worst] - 1.0) > PROBS_SUM_TOLERANCE:
         raise ValueError(
-            f"probs must sum to 1 over the classes; row {worst} sums to {sums[worst]:.6g}. "
-            "If these are logits or concentrations, normalize them first."
+            "probs: expected rows that sum to 1 over the classes, received "
+            f"{sums[worst]:.6g} in row {worst}. If these are logits or concentrations, "
+            "normalize them first."
         )
     return probs
 
 
-def as_labeled(probs, labels):
-    """Returns `as_probs(probs)` and its `as_labels(labels)`."""
-    probs = as_probs(probs)
+def as_labeled(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
+    """Returns `_as_probs(probs)` and its `as_labels(labels)`."""
+    probs = _as_probs(probs)
     return probs, as_labels(labels, *probs.shape)
 
 
-def as_labels(labels, num_examples, num_classes):
+def as_labels(labels: ArrayLike, num_examples: int, num_classes: int) -> Array:
     """Returns `labels` as an int64 vector of classes in `[0, num_classes)`."""
     labels = np.asarray(labels)
     if labels.shape != (num_examples,):
         raise ValueError(
-            f"labels must have shape ({num_examples},), one class per row of the predictions; "
-            f"received shape {labels.shape}."
+            f"labels: expected the shape ({num_examples},), one class per row of the "
+            f"predictions, received {labels.shape}. Pass one label for each example."
         )
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(
-            f"labels must be integer classes; received dtype {labels.dtype}. Convert one-hot "
-            "labels with argmax(axis=-1)."
+            f"labels: expected integer classes, received dtype {labels.dtype}. Convert "
+            "one-hot labels with argmax(axis=-1)."
         )
     outside = np.flatnonzero((labels < 0) | (labels >= num_classes))
     if outside.size:
         first = outside[0]
         raise ValueError(
-            f"labels must be in [0, {num_classes}); received {labels[first]} at index {first} "
-            f"({outside.size} outside in all). Examples without a label cannot be scored."
+            f"labels: expected classes in [0, {num_classes}), received {labels[first]} at "
+            f"index {first} ({outside.size} outside in all). Remove examples without a label."
         )
     return labels.astype(np.int64)
 
 
-def as_scores(scores, name):
+def as_scores(scores: ArrayLike, name: str) -> Array:
     """Returns `scores` as a finite, non-empty float64 vector."""
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 1:
         raise ValueError(
-            f"{name} must be a vector, one score per example; received shape {scores.shape}."
+            f"{name}: expected a vector, one score per example, received the shape "
+            f"{scores.shape}. Pass one number for each example."
         )
     return _not_empty_and_finite(scores, name)
 
 
-def as_errors(errors, num_examples):
+def as_errors(errors: ArrayLike, num_examples: int) -> Array:
     """Returns `errors` (booleans or 0/1) as a float64 vector."""
     errors = np.asarray(errors, dtype=np.float64)
     if errors.shape != (num_examples,):
         raise ValueError(
-            f"errors must have shape ({num_examples},), one per score; received {errors.shape}."
+            f"errors: expected the shape ({num_examples},), one per score, received "
+            f"{errors.shape}. Pass one error for each score."
         )
     if not np.isin(errors, (0.0, 1.0)).all():
         raise ValueError(
-            "errors must be booleans or 0/1, 1 where the prediction is wrong; received "
-            f"{errors[~np.isin(errors, (0.0, 1.0))][0]}."
+            "errors: expected booleans or 0/1, 1 where the prediction is wrong, received "
+            f"{errors[~np.isin(errors, (0.0, 1.0))][0]}. Compare predictions with labels "
+            "first."
         )
     return errors
 
 
-def as_positive_int(value, name):
+def as_positive_int(value: int, name: str) -> int:
     """Returns `value` as an int of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1; received {value!r}.")
+        raise ValueError(
+            f"{name}: expected an integer of at least 1, received {value!r}. Pass a whole number."
+        )
     return int(value)
 
 
 def _not_empty_and_finite(values, name):
     if values.size == 0:
-        raise ValueError(f"{name} is empty; at least one example is needed.")
+        raise ValueError(f"{name}: expected at least one example, received none. Check the data.")
     finite = np.isfinite(values)
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ValueError(
-            f"{name} must be finite; received {values[where]} at index "
-            f"{where[0] if len(where) == 1 else where} ({(~finite).sum()} in all). Find the model "
-            "or image that made it; it cannot be ranked or averaged."
+            f"{name}: expected finite numbers, received {values[where]} at index "
+            f"{where[0] if len(where) == 1 else where} ({(~finite).sum()} in all). Find the "
+            "model or input that made it: it can be neither ranked nor averaged."
         )
     return values

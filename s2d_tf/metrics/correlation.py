@@ -1,11 +1,14 @@
 """How far two scores order the same examples alike."""
 
+from __future__ import annotations
+
 import numpy as np
 
+from s2d_tf._types import ArrayLike
 from s2d_tf.metrics import checks
 
 
-def rank_correlation(first, second) -> float:
+def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
     """Spearman's rank correlation of two scores of the same examples, from -1 to 1; ties averaged.
 
     Of data and knowledge uncertainty, 1 means that both put the examples into one order, so that
@@ -17,6 +20,11 @@ def rank_correlation(first, second) -> float:
 
     Returns:
         The correlation; 0 where a score is constant, which orders nothing.
+
+    Example:
+
+    >>> round(metrics.rank_correlation([1.0, 2.0, 3.0], [10.0, 30.0, 20.0]), 6)
+    0.5
     """
     from scipy import stats
 

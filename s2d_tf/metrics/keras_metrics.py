@@ -3,7 +3,12 @@
 For the log-likelihood use Keras' own `SparseCategoricalCrossentropy`.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import Tensor, TensorLike
 
 # isort: split
 import keras
@@ -26,16 +31,27 @@ class ExpectedCalibrationError(keras.metrics.Metric):
             logits.
         name: name in the logs.
         dtype: float type of the sums.
+
+    Example:
+
+    >>> metric = metrics.ExpectedCalibrationError(num_bins=15)
+    >>> metric.update_state([0, 0], [[0.9, 0.1], [0.7, 0.3]])
+    >>> round(float(metric.result()), 3)
+    0.2
     """
 
-    def __init__(self, num_bins=15, from_logits=False, name="ece", dtype=None):
+    def __init__(
+        self, num_bins: int = 15, from_logits: bool = False, name: str = "ece", dtype: Any = None
+    ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.num_bins = checks.as_positive_int(num_bins, "num_bins")
         self.from_logits = from_logits
         self.gaps = self.add_variable((self.num_bins,), "zeros", dtype=self.dtype, name="gaps")
         self.total_weight = self.add_variable((), "zeros", dtype=self.dtype, name="total_weight")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: TensorLike, y_pred: TensorLike, sample_weight: TensorLike | None = None
+    ) -> None:
         """Adds a batch: integer labels `[...]` or `[..., 1]`, predictions `[..., classes]`."""
         probs = ops.cast(y_pred, self.dtype)
         if self.from_logits:
@@ -53,11 +69,11 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         self.gaps.assign_add(ops.sum(in_bin * (weight * (confidence - correct))[:, None], axis=0))
         self.total_weight.assign_add(ops.sum(weight))
 
-    def result(self):
+    def result(self) -> Tensor:
         """The calibration error of all that was added since the last reset; 0 before anything."""
         return ops.divide_no_nan(ops.sum(ops.abs(self.gaps)), self.total_weight)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """The init arguments."""
         return {
             **super().get_config(),

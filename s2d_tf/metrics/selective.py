@@ -5,10 +5,13 @@ is wrong. Examples with equal scores are accepted or rejected together, so nothi
 order of the examples.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
+from s2d_tf._types import Array, ArrayLike
 from s2d_tf.metrics import checks
 
 
@@ -17,6 +20,12 @@ class RiskCoverageCurve(NamedTuple):
 
     `selective_risk` is the error rate among the accepted, `generalized_risk` the fraction of all
     examples that are both accepted and wrong, `threshold` the largest accepted score.
+
+    Example:
+
+    >>> curve = metrics.risk_coverage_curve(scores=[0.1, 0.5, 0.9], errors=[0, 0, 1])
+    >>> curve.coverage.round(2).tolist(), curve.selective_risk.round(2).tolist()
+    ([0.33, 0.67, 1.0], [0.0, 0.0, 0.33])
     """
 
     coverage: np.ndarray
@@ -25,8 +34,15 @@ class RiskCoverageCurve(NamedTuple):
     threshold: np.ndarray
 
 
-def risk_coverage_curve(scores, errors):
-    """Risk against coverage at every threshold that the scores can tell apart."""
+def risk_coverage_curve(scores: ArrayLike, errors: ArrayLike) -> RiskCoverageCurve:
+    """Risk against coverage at every threshold that the scores can tell apart.
+
+    Example:
+
+    >>> curve = metrics.risk_coverage_curve(scores=[0.1, 0.5, 0.9], errors=[0, 0, 1])
+    >>> curve.selective_risk.round(2).tolist()
+    [0.0, 0.0, 0.33]
+    """
     scores = checks.as_scores(scores, "scores")
     errors = checks.as_errors(errors, scores.size)
     threshold, group = np.unique(scores, return_inverse=True)
@@ -40,22 +56,33 @@ def risk_coverage_curve(scores, errors):
     )
 
 
-def area_under_risk_coverage(scores, errors):
+def area_under_risk_coverage(scores: ArrayLike, errors: ArrayLike) -> float:
     """AURC: the selective risk at each example's own score, averaged over the examples.
 
     Without ties this is the mean error rate over the coverages 1/n, 2/n, ..., 1. Constant scores
     give the error rate, all right gives 0, all wrong 1.
+
+    Example:
+
+    >>> round(metrics.area_under_risk_coverage(scores=[0.1, 0.5, 0.9], errors=[0, 0, 1]), 4)
+    0.1111
     """
     curve = risk_coverage_curve(scores, errors)
     return float(np.sum(np.diff(curve.coverage, prepend=0.0) * curve.selective_risk))
 
 
-def area_under_generalized_risk_coverage(scores, errors):
+def area_under_generalized_risk_coverage(scores: ArrayLike, errors: ArrayLike) -> float:
     """AUGRC: the area under the generalized risk, from coverage 0, by trapezoids.
 
     The average over all coverages of the chance that an example is accepted and wrong. It equals
     `(1 - AUROC) acc (1 - acc) + (1 - acc)^2 / 2` with the AUROC of the scores for errors. Constant
     scores give half the error rate, all right gives 0, all wrong 1/2.
+
+    Example:
+
+    >>> scores, errors = [0.1, 0.5, 0.9], [0, 0, 1]
+    >>> round(metrics.area_under_generalized_risk_coverage(scores, errors), 4)
+    0.0556
     """
     curve = risk_coverage_curve(scores, errors)
     risk = np.append(0.0, curve.generalized_risk)
@@ -63,28 +90,41 @@ def area_under_generalized_risk_coverage(scores, errors):
     return float(np.sum(widths * (risk[:-1] + risk[1:])) / 2.0)
 
 
-def prediction_rejection_ratio(scores, errors):
+def prediction_rejection_ratio(scores: ArrayLike, errors: ArrayLike) -> float:
     """How far rejection by the scores gets from random (0) to an oracle (1).
 
     The ratio of areas gained under the generalized risk; negative is worse than random. Where all
     are right or all are wrong no order is better than another, and the answer is 0.
+
+    Example:
+
+    >>> round(metrics.prediction_rejection_ratio(scores=[0.1, 0.5, 0.9], errors=[0, 0, 1]), 4)
+    1.0
     """
     area = area_under_generalized_risk_coverage(scores, errors)
-    error_rate = float(np.mean(errors))
+    error_rate = float(np.mean(np.asarray(errors)))
     possible = error_rate * (1.0 - error_rate) / 2.0
     return (error_rate / 2.0 - area) / possible if possible > 0.0 else 0.0
 
 
-def risk_after_rejection(scores, errors, rejected):
+def risk_after_rejection(
+    scores: ArrayLike, errors: ArrayLike, rejected: ArrayLike
+) -> float | Array:
     """Error rate of what is left when the fraction `rejected` with the largest scores is rejected.
 
     Inside a group of equal scores the rejected ones are taken at random, and the answer is the
     expectation. `rejected` is a number or an array in `[0, 1)`.
+
+    Example:
+
+    >>> metrics.risk_after_rejection(scores=[0.1, 0.5, 0.9, 0.7], errors=[0, 0, 1, 1], rejected=0.5)
+    0.0
     """
     fractions = np.asarray(rejected, dtype=np.float64)
     if not np.all((fractions >= 0.0) & (fractions < 1.0)):
         raise ValueError(
-            f"rejected must be fractions in [0, 1), so that something is left; received {rejected}."
+            "rejected: expected fractions in [0, 1), received "
+            f"{rejected!r}. Leave some examples to score."
         )
     curve = risk_coverage_curve(scores, errors)
     coverage = 1.0 - fractions

@@ -3,33 +3,59 @@
 `sets` are booleans `[examples, classes]`, true where a class is in the set.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
+from s2d_tf._types import ArrayLike
 from s2d_tf.metrics import checks
 
 
 class SizeStratifiedCoverage(NamedTuple):
-    """One entry for each size that occurs, from the smallest."""
+    """One entry for each size that occurs, from the smallest.
+
+    Example:
+
+    >>> sets = np.array([[True, False], [True, True], [False, True]])
+    >>> found = metrics.size_stratified_coverage(sets, [0, 1, 0])
+    >>> found.size.tolist(), found.coverage.tolist()
+    ([1, 2], [0.5, 1.0])
+    """
 
     size: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # also a method of tuples
     coverage: np.ndarray
 
 
-def set_coverage(sets, labels) -> float:
-    """The fraction of sets that contain the label."""
+def set_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
+    """The fraction of sets that contain the label.
+
+    Example:
+
+    >>> metrics.set_coverage(np.array([[True, False], [True, True]]), [0, 1])
+    1.0
+    """
     return float(np.mean(_covered(sets, labels)))
 
 
-def set_coverage_interval(sets, labels, level: float = 0.95) -> tuple[float, float]:
+def set_coverage_interval(
+    sets: ArrayLike, labels: ArrayLike, level: float = 0.95
+) -> tuple[float, float]:
     """Clopper and Pearson's interval of the coverage of new examples, for these fixed sets.
 
     Args:
         sets: `[examples, classes]`.
         labels: `[examples]`.
         level: confidence of the interval.
+
+    Example:
+
+    >>> sets = np.tile([[True, False]], [100, 1])
+    >>> low, high = metrics.set_coverage_interval(sets, np.zeros(100, int))
+    >>> round(low, 3), high
+    (0.964, 1.0)
     """
     from scipy import stats
 
@@ -52,6 +78,11 @@ def conformal_coverage_interval(
         num_calibration, num_test: numbers of examples.
         coverage: the target coverage.
         level: chance that the observed coverage is in the interval.
+
+    Example:
+
+    >>> metrics.conformal_coverage_interval(num_calibration=1000, num_test=1000, coverage=0.9)
+    (0.873, 0.925)
     """
     from scipy import stats
 
@@ -61,13 +92,26 @@ def conformal_coverage_interval(
     return float(law.ppf(tail) / num_test), float(law.ppf(1.0 - tail) / num_test)
 
 
-def mean_set_size(sets) -> float:
-    """The mean number of classes in a set."""
+def mean_set_size(sets: ArrayLike) -> float:
+    """The mean number of classes in a set.
+
+    Example:
+
+    >>> metrics.mean_set_size(np.array([[True, False], [True, True]]))
+    1.5
+    """
     return float(np.mean(np.sum(_as_sets(sets), axis=-1)))
 
 
-def size_stratified_coverage(sets, labels) -> SizeStratifiedCoverage:
-    """Coverage among the sets of each size: small where small sets promise too much."""
+def size_stratified_coverage(sets: ArrayLike, labels: ArrayLike) -> SizeStratifiedCoverage:
+    """Coverage among the sets of each size: small where small sets promise too much.
+
+    Example:
+
+    >>> sets = np.array([[True, False], [True, True], [False, True]])
+    >>> metrics.size_stratified_coverage(sets, [0, 1, 0]).coverage.tolist()
+    [0.5, 1.0]
+    """
     covered = _covered(sets, labels)
     sizes = _as_sets(sets).sum(axis=-1)
     found, group = np.unique(sizes, return_inverse=True)

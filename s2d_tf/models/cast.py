@@ -1,10 +1,14 @@
 """Takes a Keras classifier apart into its features and its final linear layer."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 
-def split_classifier(model):
+def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dense]:
     """The model up to its last layer, and that last layer, which must be a `Dense`.
 
     Args:
@@ -18,8 +22,8 @@ def split_classifier(model):
         or not getattr(model, "outputs", None)
     ):
         raise ValueError(
-            "Expected a built functional or sequential keras.Model, received "
-            f"{type(model).__name__}: call build() or pass Input first."
+            "model: expected a built functional or sequential keras.Model, received "
+            f"{type(model).__name__}. Call build() or start with keras.Input."
         )
     if len(model.outputs) != 1:
         raise ValueError(
@@ -30,18 +34,18 @@ def split_classifier(model):
     last = model.outputs[0]._keras_history.operation
     if not isinstance(last, keras.layers.Dense):
         raise ValueError(
-            "Expected a classifier whose last layer is keras.layers.Dense, received "
-            f"{type(last).__name__}: end the model with Dense (linear or softmax)."
+            "model: expected a classifier whose last layer is keras.layers.Dense, received "
+            f"{type(last).__name__}. End the model with Dense (linear or softmax)."
         )
     if last.activation not in (keras.activations.linear, keras.activations.softmax):
         raise ValueError(
-            "Expected a last Dense layer with linear or softmax activation, received "
-            f"{keras.activations.serialize(last.activation)!r}."
+            "model: expected a last Dense layer with linear or softmax activation, received "
+            f"{keras.activations.serialize(last.activation)!r}. Use one of these."
         )
     if len(last.input.shape) != 2:
         raise ValueError(
-            "Expected feature vectors [batch, features] before the last layer, received the "
-            f"shape {tuple(last.input.shape)}: pool or flatten first."
+            "model: expected feature vectors [batch, features] before the last layer, "
+            f"received the shape {tuple(last.input.shape)}. Pool or flatten them first."
         )
     inputs = model.inputs if isinstance(model, keras.Sequential) else model.input
     if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
@@ -82,15 +86,15 @@ class Preprocess(keras.layers.Layer):
         preprocessor: a Keras layer from raw to prepared inputs, such as those of KerasHub.
     """
 
-    def __init__(self, preprocessor, **kwargs):
+    def __init__(self, preprocessor: keras.layers.Layer, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "trainable": False, "autocast": False})
         self.preprocessor = preprocessor
         self.supports_jit = False  # XLA has no texts
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         return self.preprocessor(inputs)
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: keras.KerasTensor) -> Any:
         # Preprocessors work in tf.data and know nothing of symbolic tensors.
         spec = tf.TensorSpec(inputs.shape, inputs.dtype)
         found = tf.function(self.preprocessor).get_concrete_function(spec).structured_outputs
@@ -98,11 +102,11 @@ class Preprocess(keras.layers.Layer):
             lambda tensor: keras.KerasTensor([None, *tensor.shape[1:]], tensor.dtype.name), found
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         preprocessor = keras.saving.serialize_keras_object(self.preprocessor)
         return {**super().get_config(), "preprocessor": preprocessor}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Preprocess:
         preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
         return cls(**{**config, "preprocessor": preprocessor})

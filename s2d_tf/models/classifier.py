@@ -1,9 +1,15 @@
 """The paper's "Individual": a classifier that trains on labels."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
 import keras
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head, stack_inputs
 from s2d_tf.models import cast, feeding, inputs, labels
 from s2d_tf.models.contract import PIXELS, Contract
@@ -36,30 +42,43 @@ class Classifier(FrozenFeatures, Predictor):
         input_range: lowest and highest value of the inputs, `(low, high)` or a dict of it by name.
             `None`: raw pixels in [0, 255] where `mean` or `stddev` is given; else `fit` learns it
             from the first batches. The model's `contract` has it.
+
+    Example:
+
+    >>> model = models.Classifier(backbone, num_classes=3, mean=[127.0], stddev=[64.0])
+    >>> model.compile("sgd")
+    >>> history = model.fit(images, labels, epochs=1, verbose=0)
+    >>> model.predict_uncertainty(images)["probs"].shape
+    (40, 3)
     """
 
     def __init__(
         self,
-        backbone,
-        num_classes,
-        mean=None,
-        stddev=None,
-        weight_decay=0.0,
-        num_heads=1,
-        seed=None,
-        input_range=None,
-        **kwargs,
-    ):
+        backbone: keras.Model,
+        num_classes: int,
+        mean: Sequence[float] | None = None,
+        stddev: Sequence[float] | None = None,
+        weight_decay: float = 0.0,
+        num_heads: int = 1,
+        seed: int | None = None,
+        input_range: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         inputs.check_backbone(backbone)
         if num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, received {num_classes}.")
+            raise ValueError(
+                f"num_classes: expected at least 2, received {num_classes!r}. Pass the number of "
+                "classes."
+            )
         if num_heads < 1:
             raise ValueError(
                 f"num_heads: expected at least 1, received {num_heads}. Pass 1 if it is not MIMO."
             )
         if not weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be negative, received {weight_decay}.")
+            raise ValueError(
+                f"weight_decay: expected at least 0, received {weight_decay!r}. Pass 0 for none."
+            )
         self.backbone = backbone
         self.num_classes = num_classes
         if input_range is None and not (mean is None and stddev is None):
@@ -72,14 +91,14 @@ class Classifier(FrozenFeatures, Predictor):
         self.seed = seed
         self.head = Head(num_classes, num_heads, seed=seed, name="head")
         self.head.build((None, 1, 1, backbone.output_shape[-1]))
-        self.trackers = {}
+        self.trackers: dict[str, keras.metrics.Metric] = {}
         self.built = True
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:  # type: ignore[override]
         return self.num_heads
 
-    def adapt(self, images, num_images=5000):
+    def adapt(self, images: Data, num_images: int = 5000) -> None:
         """Fits what the backbone takes from images alone: a whitening stem, if it is not fitted.
 
         `fit` does it by itself.
@@ -103,7 +122,7 @@ class Classifier(FrozenFeatures, Predictor):
         for stem in stems:
             stem.adapt(images)
 
-    def normalize(self, x):
+    def normalize(self, x: Inputs) -> Inputs:
         """Inputs as the backbone takes them: numbers in float32, pixels normalized."""
         x = inputs.cast(x, self.contract)
         if self.mean is not None:
@@ -113,7 +132,7 @@ class Classifier(FrozenFeatures, Predictor):
         return x
 
     @classmethod
-    def from_classifier(cls, model, freeze=False, **kwargs):
+    def from_classifier(cls, model: keras.Model, freeze: bool = False, **kwargs: Any) -> Self:
         """Casts a trained Keras classifier whose last layer is `Dense` (linear or softmax).
 
         The features and the linear layer are the given model's own, so its predictions stay as
@@ -138,37 +157,39 @@ class Classifier(FrozenFeatures, Predictor):
         return made
 
     @property
-    def last_layer(self):
+    def last_layer(self) -> Head:
         return self.head
 
-    def features(self, inputs, training=False):
+    def features(self, inputs: Inputs, training: bool = False) -> tf.Tensor:
         x = self.normalize(inputs)
         x = x if self.num_heads == 1 else stack_inputs(x, self.num_heads)
         return self.backbone(x, training=training)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Inputs, training: bool = False) -> Any:
         logits = self.head(self.features(inputs, training)[:, None, None, :])
         return self.heads_first(logits[:, :, 0, :])
 
-    def heads_first(self, logits):
+    def heads_first(self, logits: tf.Tensor) -> tf.Tensor:
         """`[batch, heads, classes]` as the public shape: `[batch, classes]`, MIMO heads first."""
         return logits[:, 0] if self.num_heads == 1 else tf.transpose(logits, [1, 0, 2])
 
-    def rows(self, tensor):
+    def rows(self, tensor: tf.Tensor) -> tf.Tensor:
         """Each head of each example as a row of its own: the inverse of `heads_first`."""
         if self.num_heads == 1:
             return tensor
         return tf.reshape(tf.transpose(tensor, [1, 0, 2]), [-1, self.num_classes])
 
-    def member_logits(self, inputs):
+    def member_logits(self, inputs: Inputs) -> tf.Tensor:
         logits = self(inputs, training=False)
         return logits if self.num_heads > 1 else logits[None]
 
-    def predict_step(self, data):
+    def predict_step(self, data: Data) -> tf.Tensor:
         logits = super().predict_step(data)
         return logits if self.num_heads == 1 else tf.transpose(logits, [1, 0, 2])
 
-    def compile(self, optimizer="sgd", loss=None, metrics=None, **kwargs):
+    def compile(
+        self, optimizer: Any = "sgd", loss: Any = None, metrics: Any = None, **kwargs: Any
+    ) -> None:
         """Keras' `compile` with the right defaults: cross-entropy from logits, and accuracy.
 
         The default loss takes class numbers, one-hot vectors and probabilities as labels.
@@ -180,13 +201,13 @@ class Classifier(FrozenFeatures, Predictor):
             metrics = [labels.LabelAccuracy() if each == "accuracy" else each for each in metrics]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
         """So that a model that Keras loads is compiled again, although `compile` is our own."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    def fit(self, x=None, y=None, **kwargs):
+    def fit(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
         """Keras' `fit`; bad inputs and labels raise a `ValueError` that says what is wrong.
 
         A backbone with a stem that is not fitted is adapted to the first images. Ranges of the
@@ -213,7 +234,7 @@ class Classifier(FrozenFeatures, Predictor):
         self.contract = observed.learned()
         return history
 
-    def evaluate(self, x=None, y=None, **kwargs):
+    def evaluate(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> Any:
         """Keras' `evaluate`, with the checks of `fit`."""
         options = feeding.adapter_options(x, kwargs) or {}
         kwargs["callbacks"] = ProgressBar.added_to(
@@ -231,13 +252,22 @@ class Classifier(FrozenFeatures, Predictor):
         if targets is not None:
             labels.check_labels(targets, self.num_classes, self.num_heads)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Data | None = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: tf.Tensor | None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
         loss = self.num_heads * super().compute_loss(
             x, *self.label_rows(y, y_pred, sample_weight), training=training
         )
         return loss + self.decay() if training else loss
 
-    def label_rows(self, y, logits, sample_weight):
+    def label_rows(
+        self, y: Any, logits: tf.Tensor, sample_weight: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
         """Labels, logits and sample weights with one row for each head of each example.
 
         One label for all heads is repeated.
@@ -246,24 +276,26 @@ class Classifier(FrozenFeatures, Predictor):
         targets, sample_weight = labels.rows(y, sample_weight, self.num_classes, self.num_heads)
         return targets, self.rows(logits), sample_weight
 
-    def decay(self):
+    def decay(self) -> tf.Tensor | float:
         """This replica's share of the L2 penalty whose gradient is `weight_decay * w`."""
         if not self.weight_decay:
             return 0.0
         squares = tf.add_n([tf.nn.l2_loss(tf.convert_to_tensor(w)) for w in self.trainable_weights])
         return self.weight_decay * squares / replicas()
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(
+        self, x: Data, y: Any, y_pred: Any, sample_weight: tf.Tensor | None = None
+    ) -> dict[str, Any]:
         return super().compute_metrics(x, *self.label_rows(y, y_pred, sample_weight))
 
-    def track(self, name, loss, rows):
+    def track(self, name: str, loss: tf.Tensor, rows: tf.Tensor) -> None:
         """Logs a part of the loss, which Keras has scaled for its share of the global batch.
 
         A smaller last batch counts by its rows, as in the loss that Keras logs.
         """
         self.trackers[name].update_state(loss * replicas(), sample_weight=tf.shape(rows)[0])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "backbone": keras.saving.serialize_keras_object(self.backbone),
@@ -277,7 +309,7 @@ class Classifier(FrozenFeatures, Predictor):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         config = dict(config)
         contract = config.pop("contract", None)
         config = {key: keras.saving.deserialize_keras_object(config[key]) for key in config}
@@ -287,6 +319,6 @@ class Classifier(FrozenFeatures, Predictor):
         return model
 
 
-def replicas():
+def replicas() -> int:
     """Number of replicas that share the global batch."""
     return tf.distribute.get_strategy().num_replicas_in_sync

@@ -1,9 +1,19 @@
 """Members drawn at prediction: from several networks, or from one in several ways."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import tensorflow as tf
 
+from s2d_tf._types import Inputs
 from s2d_tf.layers import Dropout, monte_carlo_member
 from s2d_tf.models.predictor import Predictor
+
+if TYPE_CHECKING:
+    import keras
+
+    from s2d_tf.models.contract import Contract
 
 
 class Ensemble(Predictor):
@@ -12,17 +22,26 @@ class Ensemble(Predictor):
     Args:
         members: predictors of the same kind, classes and inputs, usually trained from
             different seeds.
+
+    Example:
+
+    >>> ensemble = models.Ensemble([model, model])         # usually trained from different seeds
+    >>> kind, member_logits = ensemble.predict_members(images)
+    >>> member_logits.shape
+    (2, 40, 3)
     """
 
     inside = "members"
 
-    def __init__(self, members: list[Predictor], **kwargs):
+    def __init__(self, members: list[Predictor], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         members = list(members)
         if not members:
-            raise ValueError("members: expected at least one predictor, received none.")
+            raise ValueError(
+                "members: expected at least one predictor, received none. Pass trained models."
+            )
         first = members[0]
-        compared = {
+        compared: dict[str, list] = {
             "kind": [member.kind for member in members],
             "num_classes": [member.num_classes for member in members],
             "inputs": [member.contract.form()[1] for member in members],
@@ -31,7 +50,8 @@ class Ensemble(Predictor):
         for name, values in compared.items():
             if any(value != values[0] for value in values):
                 raise ValueError(
-                    f"members: expected predictors of the same {name}, received {values}."
+                    f"members: expected predictors of the same {name}, received {values}. "
+                    "Leave out those that differ."
                 )
         self.kind, self.num_classes = first.kind, first.num_classes
         self.members = members
@@ -39,27 +59,27 @@ class Ensemble(Predictor):
         self.built = True
 
     @property
-    def contract(self):
+    def contract(self) -> Contract:  # type: ignore[override]
         known = (member.contract for member in self.members if not member.contract.unknown)
         return next(known, self.members[0].contract)
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:  # type: ignore[override]
         return sum(member.num_members for member in self.members)
 
     @property
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         return sum(member.num_parameters for member in self.members)
 
     @property
-    def networks(self):
+    def networks(self) -> list[keras.Model]:
         return [network for member in self.members for network in member.networks]
 
     @property
-    def parts(self):
+    def parts(self) -> list[Predictor]:
         return [part for member in self.members for part in member.parts]
 
-    def member_logits(self, inputs):
+    def member_logits(self, inputs: Inputs) -> tf.Tensor:
         return tf.concat([member.member_logits(inputs) for member in self.members], axis=0)
 
 
@@ -73,10 +93,13 @@ class Draws(Predictor):
 
     inside = "model"
 
-    def __init__(self, model: Predictor, num_samples: int = 5, **kwargs):
+    def __init__(self, model: Predictor, num_samples: int = 5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if num_samples < 1:
-            raise ValueError(f"num_samples: expected at least 1, received {num_samples}.")
+            raise ValueError(
+                f"num_samples: expected at least 1, received {num_samples!r}. Pass the number of "
+                "draws."
+            )
         self.model = model
         self.num_samples = num_samples
         self.kind = model.kind
@@ -85,18 +108,18 @@ class Draws(Predictor):
         self.built = True
 
     @property
-    def contract(self):
+    def contract(self) -> Contract:  # type: ignore[override]
         return self.model.contract
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:  # type: ignore[override]
         return self.num_samples * self.model.num_members
 
-    def draw_logits(self, sample: int, inputs) -> tf.Tensor:
+    def draw_logits(self, sample: int, inputs: Inputs) -> tf.Tensor:
         """Member predictions of one draw, `[members of the model, batch, classes]`."""
         raise NotImplementedError
 
-    def member_logits(self, inputs):
+    def member_logits(self, inputs: Inputs) -> tf.Tensor:
         draws = [self.draw_logits(sample, inputs) for sample in range(self.num_samples)]
         return tf.concat(draws, axis=0)
 
@@ -110,9 +133,16 @@ class MonteCarloDropout(Draws):
     Args:
         model: a `Classifier` or `S2DClassifier` with `layers.Dropout` in its backbone.
         num_samples: number of masks.
+
+    Example:
+
+    >>> wide = backbones.wide_resnet(input_shape=(8, 8, 1), depth=10, width=1, dropout=0.3)
+    >>> network = models.Classifier(wide, num_classes=3)
+    >>> models.MonteCarloDropout(network, num_samples=5).num_members
+    5
     """
 
-    def __init__(self, model: Predictor, num_samples: int = 5, **kwargs):
+    def __init__(self, model: Predictor, num_samples: int = 5, **kwargs: Any) -> None:
         super().__init__(model, num_samples, **kwargs)
         layers = model.backbone._flatten_layers()
         if not any(isinstance(layer, Dropout) and layer.rate > 0 for layer in layers):
@@ -122,9 +152,9 @@ class MonteCarloDropout(Draws):
             )
 
     @property
-    def networks(self):
+    def networks(self) -> list[keras.Model]:
         return self.model.networks
 
-    def draw_logits(self, sample, inputs):
+    def draw_logits(self, sample: int, inputs: Inputs) -> tf.Tensor:
         with monte_carlo_member(sample):
             return self.model.member_logits(inputs)

@@ -1,7 +1,13 @@
 """Frozen features are computed once; the linear layer after them is then trained in seconds."""
 
+from __future__ import annotations
+
+from typing import Any, Self
+
 import keras
 import numpy as np
+
+from s2d_tf._types import Data
 
 
 class FrozenFeatures:
@@ -18,12 +24,12 @@ class FrozenFeatures:
     >>> model.take_head(head).predict_uncertainty(x)
     """
 
-    def predict_features(self, x, batch_size: int = 256) -> np.ndarray:
+    def predict_features(self: Any, x: Data, batch_size: int = 256) -> np.ndarray:
         """`features` of all examples, `[n, d]`; arguments as for `predict_members`."""
         batches = self._map_batches("features", x, batch_size)
         return np.concatenate([batch["value"] for batch in batches])
 
-    def head_only(self, fresh: bool = False, **changes):
+    def head_only(self: Any, fresh: bool = False, **changes: Any) -> Any:
         """A model of the same class and settings that takes this one's features.
 
         With frozen features nothing else is trained, and they do not change: compute them once
@@ -42,13 +48,13 @@ class FrozenFeatures:
         made = type(self).from_config({**config, **changes})
         return made if fresh else made.take_head(self)
 
-    def take_head(self, model):
+    def take_head(self, model: Any) -> Self:
         """Copies the linear layers of a model over the same features; returns `self`."""
         for own, other in zip(self.linear_layers, model.linear_layers, strict=True):
             own.set_weights(other.get_weights())
         return self
 
     @property
-    def linear_layers(self):
+    def linear_layers(self: Any) -> list[keras.layers.Layer]:
         """The layers after the features that a prediction or the training uses."""
         return [self.head]

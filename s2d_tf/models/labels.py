@@ -1,6 +1,9 @@
 """Labels as class numbers, one-hot vectors or probabilities: their checks, rows and loss."""
 
+from __future__ import annotations
+
 import inspect
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -19,10 +22,15 @@ class LabelCrossEntropy(keras.losses.Loss):
     probabilities `[batch, classes]` through its categorical one.
     """
 
-    def __init__(self, name="label_cross_entropy", reduction="sum_over_batch_size", **kwargs):
+    def __init__(
+        self,
+        name: str = "label_cross_entropy",
+        reduction: str = "sum_over_batch_size",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, reduction=reduction, **kwargs)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         function = (
             keras.losses.categorical_crossentropy
             if _same_shape(y_true, y_pred)
@@ -35,10 +43,10 @@ class LabelCrossEntropy(keras.losses.Loss):
 class LabelAccuracy(keras.metrics.MeanMetricWrapper):
     """Accuracy with labels of any kind. (Keras' "accuracy" settles on the kind it sees first.)"""
 
-    def __init__(self, name="accuracy", dtype=None):
+    def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(_accuracy, name=name, dtype=dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"name": self.name, "dtype": self.dtype}
 
 
@@ -55,7 +63,7 @@ def _same_shape(labels, logits):
     return len(labels.shape) == len(logits.shape) and labels.shape[-1] == logits.shape[-1]
 
 
-def check_loss(loss) -> None:
+def check_loss(loss: Any) -> None:
     """Rejects a loss that takes probabilities: a model's outputs are logits."""
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
     from_logits = None
@@ -71,7 +79,7 @@ def check_loss(loss) -> None:
         )
 
 
-def are_vectors(labels, num_classes: int, num_heads: int = 1) -> bool:
+def are_vectors(labels: tf.Tensor, num_classes: int, num_heads: int = 1) -> bool:
     """Whether labels are one-hot or soft, `[batch, classes]` or, for MIMO, with a head axis."""
     shape, dtype = tf.TensorShape(labels.shape), tf.as_dtype(labels.dtype)
     if shape.rank == 3:
@@ -81,7 +89,7 @@ def are_vectors(labels, num_classes: int, num_heads: int = 1) -> bool:
     return shape.rank == 2 and shape[-1] == num_classes and not for_heads
 
 
-def check_labels(labels, num_classes: int, num_heads: int = 1) -> None:
+def check_labels(labels: tf.Tensor, num_classes: int, num_heads: int = 1) -> None:
     """Rejects labels that are neither class numbers nor vectors that sum to one."""
     if are_vectors(labels, num_classes, num_heads):
         _check_vectors(labels, num_classes, num_heads)
@@ -135,7 +143,9 @@ def _check_vectors(labels, num_classes, num_heads):
     )
 
 
-def rows(labels, sample_weight, num_classes: int, num_heads: int):
+def rows(
+    labels: tf.Tensor, sample_weight: tf.Tensor | None, num_classes: int, num_heads: int
+) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Labels and sample weights with one row for each head of each example.
 
     One label for all heads is repeated.

@@ -1,12 +1,16 @@
 """What everyone needs of a model: its members' predictions and the uncertainties that follow."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
+from s2d_tf._types import Data, Inputs
 from s2d_tf.engines import Engine
 from s2d_tf.models import feeding, inputs
 from s2d_tf.models.answers import Answers
@@ -19,6 +23,17 @@ class Predictor(keras.Model):
 
     A subclass sets `kind`, `num_classes`, `contract` and `num_members` and defines
     `member_logits`. Predictions never depend on the batch that an example came in.
+
+    Example:
+
+    >>> class Uniform(models.Predictor):
+    ...     num_classes = 3
+    ...     contract = model.contract
+    ...
+    ...     def member_logits(self, inputs):
+    ...         return tf.zeros([1, tf.shape(inputs)[0], 3])
+    >>> Uniform().predict_uncertainty(images)["total"].shape
+    (40,)
     """
 
     kind: str = "categorical"
@@ -44,10 +59,10 @@ class Predictor(keras.Model):
     """Which engine computed the last prediction; `None` before the first."""
 
     @property
-    def image_shape(self) -> tuple[int | None, int | None, int] | None:
+    def image_shape(self) -> tuple[int | None, ...] | None:
         """Height, width and channels; `None` where the inputs are not one image."""
         image = self.contract.image
-        return image and image.shape
+        return None if image is None else image.shape
 
     @property
     def num_parameters(self) -> int:
@@ -65,7 +80,7 @@ class Predictor(keras.Model):
         return [self]
 
     @property
-    def parts(self) -> list["Predictor"]:
+    def parts(self) -> list[Predictor]:
         """The predictors whose raw outputs are cached separately; their members in order are
         this predictor's."""
         return [self]
@@ -91,11 +106,11 @@ class Predictor(keras.Model):
         """The linear head of a single network."""
         raise self._not_a_network("last_layer")
 
-    def features(self, inputs) -> tf.Tensor:
+    def features(self, inputs: Inputs) -> tf.Tensor:
         """Feature vectors `[batch, d]` of a single network, which its `last_layer` takes."""
         raise self._not_a_network("features")
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         # Keras walks all attributes when it saves a model, and these hold the model itself.
         return [name for name in super().__dir__() if name not in ("networks", "parts")]
 
@@ -105,31 +120,31 @@ class Predictor(keras.Model):
             f"members. Use `{name}` of its `{self.inside}`."
         )
 
-    def member_logits(self, inputs) -> tf.Tensor:
+    def member_logits(self, inputs: Inputs) -> tf.Tensor:
         """Member predictions `[members, batch, classes]` for a batch.
 
         Deterministic, and traceable in a `tf.function`.
         """
         raise NotImplementedError
 
-    def call(self, inputs):
+    def call(self, inputs: Inputs) -> Any:
         return self.member_logits(inputs)
 
-    def raw_outputs(self, inputs) -> tf.Tensor:
+    def raw_outputs(self, inputs: Inputs) -> tf.Tensor:
         """What a cache keeps, `[outputs, batch, classes]`: `members_from_raw` gives the members."""
         return self.member_logits(inputs)
 
-    def members_from_raw(self, raw) -> tf.Tensor:
+    def members_from_raw(self, raw: tf.Tensor) -> tf.Tensor:
         """Member predictions `[members, batch, classes]` from `raw_outputs`."""
         return raw
 
-    def served_outputs(self, inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def served_outputs(self, inputs: Inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Member predictions, and what an exported model answers beside those that follow from
         them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
         return self.member_logits(inputs), {}
 
     def predict_members(
-        self, x, batch_size: int = 256, engine: str | None = None
+        self, x: Data, batch_size: int = 256, engine: str | None = None
     ) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
@@ -148,11 +163,13 @@ class Predictor(keras.Model):
         """
         return self.kind, self._predict_stack("member_logits", x, batch_size, engine)
 
-    def predict_raw(self, x, batch_size: int = 256, engine: str | None = None) -> np.ndarray:
+    def predict_raw(self, x: Data, batch_size: int = 256, engine: str | None = None) -> np.ndarray:
         """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
         return self._predict_stack("raw_outputs", x, batch_size, engine)
 
-    def predict_uncertainty(self, x, batch_size: int = 256, engine: str | None = None) -> Answers:
+    def predict_uncertainty(
+        self, x: Data, batch_size: int = 256, engine: str | None = None
+    ) -> Answers:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
 
         Args:
@@ -172,7 +189,7 @@ class Predictor(keras.Model):
         (print_fn or print)(overview(self))
         return super().summary(line_length, positions, print_fn, **kwargs)
 
-    def check_fitted(self):
+    def check_fitted(self) -> None:
         """Raises a `ValueError` where a layer still has to be fitted to images."""
         if self.__dict__.get("_fitted"):  # What is fitted stays so, and the layers are many.
             return
@@ -192,7 +209,7 @@ class Predictor(keras.Model):
         return np.concatenate([batch["value"] for batch in batches], axis=1)
 
     def _map_batches(
-        self, method: str, x, batch_size: int, engine: str | None = None
+        self, method: str, x: Data, batch_size: int, engine: str | None = None
     ) -> Iterator[dict[str, np.ndarray]]:
         """Streams a method over the inputs, so that memory does not grow with their number.
 

@@ -1,11 +1,15 @@
 """Self-distribution distillation: a Dirichlet learned from the model's own noisy predictions."""
 
+from __future__ import annotations
+
 import math
+from typing import Any, Self
 
 import keras
 import tensorflow as tf
 
 from s2d_tf import _choices, losses, numerics
+from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.classifier import Classifier
 from s2d_tf.models.temperature import FollowCalibration
@@ -46,38 +50,54 @@ class S2DClassifier(Classifier):
         noise: a `layers.Noise` in place of `num_samples` and `noise_stddev`.
         teacher: the teacher's own branch: `None` shares the student's linear layer, "head" gives
             the teacher another one, a Keras layer from features to logits is used as it is.
+
+    Example:
+
+    >>> model = models.S2DClassifier(backbone, num_classes=3, mean=[127.0], stddev=[64.0])
+    >>> model.compile("sgd")
+    >>> history = model.fit(images, labels, epochs=1, verbose=0)
+    >>> answer = model.predict_uncertainty(images)
+    >>> answer["knowledge"].shape
+    (40,)
     """
 
     kind = "dirichlet"
 
     def __init__(
         self,
-        backbone,
-        num_classes,
-        num_samples=5,
-        noise_stddev=(0.0, 0.5),
-        temperature=1.5,
-        student_weight=1.28e-4,
-        proxy="newton",
-        student_loss="balanced_kl",
-        noise=None,
-        teacher=None,
-        **kwargs,
-    ):
+        backbone: keras.Model,
+        num_classes: int,
+        num_samples: int = 5,
+        noise_stddev: float | tuple[float, float] = (0.0, 0.5),
+        temperature: float | str = 1.5,
+        student_weight: float = 1.28e-4,
+        proxy: str = "newton",
+        student_loss: str = "balanced_kl",
+        noise: Noise | None = None,
+        teacher: str | keras.layers.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
-        if temperature != "auto" and not temperature > 0:
+        if temperature != "auto" and (isinstance(temperature, str) or not temperature > 0):
             raise ValueError(
                 f"temperature: expected 'auto' or a number above 0, received {temperature!r}."
                 " The paper has 1.5."
             )
         if not student_weight >= 0:
-            raise ValueError(f"student_weight must not be negative, received {student_weight}.")
+            raise ValueError(
+                f"student_weight: expected at least 0, received {student_weight!r}. Pass 0 for "
+                "the teacher alone."
+            )
         if student_loss not in STUDENT_LOSSES:
             raise ValueError(
-                f"student_loss must be one of {STUDENT_LOSSES}, received {student_loss!r}."
+                f"student_loss: expected one of {STUDENT_LOSSES}, received {student_loss!r}. "
+                "Choose one of these."
             )
         if proxy not in numerics.FIT_METHODS:
-            raise ValueError(f"proxy must be one of {numerics.FIT_METHODS}, received {proxy!r}.")
+            raise ValueError(
+                f"proxy: expected one of {numerics.FIT_METHODS}, received {proxy!r}. Choose one "
+                "of these."
+            )
         self.num_samples = num_samples
         self.noise_stddev = noise_stddev
         self.temperature = temperature
@@ -85,7 +105,10 @@ class S2DClassifier(Classifier):
         self.proxy = proxy
         self.student_loss = student_loss
         if noise is not None and not isinstance(noise, Noise):
-            raise ValueError(f"noise must be None or a layers.Noise, received {noise!r}.")
+            raise ValueError(
+                f"noise: expected None or a layers.Noise, received {noise!r}. Pass noise_stddev "
+                "for Gaussian noise."
+            )
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
@@ -105,16 +128,16 @@ class S2DClassifier(Classifier):
             for name in ("teacher_loss", "student_loss", "log_concentration")
         }
 
-    def head_only(self, fresh=False, **changes):
+    def head_only(self, fresh: bool = False, **changes: Any) -> Self:
         if type(self.noise) is MultiplicativeGaussianNoise and self.noise.name == "noise":
             changes.setdefault("noise", None)  # a new one, since settings may have changed
         return super().head_only(fresh, **changes)
 
     @property
-    def linear_layers(self):
+    def linear_layers(self) -> list[keras.layers.Layer]:
         return [self.head] if self.teacher is None else [self.head, self.teacher]
 
-    def fit(self, x=None, y=None, **kwargs):
+    def fit(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
         """Keras' `fit`, as `Classifier` has it; `temperature="auto"` needs `validation_data`."""
         if self.temperature == "auto":
             held_out = kwargs.get("validation_data")
@@ -127,7 +150,7 @@ class S2DClassifier(Classifier):
             kwargs["callbacks"] = [FollowCalibration(held_out), *(kwargs.get("callbacks") or ())]
         return super().fit(x, y, **kwargs)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Inputs, training: bool = False) -> Any:
         if not training:
             return super().call(inputs)
         features = tf.cast(self.features(inputs, training=True), tf.float32)
@@ -145,7 +168,14 @@ class S2DClassifier(Classifier):
             "teacher_logits": tf.cast(teacher_logits, tf.float32),
         }
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Data | None = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: tf.Tensor | None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
         if not training:
             return super().compute_loss(x, y, y_pred, sample_weight, training=False)
         labels, student_logits, sample_weight = self.label_rows(
@@ -176,7 +206,7 @@ class S2DClassifier(Classifier):
         objective = teacher_loss + self.student_weight * student_loss
         return self.num_heads * objective + self.decay()
 
-    def student_target(self, teacher_logits):
+    def student_target(self, teacher_logits: tf.Tensor) -> tf.Tensor:
         """What the student shall match, from teacher logits `[rows, passes, classes]`."""
         softened = teacher_logits / tf.cast(self.teacher_temperature, tf.float32)
         if self.student_loss == "log_likelihood":
@@ -189,7 +219,9 @@ class S2DClassifier(Classifier):
             )
         return log_concentrations[:, None, :]
 
-    def balance(self, student_logits, sample_weight=None):
+    def balance(
+        self, student_logits: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> tf.Tensor | None:
         """Sample weights of the student's loss under "balanced_kl"; else those that were given.
 
         Where a student with total concentration a_0 meets its target, the Hessian of the
@@ -206,7 +238,9 @@ class S2DClassifier(Classifier):
         weight = tf.exp(-tf.nn.relu(log_total + math.log(self.student_weight)))
         return weight if sample_weight is None else weight * tf.cast(sample_weight, weight.dtype)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(
+        self, x: Data, y: Any, y_pred: Any, sample_weight: tf.Tensor | None = None
+    ) -> dict[str, Any]:
         if not isinstance(y_pred, dict):
             results = super().compute_metrics(x, y, y_pred, sample_weight)
             return {name: results[name] for name in results if name not in self.trackers}
@@ -217,14 +251,15 @@ class S2DClassifier(Classifier):
             teacher = Head(self.num_classes, self.num_heads, seed=self.seed, name="teacher")
         elif teacher is not None and not isinstance(teacher, keras.layers.Layer):
             raise ValueError(
-                f"teacher must be None, 'head' or a Keras layer, received {teacher!r}."
+                f"teacher: expected None, 'head' or a Keras layer, received {teacher!r}. Choose "
+                "one of these."
             )
         if teacher is not None and not teacher.built:
             passes, width = self.noise.num_samples, self.backbone.output_shape[-1]
             teacher.build((None, self.num_heads, passes, width))
         return teacher
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_samples": self.num_samples,

@@ -1,15 +1,23 @@
 """A student of an ensemble: EnD, En2D, H2D-Dir and H2D-Gauss differ only in their loss."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import tensorflow as tf
 
 from s2d_tf import _choices
+from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head
 from s2d_tf.losses import DistillationLoss, scale_from_log
 from s2d_tf.models import gaussian_noise
 from s2d_tf.models.classifier import Classifier
+
+if TYPE_CHECKING:
+    from s2d_tf.models.predictor import Predictor
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -35,29 +43,46 @@ class Student(Classifier):
         draws: how a Gaussian draws: "independent", as the paper; "balanced" (ours), pairs of both
             signs in which every class has the same deviations in another order, so that noise that
             all images share favors no class; "mean", one member, the Gaussian's mean itself.
+
+    Example:
+
+    >>> student = models.Student(backbone, num_classes=3, objective=losses.DirichletKLDivergence())
+    >>> student = student.learn_from(model)                # a trained S2D model or ensemble
+    >>> student.compile("sgd")
+    >>> history = student.fit(images, labels, epochs=1, verbose=0)
+    >>> student.kind
+    'dirichlet'
     """
 
     def __init__(
         self,
-        backbone,
-        num_classes,
-        objective,
-        num_draws=50,
-        initial_scale=0.5,
-        draws="independent",
-        **kwargs,
-    ):
+        backbone: keras.Model,
+        num_classes: int,
+        objective: DistillationLoss,
+        num_draws: int = 50,
+        initial_scale: float = 0.5,
+        draws: str = "independent",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
         if not isinstance(objective, DistillationLoss):
             raise ValueError(
-                f"objective must be a losses.DistillationLoss, received {objective!r}."
+                f"objective: expected a losses.DistillationLoss, received {objective!r}. Pass "
+                "one such as losses.DirichletKLDivergence()."
             )
         if self.num_heads != 1:
-            raise ValueError(f"A student has one head, received num_heads={self.num_heads}.")
+            raise ValueError(
+                f"num_heads: expected 1 for a student, received {self.num_heads!r}. Leave it out."
+            )
         if num_draws < 1:
-            raise ValueError(f"num_draws must be at least 1, received {num_draws}.")
+            raise ValueError(
+                f"num_draws: expected at least 1, received {num_draws!r}. The paper has 50."
+            )
         if not initial_scale > 0:
-            raise ValueError(f"initial_scale must be above 0, received {initial_scale}.")
+            raise ValueError(
+                f"initial_scale: expected a number above 0, received {initial_scale!r}. The "
+                "default is 0.5."
+            )
         if draws not in _choices.DRAWS_OF_A_GAUSSIAN:
             raise ValueError(
                 f"draws: expected one of {_choices.DRAWS_OF_A_GAUSSIAN}, received {draws!r}."
@@ -82,23 +107,23 @@ class Student(Classifier):
         self.learn_from(None)
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:  # type: ignore[override]
         return self.num_draws if self.predicts == "gaussian" and self.draws != "mean" else 1
 
     @property
-    def draw_key(self):
+    def draw_key(self) -> tuple:
         # What was cached or recorded before there was a choice keeps its key.
         chosen = () if self.draws == "independent" else (self.draws,)
         return (*super().draw_key, *chosen)
 
     @property
-    def readings(self):
+    def readings(self) -> dict[str, Callable]:
         if self.predicts != "gaussian":
             return {}
         name, draws = ("draws", "balanced") if self.draws == "mean" else ("mean", "mean")
         return {name: lambda raw: self._members(raw, draws)}
 
-    def redrawn(self, draws, num_draws=None):
+    def redrawn(self, draws: str, num_draws: int | None = None) -> Self:
         """A copy of this student that draws its members in another way, with the same weights.
 
         Args:
@@ -106,9 +131,9 @@ class Student(Classifier):
 
         Example:
 
-        >>> by_mean = student.redrawn("mean")
-        >>> by_mean.num_members
-        1
+        >>> student = models.Student(backbone, 3, losses.NormalKLDivergence())
+        >>> student.num_members, student.redrawn("mean").num_members
+        (50, 1)
         """
         changes = {"draws": draws, "num_draws": num_draws or self.num_draws}
         twin = type(self).from_config({**self.get_config(), **changes})
@@ -116,7 +141,7 @@ class Student(Classifier):
         twin.class_names, twin.metadata = self.class_names, self.metadata
         return twin
 
-    def learn_from(self, teacher):
+    def learn_from(self, teacher: Predictor | None) -> Self:
         """Lets a `Predictor` make the targets inside each training step (for augmented inputs).
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
@@ -126,9 +151,9 @@ class Student(Classifier):
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
 
-    def check_teacher(self, teacher):
+    def check_teacher(self, teacher: Predictor) -> None:
         """Raises a `ValueError` where a `Predictor` cannot be this student's teacher."""
-        needed = {"num_classes": self.num_classes}
+        needed: dict[str, Any] = {"num_classes": self.num_classes}
         if self.objective.teacher_kind is not None:
             needed["kind"] = self.objective.teacher_kind
         held = {name: getattr(teacher, name) for name in needed}
@@ -142,33 +167,33 @@ class Student(Classifier):
                     f"{held[name]!r}. Choose another teacher or objective."
                 )
 
-    def warm_start(self, model):
+    def warm_start(self, model: Classifier) -> Self:
         """Copies the backbone and the head of a trained model; returns `self`."""
         self.backbone.set_weights(model.backbone.get_weights())
         self.head.set_weights(model.head.get_weights())
         return self
 
     @property
-    def linear_layers(self):
+    def linear_layers(self) -> list[keras.layers.Layer]:
         return [self.head, self.scale_head] if self.predicts == "gaussian" else [self.head]
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Inputs, training: bool = False) -> Any:
         features = self.features(inputs, training)[:, None, None, :]
         logits = self.head(features)[:, 0, 0]
         if self.predicts != "gaussian":
             return logits
         return {"loc": logits, "log_scale": self.scale_head(features)[:, 0, 0]}
 
-    def member_logits(self, inputs):
+    def member_logits(self, inputs: Inputs) -> tf.Tensor:
         return self.members_from_raw(self.raw_outputs(inputs))
 
-    def raw_outputs(self, inputs):
+    def raw_outputs(self, inputs: Inputs) -> tf.Tensor:
         outputs = self(inputs, training=False)
         if self.predicts != "gaussian":
             return outputs[None]
         return tf.stack([outputs["loc"], outputs["log_scale"]])
 
-    def members_from_raw(self, raw):
+    def members_from_raw(self, raw: tf.Tensor) -> tf.Tensor:
         return self._members(raw, self.draws)
 
     def _members(self, raw, draws):
@@ -184,8 +209,8 @@ class Student(Classifier):
         given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
         if self._teacher is None and not given:
             raise ValueError(
-                'Expected targets {"labels": ..., "teacher_logits": ...}, or a teacher given to '
-                "learn_from() before fit()."
+                'targets: expected {"labels": ..., "teacher_logits": ...}, received '
+                f"{type(targets).__name__}. Pass such a dict, or call learn_from(teacher) first."
             )
         self._check(x, targets)
 
@@ -195,23 +220,30 @@ class Student(Classifier):
             shape = tf.TensorShape(targets["teacher_logits"].shape)
             if not shape.is_compatible_with([None, None, self.num_classes]):
                 raise ValueError(
-                    f"Expected teacher_logits [batch, members, {self.num_classes}], received the "
-                    f"shape {shape}."
+                    f"teacher_logits: expected the shape [batch, members, {self.num_classes}], "
+                    f"received {tuple(shape)}. Put the members on axis 1."
                 )
 
-    def train_step(self, data):
+    def train_step(self, data: Data) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._teacher is not None:
             members = tf.stop_gradient(self._teacher.member_logits(x))
             y = {"labels": y, "teacher_logits": tf.transpose(members, [1, 0, 2])}
         return super().train_step((x, y, sample_weight))
 
-    def test_step(self, data):
+    def test_step(self, data: Data) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         labels = y["labels"] if isinstance(y, dict) else y
         return super().test_step((x, labels, sample_weight))
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Data | None = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: tf.Tensor | None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
         if not training:
             return super().compute_loss(x, y, self.point(y_pred), sample_weight, training=False)
         if self.predicts == "gaussian":
@@ -220,16 +252,18 @@ class Student(Classifier):
         self.track(self.objective.name, loss, y_pred)
         return loss + self.decay()
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(
+        self, x: Data, y: Any, y_pred: Any, sample_weight: tf.Tensor | None = None
+    ) -> dict[str, Any]:
         results = super().compute_metrics(x, y, self.point(y_pred), sample_weight)
         hidden = () if isinstance(y, dict) else self.trackers  # a dict only in training
         return {name: results[name] for name in results if name not in hidden}
 
-    def point(self, outputs):
+    def point(self, outputs: Any) -> tf.Tensor:
         """The logits of the most probable prediction, without draws."""
         return outputs["loc"] if self.predicts == "gaussian" else outputs
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "objective": keras.saving.serialize_keras_object(self.objective),

@@ -1,10 +1,19 @@
 """SWAG-Diag: members are draws from a diagonal Gaussian over weights."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import Array, Inputs
 from s2d_tf.models.ensemble import Draws
+
+if TYPE_CHECKING:
+    from s2d_tf.models.predictor import Predictor
 
 
 class SWAG(Draws):
@@ -17,9 +26,20 @@ class SWAG(Draws):
         model: a `Classifier` or `S2DClassifier`.
         num_samples: number of weight draws.
         seed: integer; the draws are a pure function of it.
+
+    Example:
+
+    >>> swag = models.SWAG(model, num_samples=5)
+    >>> weights = [weight.numpy() for weight in model.trainable_variables]
+    >>> swag.set_moments(weights, [np.square(weight) + 1e-4 for weight in weights])
+    >>> swag.recompute_statistics([images])
+    >>> swag.predict_members(images)[1].shape
+    (5, 40, 3)
     """
 
-    def __init__(self, model, num_samples=5, seed=0, **kwargs):
+    def __init__(
+        self, model: Predictor, num_samples: int = 5, seed: int = 0, **kwargs: Any
+    ) -> None:
         super().__init__(model, num_samples, **kwargs)
         self.seed = seed
         self.stddev = [
@@ -37,10 +57,10 @@ class SWAG(Draws):
         ]
 
     @property
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         return 2 * self.model.num_parameters  # mean and deviation
 
-    def set_moments(self, mean, second_moment):
+    def set_moments(self, mean: Sequence[Array], second_moment: Sequence[Array]) -> None:
         """Sets the Gaussian from the mean and the mean square of the weights along training."""
         for weight, stddev, first, second in zip(
             self.model.trainable_variables, self.stddev, mean, second_moment, strict=True
@@ -48,7 +68,7 @@ class SWAG(Draws):
             weight.assign(first)
             stddev.assign(np.sqrt(np.maximum(np.asarray(second) - np.square(first), 0)))
 
-    def drawn_weights(self, sample):
+    def drawn_weights(self, sample: int) -> list[tf.Tensor]:
         """The trainable weights of one draw."""
         return [
             weight
@@ -59,14 +79,14 @@ class SWAG(Draws):
             )
         ]
 
-    def recompute_statistics(self, batches):
+    def recompute_statistics(self, batches: Iterable[Inputs]) -> None:
         """Sets each draw's batch-norm statistics to their average over the training inputs.
 
         Args:
             batches: a re-iterable of batches of inputs without augmentation noise of its own, for
                 example a finite `tf.data.Dataset`.
         """
-        norms = [layer for layer in self.model._flatten_layers() if is_batch_norm(layer)]
+        norms = [layer for layer in self.model._flatten_layers() if _is_batch_norm(layer)]
         momenta = [norm.momentum for norm in norms]
         targets = self._batch_norm_variables()
         positions = {id(v): i for i, v in enumerate(self.model.non_trainable_variables)}
@@ -100,7 +120,7 @@ class SWAG(Draws):
             for norm, momentum in zip(norms, momenta, strict=True):
                 norm.momentum = momentum
 
-    def draw_logits(self, sample, inputs):
+    def draw_logits(self, sample: int, inputs: Inputs) -> tf.Tensor:
         positions = {id(v): i for i, v in enumerate(self._batch_norm_variables())}
         state = [
             self.statistics[positions[id(v)]][sample]
@@ -117,10 +137,10 @@ class SWAG(Draws):
         return [
             variable
             for layer in self.model._flatten_layers()
-            if is_batch_norm(layer)
+            if _is_batch_norm(layer)
             for variable in (layer.moving_mean, layer.moving_variance)
         ]
 
 
-def is_batch_norm(layer):
+def _is_batch_norm(layer: keras.layers.Layer) -> bool:
     return isinstance(layer, keras.layers.BatchNormalization)

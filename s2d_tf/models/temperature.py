@@ -1,9 +1,14 @@
 """A teacher temperature that nobody chooses: it follows the calibration of held-out examples."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import numpy as np
 
 from s2d_tf import metrics
+from s2d_tf._types import Data
 from s2d_tf.models import feeding
 from s2d_tf.models import labels as labels_lib
 
@@ -26,11 +31,11 @@ class FollowCalibration(keras.callbacks.Callback):
             the first `MAX_EXAMPLES` are used. They must not be trained on.
     """
 
-    def __init__(self, held_out):
+    def __init__(self, held_out: Data) -> None:
         super().__init__()
         self.held_out = held_out
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         arrays = isinstance(self.held_out, (tuple, list))
         data, labels = self.held_out[:2] if arrays else (self.held_out, None)
         contract, classes = self.model.contract, self.model.num_classes
@@ -44,7 +49,7 @@ class FollowCalibration(keras.callbacks.Callback):
             if count >= MAX_EXAMPLES:
                 break
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         probs = [self.model.predict_uncertainty(inputs)["probs"] for inputs, _ in self._batches]
         # In float64 and above 0, so that one hopeless example does not decide.
         log_probs = np.log(np.maximum(np.concatenate(probs).astype(np.float64), 1e-12))

@@ -1,12 +1,16 @@
 """Input conversion and shape checks that the numerical functions share."""
 
+from __future__ import annotations
+
 import tensorflow as tf
+
+from s2d_tf._types import TensorLike
 
 # Below what the smallest concentration gives (about -5e8): it only keeps ln 0 out.
 MIN_LOG_PROB = -1e9
 
 
-def as_float(value, name):
+def as_float(value: TensorLike, name: str) -> tf.Tensor:
     """Converts to a float32 or float64 tensor.
 
     Both are kept as they are. Anything else (half precision, integers, Python numbers) becomes
@@ -16,38 +20,43 @@ def as_float(value, name):
     if tensor.dtype in (tf.float32, tf.float64):
         return tensor
     if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-        raise ValueError(f"`{name}` must be a numeric tensor; received dtype {tensor.dtype.name}.")
+        raise ValueError(
+            f"{name}: expected a numeric tensor, received dtype {tensor.dtype.name}. Convert "
+            "it to float32 first."
+        )
     return tf.cast(tensor, tf.float32)
 
 
-def check_classes(tensor, name):
+def check_classes(tensor: tf.Tensor, name: str) -> None:
     """Rejects a tensor whose last axis cannot be classes, as far as the static shape tells."""
     if tensor.shape.rank is not None and tensor.shape.rank < 1:
-        raise ValueError(f"`{name}` must have shape [..., classes]; received a scalar.")
+        raise ValueError(
+            f"{name}: expected the shape [..., classes], received a scalar. Pass at least one row."
+        )
     if tensor.shape.rank is not None and tensor.shape[-1] is not None and tensor.shape[-1] < 2:
         raise ValueError(
-            f"`{name}` must have at least 2 classes on its last axis; "
-            f"received shape {tuple(tensor.shape)}."
+            f"{name}: expected at least 2 classes on the last axis, received the shape "
+            f"{tuple(tensor.shape)}. Put the classes last."
         )
 
 
-def check_samples(tensor, name, samples="samples"):
+def check_samples(tensor: tf.Tensor, name: str, samples: str = "samples") -> None:
     """Rejects a tensor that is not `[..., samples, classes]`, as far as the static shape tells."""
     rank = tensor.shape.rank
     if rank is not None and rank < 2:
         raise ValueError(
-            f"`{name}` must have shape [..., {samples}, classes]; "
-            f"received shape {tuple(tensor.shape)}."
+            f"{name}: expected the shape [..., {samples}, classes], received "
+            f"{tuple(tensor.shape)}. Add an axis for the {samples}."
         )
     if rank is not None and tensor.shape[-2] == 0:
         raise ValueError(
-            f"`{name}` must hold at least one of {samples} on axis -2; "
-            f"received shape {tuple(tensor.shape)}."
+            f"{name}: expected at least one of {samples} on axis -2, received the shape "
+            f"{tuple(tensor.shape)}. Pass one or more."
         )
     check_classes(tensor, name)
 
 
-def normalized_log_probs(log_probs):
+def normalized_log_probs(log_probs: TensorLike) -> tf.Tensor:
     """Log-probabilities in float64, normalized there.
 
     A float32 `log_softmax` sums to one only within about 1e-7. Total concentrations multiply that
@@ -58,6 +67,6 @@ def normalized_log_probs(log_probs):
     return tf.maximum(log_probs, MIN_LOG_PROB)
 
 
-def floor_at_zero(divergence):
+def floor_at_zero(divergence: tf.Tensor) -> tf.Tensor:
     """Lifts a rounding error below zero to zero and leaves the gradient as it is."""
     return divergence + tf.stop_gradient(tf.nn.relu(-divergence))

@@ -9,12 +9,15 @@ has converged or `max_iterations` is reached. A row is left alone once it has co
 answer does not depend on the batch it came in.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from s2d_tf import _choices
+from s2d_tf._types import TensorLike
 from s2d_tf.numerics._tensors import as_float, check_samples, normalized_log_probs
 from s2d_tf.numerics.dirichlet import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
@@ -36,7 +39,14 @@ _RESOLUTION = 1e-13
 
 
 class DirichletFit(NamedTuple):
-    """Concentrations and how they were reached."""
+    """Concentrations and how they were reached.
+
+    Example:
+
+    >>> fit = numerics.fit_dirichlet_with_info(np.log([[0.7, 0.3], [0.5, 0.5]]))
+    >>> fit.concentration.shape, int(fit.num_iterations) <= 20, bool(fit.residual < 1e-4)
+    (TensorShape([2]), True, True)
+    """
 
     concentration: tf.Tensor  # [..., K], in the dtype of the input
     num_iterations: tf.Tensor  # scalar int32, until the slowest row had converged
@@ -55,7 +65,9 @@ class _Statistics(NamedTuple):
     mean_probs: tf.Tensor  # [..., K], m
 
 
-def fit_dirichlet(log_probs, method="newton", max_iterations=20, tolerance=1e-4):
+def fit_dirichlet(
+    log_probs: TensorLike, method: str = "newton", max_iterations: int = 20, tolerance: float = 1e-4
+) -> tf.Tensor:
     """Fits a Dirichlet to categorical predictions by maximum likelihood.
 
     Args:
@@ -79,16 +91,36 @@ def fit_dirichlet(log_probs, method="newton", max_iterations=20, tolerance=1e-4)
 
     The result is a target: the input is detached, so that no gradient passes and a tape does not
     record the iterations.
+
+    Example:
+
+    >>> samples = np.random.default_rng(0).dirichlet([8.0, 3.0, 1.0], size=1000)
+    >>> numerics.fit_dirichlet(np.log(samples)).numpy().round()
+    array([8., 3., 1.])
     """
     return fit_dirichlet_with_info(log_probs, method, max_iterations, tolerance).concentration
 
 
-def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=20, tolerance=1e-4):
-    """`fit_dirichlet`, with the number of iterations and the residuals (a `DirichletFit`)."""
+def fit_dirichlet_with_info(
+    log_probs: TensorLike, method: str = "newton", max_iterations: int = 20, tolerance: float = 1e-4
+) -> DirichletFit:
+    """`fit_dirichlet`, with the number of iterations and the residuals (a `DirichletFit`).
+
+    Example:
+
+    >>> fit = numerics.fit_dirichlet_with_info(np.log([[0.7, 0.3], [0.5, 0.5]]))
+    >>> bool(fit.residual < 1e-4)
+    True
+    """
     if method not in FIT_METHODS:
-        raise ValueError(f"`method` must be one of {list(FIT_METHODS)}; received {method!r}.")
+        raise ValueError(
+            f"method: expected one of {list(FIT_METHODS)}, received {method!r}. Choose one "
+            "of these."
+        )
     if max_iterations < 1:
-        raise ValueError(f"`max_iterations` must be at least 1; received {max_iterations}.")
+        raise ValueError(
+            f"max_iterations: expected at least 1, received {max_iterations!r}. The default is 20."
+        )
     log_probs = as_float(log_probs, "log_probs")
     check_samples(log_probs, "log_probs")
     statistics = _statistics(tf.stop_gradient(log_probs))
@@ -101,7 +133,9 @@ def fit_dirichlet_with_info(log_probs, method="newton", max_iterations=20, toler
     return DirichletFit(tf.cast(concentration, log_probs.dtype), final.iteration, final.residual)
 
 
-def merge_dirichlets(concentrations, max_iterations=20, tolerance=1e-4):
+def merge_dirichlets(
+    concentrations: TensorLike, max_iterations: int = 20, tolerance: float = 1e-4
+) -> tf.Tensor:
     """The one Dirichlet nearest to several: it minimizes the mean of `KL[Dir(member) || Dir(q)]`.
 
     That mean depends on the members only through their mean expected log-probabilities, t. The
@@ -115,6 +149,12 @@ def merge_dirichlets(concentrations, max_iterations=20, tolerance=1e-4):
     Returns:
       Concentrations `[..., K]` in the dtype of the input; it always exists, and one member is its
       own. A total above `MAX_TOTAL_CONCENTRATION` is cut to that. No gradient passes.
+
+    Example:
+
+    >>> merged = numerics.merge_dirichlets([[9.0, 1.0], [1.0, 9.0]])
+    >>> bool(merged[0] == merged[1]), bool(merged[0] < 5.0)
+    (True, True)
     """
     concentrations = as_float(concentrations, "concentrations")
     check_samples(concentrations, "concentrations", samples="members")

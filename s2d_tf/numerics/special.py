@@ -15,12 +15,15 @@ Polynomials that interpolate them at Chebyshev nodes over the whole range of s d
 from a short shift what no number of terms of the series would.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import operator
 
 import tensorflow as tf
 
+from s2d_tf._types import TensorLike
 from s2d_tf.numerics._tensors import as_float
 
 
@@ -84,7 +87,7 @@ def _sum(terms):
 class _Shifted:
     """The pieces of one argument that `digamma` and `trigamma` share."""
 
-    def __init__(self, x):
+    def __init__(self, x: tf.Tensor) -> None:
         self.expansion = _EXPANSIONS[x.dtype]
         shift = self.expansion.shift
         self.recurrence = [1.0 / (x + float(i)) for i in range(shift - 1, 0, -1)] + [1.0 / x]
@@ -102,28 +105,52 @@ class _Shifted:
         return (_sum(squares) + beyond_reciprocal) + self.reciprocal
 
 
-def digamma(x):
-    """psi(x), the derivative of ln Gamma, for x > 0; float32 or float64 is kept."""
+def digamma(x: TensorLike) -> tf.Tensor:
+    """psi(x), the derivative of ln Gamma, for x > 0; float32 or float64 is kept.
+
+    Example:
+
+    >>> round(float(numerics.digamma(1.0)), 4)
+    -0.5772
+    """
     return _Shifted(as_float(x, "x")).digamma()
 
 
-def trigamma(x):
-    """psi'(x), the derivative of `digamma`, for x > 0; float32 or float64 is kept."""
+def trigamma(x: TensorLike) -> tf.Tensor:
+    """psi'(x), the derivative of `digamma`, for x > 0; float32 or float64 is kept.
+
+    Example:
+
+    >>> round(float(numerics.trigamma(1.0)), 4)
+    1.6449
+    """
     return _Shifted(as_float(x, "x")).trigamma()
 
 
-def digamma_and_trigamma(x):
-    """`digamma(x)` and `trigamma(x)` at less than the price of both."""
+def digamma_and_trigamma(x: TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
+    """`digamma(x)` and `trigamma(x)` at less than the price of both.
+
+    Example:
+
+    >>> first, second = numerics.digamma_and_trigamma([0.5, 1.0, 10.0])
+    >>> first.shape, second.shape
+    (TensorShape([3]), TensorShape([3]))
+    """
     shifted = _Shifted(as_float(x, "x"))
     return shifted.digamma(), shifted.trigamma()
 
 
-def digamma_minus_log(x):
+def digamma_minus_log(x: TensorLike) -> tf.Tensor:
     """g(x) = psi(x + 1) - ln x for x > 0, without cancellation where x is large.
 
     g decreases from +infinity (like -ln x) to 0 (like 1 / (2 x)). Knowledge uncertainty of a
     Dirichlet is a mean of differences of g, which keeps its digits where the difference of two
     entropies has none left.
+
+    Example:
+
+    >>> round(float(numerics.digamma_minus_log(1e6)) * 2e6, 4)
+    1.0
     """
     x = as_float(x, "x")
     expansion = _EXPANSIONS[x.dtype]

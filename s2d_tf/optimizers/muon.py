@@ -1,5 +1,9 @@
 """Muon for convolution kernels (Jordan et al., 2024), Nesterov SGD for everything else."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -29,37 +33,53 @@ class Muon(keras.optimizers.SGD):
 
     Example:
 
-    >>> optimizer = Muon(learning_rate=0.12)
+    >>> layer = keras.layers.Conv2D(4, 3)
+    >>> layer.build([None, 8, 8, 3])
+    >>> optimizer = optimizers.Muon(learning_rate=0.1)
+    >>> optimizer.apply([tf.ones_like(v) for v in layer.variables], layer.variables)
+    >>> tuple(layer.kernel.shape)
+    (3, 3, 3, 4)
     """
+
+    momentums: list[keras.Variable]
 
     def __init__(
         self,
-        learning_rate=0.12,
-        momentum=0.6,
-        num_iterations=3,
-        sgd_ratio=6.0,
-        sgd_momentum=0.85,
-        name="muon",
-        **kwargs,
-    ):
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 0.12,
+        momentum: float = 0.6,
+        num_iterations: int = 3,
+        sgd_ratio: float = 6.0,
+        sgd_momentum: float = 0.85,
+        name: str = "muon",
+        **kwargs: Any,
+    ) -> None:
         kwargs = {key: kwargs[key] for key in kwargs if key != "nesterov"}
         super().__init__(learning_rate, momentum=sgd_momentum, nesterov=True, name=name, **kwargs)
         if not 0 <= momentum < 1:
-            raise ValueError(f"momentum: expected a number in [0, 1), received {momentum!r}.")
+            raise ValueError(
+                f"momentum: expected a number in [0, 1), received {momentum!r}. The default is 0.6."
+            )
         if num_iterations < 1:
-            raise ValueError(f"num_iterations: expected at least 1, received {num_iterations!r}.")
+            raise ValueError(
+                f"num_iterations: expected at least 1, received {num_iterations!r}. The default "
+                "is 3."
+            )
         if not sgd_ratio > 0:
-            raise ValueError(f"sgd_ratio: expected a number above 0, received {sgd_ratio!r}.")
+            raise ValueError(
+                f"sgd_ratio: expected a number above 0, received {sgd_ratio!r}. The default is 6."
+            )
         self.kernel_momentum = momentum
         self.num_iterations = num_iterations
         self.sgd_ratio = sgd_ratio
 
-    def build(self, variables):
+    def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
         if not self.momentums:  # SGD without momentum has none, but kernels need theirs.
             self.momentums = self.add_optimizer_variables(variables, "momentum")
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         if len(variable.shape) != 4:
             super().update_step(gradient, variable, self.sgd_ratio * learning_rate)
             return
@@ -73,7 +93,7 @@ class Muon(keras.optimizers.SGD):
         kernel *= filters**0.5 / (tf.norm(kernel) + _EPSILON)
         self.assign(variable, kernel - rate * tf.reshape(direction, variable.shape))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["nesterov"]
         return {
@@ -85,7 +105,7 @@ class Muon(keras.optimizers.SGD):
         }
 
 
-def orthogonalize(matrix, num_iterations=3):
+def orthogonalize(matrix: tf.Tensor, num_iterations: int = 3) -> tf.Tensor:
     """The matrix with its singular values moved near 1, by Newton-Schulz iterations.
 
     An iteration is X <- (a I + b A + c A^2) X with A = X X^T. All factors are polynomials of the

@@ -5,11 +5,15 @@ that `s2d table` reads it like the runs themselves, and `tuning/` the sweeps of 
 `tables.md` is made from them and nothing else.
 """
 
+from __future__ import annotations
+
 import collections
 import pathlib
 import shutil
+from collections.abc import Iterable
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import result_tables, tables, views
 from s2d_tf.evaluation.results import collect, groups, public
 from s2d_tf.paper import claims
@@ -22,7 +26,7 @@ RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
 KEPT = (RECIPE, INTERVALS, SHIFT, SUMMARY)
 
 
-def archive(directories, out) -> pathlib.Path:
+def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
     """Copies the metrics of runs and sweeps to `out` and regenerates `out/tables.md`.
 
     What `out` already contains stays, unless something of the same name is among `directories`.
@@ -35,9 +39,9 @@ def archive(directories, out) -> pathlib.Path:
         Path of the tables.
     """
     out = pathlib.Path(out)
-    directories = [path for path in map(pathlib.Path, directories) if not path.is_file()]
-    sweeps = [d for d in directories if (d / tuning.RECORD).is_file()]
-    runs = [d for d in directories if d not in sweeps]
+    folders = [path for path in map(pathlib.Path, directories) if not path.is_file()]
+    sweeps = [folder for folder in folders if (folder / tuning.RECORD).is_file()]
+    runs = [folder for folder in folders if folder not in sweeps]
     collect(runs)  # Before anything is copied: each one is a run and evaluated.
     for directory in runs:
         target = out / RUNS / directory.resolve().name
@@ -51,11 +55,11 @@ def archive(directories, out) -> pathlib.Path:
     return out / TABLES
 
 
-def text(out) -> str:
+def text(out: pathlib.Path) -> str:
     """All tables of an archive and the verdict on each claim, as Markdown."""
     results = collect(sorted((out / RUNS).glob("*")))
     counts = collections.Counter(result.recipe.architecture for result in results)
-    parts = []
+    parts: list[str | tables.Table] = []
     for architecture, _ in counts.most_common():
         own = [r for r in results if r.recipe.architecture == architecture]
         parts += [f"# {architecture}\n", *tables_of(own)]

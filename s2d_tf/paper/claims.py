@@ -12,9 +12,12 @@ alone may make (`Means._noise`) counts for neither side: if the verdict depends 
 comparisons would turn out, it is "inconclusive".
 """
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +25,9 @@ from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import OURS, TWINS, UNCERTAINTIES
 from s2d_tf.evaluation.results import by_variant
 from s2d_tf.paper.compared import Means, summarize
+
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.results import Result
 
 HOLDS = "holds"
 DOES_NOT_HOLD = "does not hold"
@@ -43,7 +49,7 @@ NOTE = (
 class Verdict:
     """What the results say of one claim; `evidence` is a sentence with the numbers."""
 
-    claim: "Claim"
+    claim: Claim
     verdict: str
     evidence: str
     held: int = 0
@@ -75,14 +81,15 @@ class Claim:
     tendency: bool = False
     larger: bool | None = None
 
-    def __call__(self, results):
+    def __call__(self, results: dict[str, list[dict]]) -> Verdict:
         """The verdict of these results."""
         means = Means(results)
         if callable(self.pairs):
             found = self.pairs(means)
         else:
             keys = means.keys(self.metrics, self.uncertainties)
-            found = [means.compare(*p, key, larger=self.larger) for p in self.pairs for key in keys]
+            pairs = [(*pair, key) for pair in self.pairs for key in keys]
+            found = [means.compare(a, b, key, larger=self.larger) for a, b, key in pairs]
         found = [comparison for comparison in found if comparison]
         if not found:
             return Verdict(self, NOT_RUN, f"Needs {self.needs} on the same data.")
@@ -102,12 +109,12 @@ class Claim:
         return HOLDS if worst else INCONCLUSIVE if best else DOES_NOT_HOLD
 
 
-def check_all(results) -> list[Verdict]:
+def check_all(results: dict[str, list[dict]]) -> list[Verdict]:
     """The verdict of every claim, in the order of the paper."""
     return [claim(results) for claim in CLAIMS]
 
 
-def check_runs(results) -> list[Verdict]:
+def check_runs(results: list[Result]) -> list[Verdict]:
     """`check_all` of `evaluation.Result`s of one network and training set.
 
     Ensemble distillation appears once more under its temperature, `end_t2`.
@@ -119,7 +126,7 @@ def check_runs(results) -> list[Verdict]:
     return check_all(found)
 
 
-def table(results) -> tables.Table:
+def table(results: list[Result]) -> tables.Table:
     """The verdicts of `check_runs` with their evidence."""
     rows = [[v.claim.statement, v.verdict, v.evidence] for v in check_runs(results)]
     return tables.make(

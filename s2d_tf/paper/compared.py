@@ -1,7 +1,10 @@
 """Two methods compared in a metric: how far apart their means are, and how far is noise."""
 
+from __future__ import annotations
+
 import re
 import typing
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -24,10 +27,10 @@ class Comparison(typing.NamedTuple):
     noise: float = 0.0
 
     @property
-    def within_noise(self):
+    def within_noise(self) -> bool:
         return abs(self.margin) < self.noise
 
-    def at(self, side):
+    def at(self, side: int) -> float:
         """The margin; within the noise, the end that is best (1) or worst (-1) for the claim."""
         return self.margin + side * self.noise * self.within_noise
 
@@ -39,12 +42,13 @@ class Means:
     of the second would mostly say how lucky that seed is. An ensemble has no seed of its own.
     """
 
-    def __init__(self, results):
-        self.methods, self._values = list(results), {}
+    def __init__(self, results: dict[str, list[dict]]) -> None:
+        self.methods = list(results)
+        self._values: dict[tuple[str, str], dict[typing.Any, float]] = {}
         for method, seeds in results.items():
             if isinstance(seeds, dict):
                 raise ValueError(
-                    f"results[{method!r}] must be a list with the metrics of each seed; received "
+                    f"results[{method!r}]: expected a list with the metrics of each seed, received "
                     "one dict. Put it in a list."
                 )
             for position, metrics in enumerate(seeds):
@@ -53,18 +57,27 @@ class Means:
                     if isinstance(value, (int, float, np.number)):
                         self._values.setdefault((method, key), {})[seed] = float(value)
 
-    def keys(self, names, uncertainties=None):
+    def keys(self, names: Sequence[str], uncertainties: Sequence[str] | None = None) -> list[str]:
         """Keys `dataset/name` or, with uncertainties, `dataset/name/uncertainty`, as they come."""
         ends = (None,) if uncertainties is None else uncertainties
         parts = {key: [*key.split("/"), None, None] for _, key in self._values}
         return [key for key, part in parts.items() if part[1] in names and part[2] in ends]
 
-    def largest_first(self, places):
+    def largest_first(self, places: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Those of the pairs `(method, key)` that were run, the largest mean over seeds first."""
         held = [place for place in places if place in self._values]
         return sorted(held, key=lambda p: np.mean(list(self._values[p].values())), reverse=True)
 
-    def compare(self, first, second, key, second_key=None, larger=None, paired=True, threshold=0.0):
+    def compare(
+        self,
+        first: str,
+        second: str,
+        key: str,
+        second_key: str | None = None,
+        larger: bool | None = None,
+        paired: bool = True,
+        threshold: float = 0.0,
+    ) -> Comparison | None:
         """The comparison of two methods in a metric, or None where either was not run.
 
         Args:
@@ -76,8 +89,9 @@ class Means:
             threshold: by how much the first must be ahead.
         """
         second_key = second_key or key
-        found = [self._values.get(pair) for pair in ((first, key), (second, second_key))]
-        if None in found:
+        pairs = (first, key), (second, second_key)
+        found = [self._values[pair] for pair in pairs if pair in self._values]
+        if len(found) < 2:
             return None
         paired = paired and (first == second or "ensemble" not in first + second)
         shared = sorted(found[0].keys() & found[1].keys(), key=str) if paired else []
@@ -107,15 +121,15 @@ class Means:
         return 2.0 * float(np.sqrt(sum(v / len(p) for v, p in zip(variances, values, strict=True))))
 
 
-def title(method):
+def title(method: str) -> str:
     """A method's name for people: `ensemble_20` is "Deep ensemble of 20"."""
-    stem, size, temperature = re.fullmatch(r"(.+?)(?:_(\d+)|_t([\d.]+))?", method).groups()
+    ((stem, size, temperature),) = re.findall(r"^(.+?)(?:_(\d+)|_t([\d.]+))?$", method)
     known = stem in METHODS
     name = recipes.resolve(f"densenet_bc_100_12.{stem}.cifar100").title if known else stem
     return name + (f" of {size}" if size else f" at T = {temperature}" if temperature else "")
 
 
-def summarize(comparisons):
+def summarize(comparisons: Iterable[Comparison]) -> str:
     """The comparisons that fail, the clearest first; where none does, the narrowest that holds."""
     ordered = sorted(comparisons, key=lambda c: c.margin)
     failing = [c for c in ordered if c.margin <= 0]

@@ -1,5 +1,9 @@
 """The paper's tables in their own shape, filled with our runs."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from s2d_tf.evaluation import detector_tables, tables
 from s2d_tf.evaluation.names import format_value
 from s2d_tf.evaluation.result_tables import best_of, overview
@@ -7,13 +11,16 @@ from s2d_tf.evaluation.results import by_variant, groups
 from s2d_tf.evaluation.statistics import mean_and_two_std
 from s2d_tf.paper import published
 
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.results import Result
+
 NOT_RUN = "not run"
 # Other networks are shown in the shape of these tables, which have every method.
 DEFAULT_ARCHITECTURE = "densenet_bc_100_12"
 TRAINED_ON = tuple(published.TRAINED_ON.values())
 
 
-def tables_of(results, number=None) -> list[tables.Table]:
+def tables_of(results: list[Result], number: int | None = None) -> list[tables.Table]:
     """The paper's tables for CIFAR-100 runs, and an overview for runs on other data.
 
     Args:
@@ -40,7 +47,7 @@ def tables_of(results, number=None) -> list[tables.Table]:
     return made + [t for own in groups(every).values() for t in detector_tables.of_group(own)]
 
 
-def paper_table(number, results, architecture) -> tables.Table:
+def paper_table(number: int, results: list[Result], architecture: str) -> tables.Table:
     """Table `number` of the paper with our numbers and the published ones beside them.
 
     Args:
@@ -62,12 +69,13 @@ def paper_table(number, results, architecture) -> tables.Table:
     own = [r for r in own if not r.recipe.data.label_noise]
     if not any(r.recipe.dataset in TRAINED_ON for r in own):
         raise ValueError(
-            f"Table {number} of the paper is about CIFAR-100, received runs of {architecture} on "
-            f"{sorted({r.recipe.dataset for r in own})}: leave out --table."
+            f"--table: expected runs on CIFAR-100, which table {number} of the paper is "
+            f"about, received runs of {architecture} on "
+            f"{sorted({r.recipe.dataset for r in own})}. Leave out --table."
         )
     means = _means(shape, own)
     marks = _marks(shape, {place: mean for place, (mean, _) in means.items()})
-    blocks = [[] for _ in range(shape.rows[-1].block + 1)]
+    blocks: list[list] = [[] for _ in range(shape.rows[-1].block + 1)]
     for i, row in enumerate(shape.rows):
         cells = [
             _cell(column, row.cells[j], means.get((i, j)), marks.get((i, j)))
@@ -125,7 +133,7 @@ def _marks(shape, means):
     """
     if not any("**" in cell.text for *_, cell in shape.cells()):
         return {}
-    compared = {}
+    compared: dict[tuple, list[tuple[int, int]]] = {}
     for i, j in means:
         column, block = shape.columns[j], shape.rows[i].block
         if not column.metric.startswith("cost/"):
@@ -133,7 +141,7 @@ def _marks(shape, means):
             compared.setdefault(("best", of, j), []).append((i, j))
             if shape.kind == "detection":
                 compared.setdefault(("overall", column.group), []).append((i, j))
-    marks = {}
+    marks: dict[tuple[int, int], str] = {}
     for (mark, *_), places in sorted(compared.items(), key=lambda item: item[0][0]):
         key = shape.columns[places[0][1]].metric
         marks |= dict.fromkeys(best_of(key, {place: means[place] for place in places}), mark)

@@ -4,11 +4,15 @@ Everything comes from `paper_tables.toml`; each row knows which method it is abo
 which metric of `evaluate` it corresponds to.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import re
 import tomllib
+from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 from s2d_tf.evaluation.names import SHORT_NAMES, variant
 
@@ -70,7 +74,7 @@ class Cell:
     value: float | None
 
     @property
-    def plain(self):
+    def plain(self) -> str:
         """The text without marks."""
         return self.text.replace("*", "")
 
@@ -105,30 +109,33 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
 
-    def cells(self):
+    def cells(self) -> list[tuple[Row, Column, Cell]]:
         """All `(row, column, cell)`, row by row."""
         pairs = [(row, zip(self.columns, row.cells, strict=True)) for row in self.rows]
         return [(row, column, cell) for row, cells in pairs for column, cell in cells]
 
 
 @functools.cache
-def tables():
+def tables() -> tuple[Table, ...]:
     """All tables of the paper, in the order of their numbers."""
     text = resources.files("s2d_tf.paper").joinpath("paper_tables.toml").read_text("utf-8")
     return tuple(_parse_table(data) for data in tomllib.loads(text)["tables"])
 
 
-def table(number):
+def table(number: int) -> Table:
     """The table with this number in the paper."""
     numbered = {table.number: table for table in tables()}
     if number not in numbered:
         raise ValueError(
-            f"the paper has no table {number!r}; its tables are numbered 1 to {len(numbered)}."
+            f"number: expected a table of the paper, 1 to {len(numbered)}, received "
+            f"{number!r}. Choose one of these."
         )
     return numbered[number]
 
 
-def results(architecture, trained_on="cifar100", tables_used=None):
+def results(
+    architecture: str, trained_on: str = "cifar100", tables_used: Sequence[int] | None = None
+) -> dict[str, list[dict[str, float]]]:
     """The paper's own numbers in the form of ours: `{method: [metrics]}`, as `claims` takes them.
 
     A number that the paper prints twice (ensembles of 5 again among the ensemble sizes) is taken
@@ -139,7 +146,7 @@ def results(architecture, trained_on="cifar100", tables_used=None):
         trained_on: `"cifar100"` or `"cifar100_plus"`.
         tables_used: numbers of the tables to take, or None for all.
     """
-    found = {}
+    found: dict[Any, dict[Any, float]] = {}
     for each in tables():
         used = tables_used is None or each.number in tables_used
         for row, column, cell in each.cells() if used and each.architecture == architecture else ():
@@ -153,7 +160,7 @@ def results(architecture, trained_on="cifar100", tables_used=None):
 def _parse_table(data):
     """A `Table` from its record in `paper_tables.toml`."""
     columns = tuple(_parse_column(group, name, data.get("ood")) for group, name in data["columns"])
-    rows = []
+    rows: list[Row] = []
     for block, printed_rows in enumerate(data["blocks"]):
         for printed in printed_rows:
             stub, texts = printed[: len(data["stub"])], printed[len(data["stub"]) :]
@@ -190,5 +197,8 @@ def _parse_column(group, name, ood):
 def _parse_cell(text):
     match = _CELL.fullmatch(text)
     if match is None and text not in ("", "-"):
-        raise ValueError(f"paper_tables.toml: expected a number in each cell, received {text!r}.")
+        raise ValueError(
+            f"paper_tables.toml: expected a number in each cell, received {text!r}. Correct "
+            "the file."
+        )
     return Cell(text, float(match["value"]) if match else None)

@@ -1,16 +1,22 @@
 """The paper's sections of the report: its tables, and a verdict on each of its claims."""
 
+from __future__ import annotations
+
 import html
+from typing import TYPE_CHECKING
 
 from s2d_tf.evaluation import Section
 from s2d_tf.evaluation.results import groups
 from s2d_tf.paper import claims
 from s2d_tf.paper.layout import tables_of
 
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.results import Result
+
 _CLASSES = {claims.HOLDS: "holds", claims.DOES_NOT_HOLD: "fails"}
 
 
-def report_sections(results) -> list[Section]:
+def report_sections(results: list[Result]) -> list[Section]:
     """What `evaluation.write_report` takes as `sections` to compare runs with the paper."""
     grouped = groups(results)
     made = [Section("Tables", tables_of(results))]

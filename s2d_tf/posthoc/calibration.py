@@ -1,5 +1,9 @@
 """Calibration: temperature, vector and Dirichlet scaling as part of the model."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
@@ -14,7 +18,9 @@ MAX_LOG_TEMPERATURE = 5.0
 """Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
 
 
-def calibrated_members(kind: str, member_logits, kernel, bias):
+def _calibrated_members(
+    kind: str, member_logits: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
+) -> tf.Tensor:
     """Members whose mean predictions are `softmax(log_probs @ kernel + bias)`.
 
     Args:
@@ -45,7 +51,7 @@ class Calibration(Step):
     changes_members = True
     held_out = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
 
     def estimate(self, source: Source) -> dict[str, np.ndarray]:
@@ -56,7 +62,7 @@ class Calibration(Step):
         log_probs = logits - _log_sum_exp(logits)
         return self.estimate_scaling(log_probs, labels)
 
-    def check_labels(self, counts):
+    def check_labels(self, counts: np.ndarray) -> None:
         checks.num_examples(counts.sum(), len(counts))
         checks.every_class(counts)
 
@@ -65,7 +71,7 @@ class Calibration(Step):
         raise NotImplementedError
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
-        members = calibrated_members(
+        members = _calibrated_members(
             state.kind, state.member_logits, fitted["kernel"], fitted["bias"]
         )
         state.set_members(members)
@@ -82,10 +88,10 @@ class TemperatureScaling(Calibration):
     (40, 3)
     """
 
-    def check_labels(self, counts):
+    def check_labels(self, counts: np.ndarray) -> None:
         checks.num_examples(counts.sum(), 2)
 
-    def estimate_scaling(self, log_probs, labels):
+    def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         from s2d_tf import metrics
 
         if len(log_probs) == 1:
@@ -105,7 +111,7 @@ class VectorScaling(Calibration):
     (3,)
     """
 
-    def estimate_scaling(self, log_probs, labels):
+    def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         num_classes = log_probs.shape[-1]
         inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
         start = {"kernel": np.full(num_classes, inverse), "bias": np.zeros(num_classes)}
@@ -135,12 +141,12 @@ class DirichletCalibration(Calibration):
         self,
         off_diagonal_penalty: float = OFF_DIAGONAL_PENALTY,
         bias_penalty: float = BIAS_PENALTY,
-    ):
+    ) -> None:
         super().__init__()
         self.off_diagonal_penalty = checks.positive(off_diagonal_penalty, "off_diagonal_penalty")
         self.bias_penalty = checks.positive(bias_penalty, "bias_penalty")
 
-    def estimate_scaling(self, log_probs, labels):
+    def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         num_classes = log_probs.shape[-1]
 
         def penalty(kernel, bias):
@@ -154,7 +160,9 @@ class DirichletCalibration(Calibration):
         return minimize(start, log_probs, labels, penalty)
 
 
-def minimize(start: dict, log_probs, labels, penalty) -> dict[str, np.ndarray]:
+def minimize(
+    start: dict, log_probs: np.ndarray, labels: np.ndarray, penalty: Callable
+) -> dict[str, np.ndarray]:
     """Minimizes the negative log-likelihood of the scaled members' average plus a penalty.
 
     Args:

@@ -1,11 +1,16 @@
 """What the fits accept; every error says what was expected, what was received and what to do."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
+from s2d_tf._types import ArrayLike
 from s2d_tf.models import Predictor
 
 
-def predictor(model) -> None:
+def predictor(model: Any) -> None:
     if not isinstance(model, Predictor):
         raise ValueError(
             f"model: expected a models.Predictor, received {type(model).__name__}. Cast a Keras "
@@ -13,7 +18,7 @@ def predictor(model) -> None:
         )
 
 
-def labels(values, num_examples: int, num_classes: int) -> np.ndarray:
+def labels(values: ArrayLike | None, num_examples: int, num_classes: int) -> np.ndarray:
     """Labels as an int64 vector of classes."""
     if values is None:
         raise ValueError("data: expected labels, received none. Pass (inputs, labels).")
@@ -61,25 +66,31 @@ def every_class(counts: np.ndarray, least: int = 1) -> None:
         )
 
 
-def fraction(value, name: str) -> float:
+def fraction(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{name}: expected a number between 0 and 1, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected a number between 0 and 1, received {value!r}. Pass a fraction."
+        )
     return float(value)
 
 
-def positive(value, name: str, kind: type = float):
+def positive(value: Any, name: str, kind: type = float) -> Any:
     """A number above 0; `kind=int` for a whole one."""
     allowed = (int, float) if kind is float else int
     if isinstance(value, bool) or not isinstance(value, allowed) or not 0 < value < float("inf"):
         what = "a whole number" if kind is int else "a number"
-        raise ValueError(f"{name}: expected {what} above 0, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected {what} above 0, received {value!r}. Pass such a number."
+        )
     return kind(value)
 
 
-def choice(value, name: str, known: tuple) -> str:
+def choice(value: Any, name: str, known: tuple) -> str:
     if value not in known:
-        raise ValueError(f"{name}: expected one of {list(known)}, received {value!r}.")
+        raise ValueError(
+            f"{name}: expected one of {list(known)}, received {value!r}. Choose one of these."
+        )
     return value
 
 

@@ -1,19 +1,28 @@
 """ConformalSets: sets of classes that contain the label with a stated chance."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import Data, TensorLike
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc import conformal_scores as scores_lib
 from s2d_tf.posthoc.predictor import StepPredictor
 from s2d_tf.posthoc.source import Source
 from s2d_tf.posthoc.step import Step
 
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.posthoc.predictor import State
+
 
 class SetPredictor(StepPredictor):
     """A model with prediction sets."""
 
-    def predict_sets(self, inputs, batch_size: int = 256) -> np.ndarray:
+    def predict_sets(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
         """Whether each class is in the set, `[batch, classes]`.
 
         Args:
@@ -65,15 +74,19 @@ class ConformalSets(Step):
         penalty: float = 0.01,
         free_classes: int = 5,
         name: str | None = None,
-    ):
+    ) -> None:
         super().__init__(name)
         self.coverage = checks.fraction(coverage, "coverage")
         self.method = checks.choice(method, "method", scores_lib.METHODS)
         if randomized and method == "lac":
-            raise ValueError("randomized: expected False for method 'lac', received True.")
+            raise ValueError(
+                "randomized: expected False for method 'lac', received True. Choose the method "
+                "'aps' or 'raps'."
+            )
         if class_conditional and strata is not None:
             raise ValueError(
-                f"strata: expected None with class_conditional=True, received {strata!r}."
+                f"strata: expected None with class_conditional=True, received {strata!r}. Choose "
+                "one of the two."
             )
         self.randomized = randomized
         self.class_conditional = class_conditional
@@ -81,14 +94,14 @@ class ConformalSets(Step):
         self.penalty = checks.positive(penalty, "penalty")
         self.free_classes = free_classes
 
-    def check_model(self, model):
+    def check_model(self, model: Predictor) -> None:
         if self.strata is not None and not model.decomposes:
             raise ValueError(
                 "strata: expected a model with knowledge uncertainty, received one categorical "
                 "prediction. Use an S2D network, an ensemble or LastLayerLaplace."
             )
 
-    def scores(self, state) -> tf.Tensor:
+    def scores(self, state: State) -> tf.Tensor:
         """Conformal scores of all classes, `[batch, classes]`."""
         probs = state.uncertainty["probs"]
         if self.method == "lac":
@@ -99,14 +112,13 @@ class ConformalSets(Step):
         return scores_lib.cumulative_scores(probs, draws, self.penalty, self.free_classes)
 
     def estimate(self, source: Source) -> dict[str, np.ndarray]:
-        scores, labels, knowledge = [], [], []
-        for state, block_labels in source.blocks():
-            block_labels = source.labels(block_labels, state)
+        blocks = []
+        for state, found in source.blocks():
+            found = source.labels(found, state)
             of_all = checks.finite(self.scores(state).numpy(), "predictions")
-            scores.append(of_all[np.arange(len(block_labels)), block_labels])
-            labels.append(block_labels)
-            knowledge.append(state.uncertainty["knowledge"].numpy())
-        scores, labels, knowledge = map(np.concatenate, (scores, labels, knowledge))
+            of_labels = of_all[np.arange(len(found)), found]
+            blocks.append((of_labels, found, state.uncertainty["knowledge"].numpy()))
+        scores, labels, knowledge = map(np.concatenate, zip(*blocks, strict=True))
         if self.class_conditional:
             groups, edges = labels, np.empty(0)
             names = [f" of class {c}" for c in range(source.model.num_classes)]
@@ -127,7 +139,7 @@ class ConformalSets(Step):
         count = checks.positive(1 if self.strata is None else self.strata, "strata", int)
         return np.quantile(knowledge, np.arange(1, count) / count).astype(np.float32)
 
-    def apply(self, fitted, state):
+    def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
         thresholds = fitted["thresholds"]
         if not self.class_conditional:
             if self.strata is None:
@@ -138,7 +150,7 @@ class ConformalSets(Step):
         state.outputs[self.name] = self.scores(state) <= thresholds
 
 
-def stratum(values, edges) -> tf.Tensor:
+def stratum(values: TensorLike, edges: TensorLike) -> tf.Tensor:
     """How many edges each value exceeds, `[batch]`."""
     above = tf.convert_to_tensor(values)[:, None] > tf.convert_to_tensor(edges, tf.float32)
     return tf.reduce_sum(tf.cast(above, tf.int32), axis=-1)

@@ -6,6 +6,8 @@ k-th smallest of the n scores of the calibration labels, k = ceil((n + 1) covera
 label with at least the stated chance.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -18,12 +20,14 @@ HASH_SCALE = 10.0
 its decimal point looks random, and by much less than 1 between runtimes that round differently."""
 
 
-def lac_scores(probs):
+def lac_scores(probs: tf.Tensor) -> tf.Tensor:
     """One minus the probability (Sadinle et al., 2019), `[batch, classes]`."""
     return 1.0 - probs
 
 
-def cumulative_scores(probs, draws=None, penalty: float = 0.0, free_classes: int = 0):
+def cumulative_scores(
+    probs: tf.Tensor, draws: tf.Tensor | None = None, penalty: float = 0.0, free_classes: int = 0
+) -> tf.Tensor:
     """APS (Romano et al., 2020) and, with a penalty, RAPS (Angelopoulos et al., 2021).
 
     The sum of the probabilities from the largest down to the class, plus `penalty` for each rank
@@ -50,7 +54,7 @@ def cumulative_scores(probs, draws=None, penalty: float = 0.0, free_classes: int
     return tf.gather(scores, places, axis=1, batch_dims=1)
 
 
-def hashed_draws(member_logits):
+def hashed_draws(member_logits: tf.Tensor) -> tf.Tensor:
     """A number in [0, 1) for each input that depends on its prediction alone.
 
     It replaces a random draw: the same input always gets the same set, and the guarantee holds
@@ -71,7 +75,7 @@ def threshold(scores: np.ndarray, coverage: float, where: str = "") -> float:
         coverage: the chance that a set contains the label.
         where: names the examples in the error that too few of them raise.
     """
-    needed = min_examples(coverage)
+    needed = _min_examples(coverage)
     if len(scores) < needed:
         raise ValueError(
             f"data: expected at least {needed} calibration examples{where} for a coverage of "
@@ -81,6 +85,6 @@ def threshold(scores: np.ndarray, coverage: float, where: str = "") -> float:
     return float(np.partition(scores, rank - 1)[rank - 1])
 
 
-def min_examples(coverage: float) -> int:
+def _min_examples(coverage: float) -> int:
     """The fewest calibration examples that can give a coverage."""
     return math.ceil(coverage / (1.0 - coverage) - 1e-9)

@@ -1,8 +1,11 @@
 """What all detectors have in common: a score for each input, larger = more out of distribution."""
 
+from __future__ import annotations
+
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import Data
 from s2d_tf.posthoc.predictor import State, StepPredictor
 from s2d_tf.posthoc.step import Step
 
@@ -10,7 +13,7 @@ from s2d_tf.posthoc.step import Step
 class DetectorPredictor(StepPredictor):
     """A model with a detector."""
 
-    def score(self, inputs, batch_size: int = 256) -> np.ndarray:
+    def score(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
         """Scores `[batch]`, larger = more out of distribution.
 
         Args:
@@ -30,5 +33,5 @@ class Detector(Step):
         """Scores `[batch]` of one batch; traceable."""
         raise NotImplementedError
 
-    def apply(self, fitted, state):
+    def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
         state.outputs[self.name] = self.scores(fitted, state)

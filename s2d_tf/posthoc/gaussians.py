@@ -1,6 +1,9 @@
 """Detectors that describe the features of each class by a Gaussian."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +13,10 @@ from s2d_tf.posthoc.detector import Detector
 from s2d_tf.posthoc.moments import Moments, shrink
 from s2d_tf.posthoc.prediction_scores import log_sum_exp
 
+if TYPE_CHECKING:
+    from s2d_tf.posthoc.predictor import State
+    from s2d_tf.posthoc.source import Source
+
 SHRINKAGE = 1e-3
 """Share of the mean variance in a covariance: enough to invert it where features are constant or
 depend on each other."""
@@ -18,7 +25,9 @@ CLASS_SHRINKAGE = 0.1
 """Share of the common covariance in that of a class, which has few examples."""
 
 
-def squared_distances(features, shift, whitening, means):
+def _squared_distances(
+    features: tf.Tensor, shift: tf.Tensor, whitening: tf.Tensor, means: tf.Tensor
+) -> tf.Tensor:
     """Squared Mahalanobis distances `[batch, classes]`.
 
     Args:
@@ -33,12 +42,18 @@ def squared_distances(features, shift, whitening, means):
     return tf.nn.relu(squares - 2.0 * products + tf.reduce_sum(tf.square(means), axis=-1))
 
 
-def nearest(distances):
+def nearest(distances: tf.Tensor) -> tf.Tensor:
     """The smallest distance; exported models have a maximum only."""
     return -tf.reduce_max(-distances, axis=-1)
 
 
-def class_log_densities(features, shift, whitening, offsets, log_normalizers):
+def _class_log_densities(
+    features: tf.Tensor,
+    shift: tf.Tensor,
+    whitening: tf.Tensor,
+    offsets: tf.Tensor,
+    log_normalizers: tf.Tensor,
+) -> tf.Tensor:
     """Log-densities `[batch, classes]` of Gaussians with a covariance each, times their priors.
 
     Args:
@@ -54,19 +69,22 @@ def class_log_densities(features, shift, whitening, offsets, log_normalizers):
     return log_normalizers - 0.5 * tf.reduce_sum(tf.square(white), axis=-1)
 
 
-class GaussianDetector(Detector):
+class _GaussianDetector(Detector):
     """Base of the detectors that stream class means and covariances."""
 
     reads_features = True
     per_class = False
 
-    def __init__(self, shrinkage: float = SHRINKAGE, name: str | None = None):
+    def __init__(self, shrinkage: float = SHRINKAGE, name: str | None = None) -> None:
         super().__init__(name)
         if isinstance(shrinkage, bool) or not 0 <= shrinkage <= 1:
-            raise ValueError(f"shrinkage: expected a number from 0 to 1, received {shrinkage!r}.")
+            raise ValueError(
+                f"shrinkage: expected a number from 0 to 1, received {shrinkage!r}. Pass a "
+                "fraction."
+            )
         self.shrinkage = shrinkage
 
-    def moments(self, source) -> Moments:
+    def moments(self, source: Source) -> Moments:
         moments = Moments(source.model.num_classes, self.per_class)
         for state, labels in source.blocks(features=True):
             features = checks.finite(state.features.numpy(), "features")
@@ -75,7 +93,7 @@ class GaussianDetector(Detector):
         return moments
 
 
-class Mahalanobis(GaussianDetector):
+class Mahalanobis(_GaussianDetector):
     """Squared distance to the nearest class mean, with one covariance (Lee et al., 2018).
 
     Args:
@@ -91,15 +109,15 @@ class Mahalanobis(GaussianDetector):
 
     output = "mahalanobis"
 
-    def estimate(self, source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
         moments = self.moments(source)
-        return whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
+        return _whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
 
-    def scores(self, fitted, state):
-        return nearest(squared_distances(state.features, **fitted))
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
+        return nearest(_squared_distances(state.features, **fitted))
 
 
-class RelativeMahalanobis(GaussianDetector):
+class RelativeMahalanobis(_GaussianDetector):
     """Mahalanobis distance less that to one Gaussian of all classes (Ren et al., 2021).
 
     Args:
@@ -114,23 +132,23 @@ class RelativeMahalanobis(GaussianDetector):
 
     output = "relative_mahalanobis"
 
-    def estimate(self, source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
         moments = self.moments(source)
-        within = whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
-        total = whitened(moments, shrink(moments.total(), self.shrinkage), moments.mean()[None])
+        within = _whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
+        total = _whitened(moments, shrink(moments.total(), self.shrinkage), moments.mean()[None])
         background = {f"background_{name}": total[name] for name in ("whitening", "means")}
         return {**within, **background}
 
-    def scores(self, fitted, state):
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         shift = fitted["shift"]
-        distances = squared_distances(state.features, shift, fitted["whitening"], fitted["means"])
-        background = squared_distances(
+        distances = _squared_distances(state.features, shift, fitted["whitening"], fitted["means"])
+        background = _squared_distances(
             state.features, shift, fitted["background_whitening"], fitted["background_means"]
         )
         return nearest(distances) - background[:, 0]
 
 
-class FeatureDensity(GaussianDetector):
+class FeatureDensity(_GaussianDetector):
     """Negated log-density of a Gaussian for each class: the score of DDU (Mukhoti et al., 2023).
 
     The file and the work grow with classes times the squared number of features.
@@ -149,10 +167,10 @@ class FeatureDensity(GaussianDetector):
     output = "feature_density"
     per_class = True
 
-    def __init__(self, shrinkage: float = CLASS_SHRINKAGE, name: str | None = None):
+    def __init__(self, shrinkage: float = CLASS_SHRINKAGE, name: str | None = None) -> None:
         super().__init__(shrinkage, name)
 
-    def estimate(self, source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
         moments = self.moments(source)
         common = shrink(moments.within(), SHRINKAGE)
         shift, means = moments.mean(), moments.means()
@@ -174,12 +192,12 @@ class FeatureDensity(GaussianDetector):
             "log_normalizers": np.array(log_normalizers),
         }
 
-    def scores(self, fitted, state):
-        return -log_sum_exp(class_log_densities(state.features, **fitted))
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
+        return -log_sum_exp(_class_log_densities(state.features, **fitted))
 
 
-def whitened(moments: Moments, covariance: np.ndarray, means: np.ndarray) -> dict:
-    """The arrays of `squared_distances`."""
+def _whitened(moments: Moments, covariance: np.ndarray, means: np.ndarray) -> dict:
+    """The arrays of `_squared_distances`."""
     factor = checks.cholesky(covariance, "all classes together")
     whitening, shift = np.linalg.inv(factor).T, moments.mean()
     return {"shift": shift, "whitening": whitening, "means": (means - shift) @ whitening}

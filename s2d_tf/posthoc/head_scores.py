@@ -1,5 +1,9 @@
 """Detectors that read the features together with the linear head: ViM and fDBD."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -7,11 +11,22 @@ from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.detector import Detector
 from s2d_tf.posthoc.prediction_scores import log_sum_exp
 
+if TYPE_CHECKING:
+    from s2d_tf.posthoc.predictor import State
+    from s2d_tf.posthoc.source import Source
+
 MIN_DISTANCE = 1e-8
 """Features at the training mean have no direction; this keeps their score finite."""
 
 
-def virtual_logit_score(features, kernel, bias, origin, residual, scale):
+def _virtual_logit_score(
+    features: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor,
+    origin: tf.Tensor,
+    residual: tf.Tensor,
+    scale: tf.Tensor,
+) -> tf.Tensor:
     """The virtual logit less the free energy of the others (ViM).
 
     Args:
@@ -26,7 +41,13 @@ def virtual_logit_score(features, kernel, bias, origin, residual, scale):
     return scale * tf.sqrt(tf.reduce_sum(tf.square(outside), axis=-1)) - energy
 
 
-def boundary_distance_score(features, kernel, bias, mean, boundary_norms):
+def _boundary_distance_score(
+    features: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor,
+    mean: tf.Tensor,
+    boundary_norms: tf.Tensor,
+) -> tf.Tensor:
     """The negated mean distance to the decision boundaries, relative to that to the mean (fDBD).
 
     Args:
@@ -62,12 +83,14 @@ class ViM(Detector):
     output = "vim"
     reads_features = True
 
-    def __init__(self, dimension: int | None = None, seed: int = 0, name: str | None = None):
+    def __init__(
+        self, dimension: int | None = None, seed: int = 0, name: str | None = None
+    ) -> None:
         super().__init__(name)
         self.dimension = None if dimension is None else checks.positive(dimension, "dimension", int)
         self.seed = seed
 
-    def estimate(self, source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
         head = source.head()
         kernel, bias = (head[name].astype(np.float64) for name in ("kernel", "bias"))
         features = source.sample_features(self.seed).astype(np.float64)
@@ -75,7 +98,8 @@ class ViM(Detector):
         dimension = self.dimension or (1000 if width >= 2048 else min(512, width // 2))
         if dimension >= width:
             raise ValueError(
-                f"dimension: expected less than the {width} features, received {dimension}."
+                f"dimension: expected less than the {width} features, received {dimension}. "
+                "Lower `dimension`."
             )
         checks.num_examples(len(features), dimension + 1)
         origin = -np.linalg.pinv(kernel.T) @ bias
@@ -92,8 +116,8 @@ class ViM(Detector):
         scale = largest.mean() / norms.mean()
         return {**head, "origin": origin, "residual": residual, "scale": scale}
 
-    def scores(self, fitted, state):
-        return virtual_logit_score(state.features, **fitted)
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
+        return _virtual_logit_score(state.features, **fitted)
 
 
 class FDBD(Detector):
@@ -108,7 +132,7 @@ class FDBD(Detector):
     output = "fdbd"
     reads_features = True
 
-    def estimate(self, source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, Any]:
         head = source.head()
         total, count = 0.0, 0
         for state, _ in source.blocks(features=True):
@@ -124,5 +148,5 @@ class FDBD(Detector):
             )
         return {**head, "mean": total / count, "boundary_norms": norms}
 
-    def scores(self, fitted, state):
-        return boundary_distance_score(state.features, **fitted)
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
+        return _boundary_distance_score(state.features, **fitted)

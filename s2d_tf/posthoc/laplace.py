@@ -1,6 +1,10 @@
 """LastLayerLaplace: a Gaussian posterior of the linear head of a trained network."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -10,12 +14,17 @@ from s2d_tf.posthoc import laplace_posterior as posterior_lib
 from s2d_tf.posthoc.predictor import chain, root
 from s2d_tf.posthoc.step import Step
 
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.posthoc.predictor import State
+    from s2d_tf.posthoc.source import Source
+
 PREDICTIVES = ("draws", "probit")
 MAX_LOG_PRECISION = 14.0
 """Prior precisions from exp(-14) to exp(14) are searched."""
 
 
-def member_logits(features, kernels, biases):
+def member_logits(features: tf.Tensor, kernels: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
     """Logits `[draws, batch, classes]` of features `[batch, d]` under drawn heads.
 
     One matrix product for all draws.
@@ -30,7 +39,7 @@ def member_logits(features, kernels, biases):
     return tf.transpose(logits, [1, 0, 2])
 
 
-def logit_variance(features, fitted: dict[str, tf.Tensor]):
+def _logit_variance(features: tf.Tensor, fitted: dict[str, tf.Tensor]) -> tf.Tensor:
     """Variances `[batch, classes]` of the logits, from `logit_variances`' arrays."""
     if "class_factors" not in fitted:
         projected = tf.square(tf.matmul(features, fitted["basis"]))
@@ -84,7 +93,7 @@ class LastLayerLaplace(Step):
         prior_precision: float | None = None,
         seed: int = 0,
         name: str | None = None,
-    ):
+    ) -> None:
         self.structure = checks.choice(structure, "structure", posterior_lib.STRUCTURES)
         self.predictive = checks.choice(predictive, "predictive", PREDICTIVES)
         super().__init__((name or "laplace_variance") if predictive == "probit" else None)
@@ -94,7 +103,7 @@ class LastLayerLaplace(Step):
         self.prior_precision = prior_precision
         self.seed = seed
 
-    def check_model(self, model):
+    def check_model(self, model: Predictor) -> None:
         super().check_model(model)
         changed = [p.step for p in chain(model) if p.step.changes_members]
         if changed or root(model).num_members != 1:
@@ -104,17 +113,17 @@ class LastLayerLaplace(Step):
                 "LastLayerLaplace first, then other steps on its result."
             )
 
-    def num_members(self, model):
+    def num_members(self, model: Predictor) -> int:
         return self.num_draws if self.predictive == "draws" else 1
 
-    def estimate(self, source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
         head = source.head()
         kernel, bias = head["kernel"], head["bias"]
         size = (kernel.shape[0] + 1) * kernel.shape[1]
         if self.structure == "full" and size > posterior_lib.MAX_FULL_PARAMETERS:
             raise ValueError(
                 f"structure: expected 'kronecker' or 'diagonal' for a head of {size} parameters, "
-                f"received 'full', which is for up to {posterior_lib.MAX_FULL_PARAMETERS}."
+                f"received 'full'. It is for up to {posterior_lib.MAX_FULL_PARAMETERS}."
             )
         curvature = posterior_lib.Curvature(self.structure, kernel, bias)
         for state, labels in source.blocks(features=True):
@@ -129,7 +138,7 @@ class LastLayerLaplace(Step):
                 posterior, curvature.log_likelihood, square_norm, precision
             )
 
-        precision = self.prior_precision or best_precision(evidence)
+        precision = self.prior_precision or _best_precision(evidence)
         facts = {"precision": precision, "log_evidence": evidence(precision)}
         if self.predictive == "probit":
             arrays = posterior_lib.logit_variances(posterior, precision, kernel.shape)
@@ -140,12 +149,12 @@ class LastLayerLaplace(Step):
         kernels = (kernels + kernel).transpose(1, 0, 2).reshape(len(kernel), -1)
         return {"kernels": kernels.astype(np.float32), "biases": biases + bias, **facts}
 
-    def apply(self, fitted, state):
+    def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
         if self.predictive == "draws":
             state.set_members(member_logits(state.features, fitted["kernels"], fitted["biases"]))
             return
         logits = tf.matmul(state.features, fitted["kernel"]) + fitted["bias"]
-        variance = logit_variance(state.features, fitted)
+        variance = _logit_variance(state.features, fitted)
         factor = 1.0 / tf.sqrt(1.0 + math.pi / 8.0 * variance)
         if state.kind == "dirichlet":
             # As in calibration: the mean changes, the total concentration stays.
@@ -157,7 +166,7 @@ class LastLayerLaplace(Step):
         state.outputs[self.name] = tf.reduce_mean(variance, axis=-1)
 
 
-def best_precision(evidence) -> float:
+def _best_precision(evidence: Callable[[float], float]) -> float:
     """The prior precision with the largest marginal likelihood."""
     from scipy import optimize
 

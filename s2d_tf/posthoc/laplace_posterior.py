@@ -9,6 +9,8 @@ that matrix is the sum of Lambda (x) f f^T over the examples. Three structures o
     diagonal     its diagonal
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +40,7 @@ class Posterior(NamedTuple):
 class Curvature:
     """Sums the curvature and the log-likelihood of the labels over a stream, in float64."""
 
-    def __init__(self, structure: str, kernel: np.ndarray, bias: np.ndarray):
+    def __init__(self, structure: str, kernel: np.ndarray, bias: np.ndarray) -> None:
         self.structure = structure
         self.kernel, self.bias = kernel.astype(np.float64), bias.astype(np.float64)
         self.count, self.log_likelihood = 0, 0.0
@@ -98,7 +100,9 @@ class Curvature:
         return Posterior("kronecker", products, class_values, basis, class_basis)
 
 
-def log_evidence(posterior: Posterior, log_likelihood: float, square_norm, precision) -> float:
+def log_evidence(
+    posterior: Posterior, log_likelihood: float, square_norm: float, precision: float
+) -> float:
     """Laplace's approximation of the log marginal likelihood.
 
     Args:
@@ -112,7 +116,9 @@ def log_evidence(posterior: Posterior, log_likelihood: float, square_norm, preci
     return float(log_likelihood - 0.5 * (log_ratio + precision * square_norm))
 
 
-def logit_variances(posterior: Posterior, precision: float, shape) -> dict[str, np.ndarray]:
+def logit_variances(
+    posterior: Posterior, precision: float, shape: tuple[int, int]
+) -> dict[str, np.ndarray]:
     """Arrays from which the variance of each logit follows.
 
     Full: it is the squared length of `[f, 1] @ class_factors` `[classes, d + 1, d + 1]`. Otherwise
@@ -136,7 +142,9 @@ def logit_variances(posterior: Posterior, precision: float, shape) -> dict[str, 
     }
 
 
-def draw(posterior: Posterior, precision: float, num_draws: int, shape, seed: int):
+def draw(
+    posterior: Posterior, precision: float, num_draws: int, shape: tuple[int, int], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Draws of the deviation from the trained head: `[draws, d, classes]`, `[draws, classes]`."""
     random = np.random.default_rng(seed)
     width, classes = shape

@@ -1,5 +1,7 @@
 """Class means and covariances of a stream of feature vectors."""
 
+from typing import Any
+
 import numpy as np
 
 from s2d_tf.posthoc import checks
@@ -13,10 +15,10 @@ class Moments:
         per_class: whether to keep a covariance of each class, `classes * d * d` numbers.
     """
 
-    def __init__(self, num_classes: int, per_class: bool = False):
+    def __init__(self, num_classes: int, per_class: bool = False) -> None:
         self.counts = np.zeros(num_classes, np.int64)
         self.per_class = per_class
-        self._shift = None
+        self._shift: Any = None
 
     def add(self, features: np.ndarray, labels: np.ndarray) -> None:
         """Adds a block `[n, d]` and its labels `[n]`."""

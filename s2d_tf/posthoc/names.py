@@ -1,6 +1,12 @@
 """The steps by name."""
 
+from __future__ import annotations
+
 import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from s2d_tf.posthoc.step import Step
 
 DETECTORS = (
     "ASH",
@@ -29,7 +35,7 @@ STEPS = (
 )
 
 
-def step_class(name: str) -> type:
+def step_class(name: str) -> type[Step]:
     """The class of a step, by its own name or by a key such as `knn` or `conformal_sets`.
 
     Example:

@@ -1,11 +1,20 @@
 """KNN: the distance to the k-th nearest training example."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import TensorLike
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.detector import Detector
 from s2d_tf.posthoc.source import MAX_EXAMPLES
+
+if TYPE_CHECKING:
+    from s2d_tf.posthoc.predictor import State
+    from s2d_tf.posthoc.source import Source
 
 MIN_NORM = 1e-12
 """Keeps a feature vector of zeros at zero."""
@@ -14,13 +23,13 @@ GROUP = 50
 """Training vectors whose similarities are compared as one first."""
 
 
-def normalize(features):
+def normalize(features: TensorLike) -> tf.Tensor:
     """Feature vectors of length 1."""
     squares = tf.reduce_sum(tf.square(features), axis=-1, keepdims=True)
     return features / tf.maximum(tf.sqrt(squares), MIN_NORM)
 
 
-def neighbor_distance(features, training, k: int):
+def _neighbor_distance(features: tf.Tensor, training: tf.Tensor, k: int) -> tf.Tensor:
     """Distance of each normalized vector to its k-th nearest among normalized training vectors.
 
     Args:
@@ -32,7 +41,7 @@ def neighbor_distance(features, training, k: int):
     return tf.sqrt(tf.nn.relu(2.0 - 2.0 * largest))
 
 
-def kth_largest(values, k: int):
+def kth_largest(values: tf.Tensor, k: int) -> tf.Tensor:
     """The k-th largest entry of each row of `[batch, n]`, for entries of at least -1.
 
     Of many entries, those groups are searched that have the k largest maxima: they hold the k
@@ -75,16 +84,16 @@ class KNN(Detector):
         max_examples: int = MAX_EXAMPLES,
         seed: int = 0,
         name: str | None = None,
-    ):
+    ) -> None:
         super().__init__(name)
         self.k = checks.positive(k, "k", int)
         self.max_examples = checks.positive(max_examples, "max_examples", int)
         self.seed = seed
 
-    def estimate(self, source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, np.ndarray]:
         features = source.sample_features(self.seed, self.max_examples)
         checks.num_examples(len(features), self.k)
         return {"training": normalize(features).numpy().T}
 
-    def scores(self, fitted, state):
-        return neighbor_distance(normalize(state.features), fitted["training"], self.k)
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
+        return _neighbor_distance(normalize(state.features), fitted["training"], self.k)

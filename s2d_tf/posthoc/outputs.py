@@ -1,9 +1,12 @@
 """What a network gave for some data: computed once, read by many steps."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Iterator
 
 import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import Data, Inputs
 
 # isort: split
 import keras
@@ -42,13 +45,13 @@ class Outputs:
     features: np.ndarray | None = None
     labels: np.ndarray | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         members = np.asarray(self.member_logits, np.float32)
         members = members[None] if members.ndim == 2 else members
         if members.ndim != 3:
             raise ValueError(
-                "member_logits: expected the shape [members, n, classes] or [n, classes], received "
-                f"{members.shape}."
+                "member_logits: expected the shape [members, n, classes] or [n, classes], "
+                f"received {members.shape}. Put the members first."
             )
         object.__setattr__(self, "member_logits", members)
         for name in ("features", "labels"):
@@ -56,13 +59,13 @@ class Outputs:
             if values is not None and len(values) != len(self):
                 raise ValueError(
                     f"{name}: expected {len(self)} rows as in member_logits, received "
-                    f"{len(values)}."
+                    f"{len(values)}. Pass values of the same examples."
                 )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.member_logits.shape[1]
 
-    def rows(self, start: int, stop: int) -> "Outputs":
+    def rows(self, start: int, stop: int) -> Outputs:
         """A slice of the examples."""
         part = slice(start, stop)
         return Outputs(
@@ -73,7 +76,7 @@ class Outputs:
 
 
 def read(
-    network: Predictor, data, features: bool, batch_size: int, rows: int = ROWS
+    network: Predictor, data: Data, features: bool, batch_size: int, rows: int = ROWS
 ) -> Iterator[Outputs]:
     """Blocks of outputs, from cached ones or by running the network; memory stays constant."""
     if isinstance(data, Outputs):
@@ -96,10 +99,10 @@ def read(
         seen += len(block)
         yield block
     if not seen:
-        raise ValueError("data: expected at least one example, received none.")
+        raise ValueError("data: expected at least one example, received none. Check the data.")
 
 
-def forward(network: Predictor, inputs, features: bool) -> dict[str, tf.Tensor]:
+def forward(network: Predictor, inputs: Inputs, features: bool) -> dict[str, tf.Tensor]:
     """Member logits and, if requested, features of one batch, in one pass; traceable."""
     if not features:
         return {"member_logits": tf.cast(network.member_logits(inputs), tf.float32)}
@@ -134,7 +137,8 @@ def linear_head(network: Predictor) -> tuple[tf.Tensor, tf.Tensor]:
 def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
     """Up to `size` rows of a stream, each with the same chance, in the order of the stream."""
     random = np.random.default_rng(seed)
-    kept, keys = [], np.empty(0)
+    kept: list[np.ndarray] = []
+    keys = np.empty(0)
 
     def smallest():
         if len(keys) <= size:

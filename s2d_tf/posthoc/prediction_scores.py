@@ -1,9 +1,17 @@
 """Detectors that read the prediction alone; nothing is fitted."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.detector import Detector
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.posthoc.predictor import State
 
 SERIES_LIMIT = 0.03
 """Five terms of -ln(1 - x) are exact to float32 below it, and the logarithm above."""
@@ -14,13 +22,13 @@ MIN_PROB = 1e-18
 MEASURES = ("confidence", "total", "data", "knowledge")
 
 
-def log_sum_exp(logits):
+def log_sum_exp(logits: tf.Tensor) -> tf.Tensor:
     """Over the last axis; `tf.reduce_logsumexp` has operations that not every runtime has."""
     largest = tf.reduce_max(logits, axis=-1, keepdims=True)
     return largest[..., 0] + tf.math.log(tf.reduce_sum(tf.exp(logits - largest), axis=-1))
 
 
-def confidence_score(member_logits):
+def confidence_score(member_logits: tf.Tensor) -> tf.Tensor:
     """The negated log of the largest mean probability, as `uncertainty.confidence_score`.
 
     It follows from the sum of the others, -ln(1 - sum), which keeps its digits near 1; where that
@@ -32,17 +40,19 @@ def confidence_score(member_logits):
     return tf.where(others < SERIES_LIMIT, series, -tf.math.log(1.0 - others))
 
 
-def max_logit_score(member_logits):
+def _max_logit_score(member_logits: tf.Tensor) -> tf.Tensor:
     """The negated largest logit, averaged over the members."""
     return -tf.reduce_mean(tf.reduce_max(member_logits, axis=-1), axis=0)
 
 
-def energy_score(member_logits, temperature: float = 1.0):
+def energy_score(member_logits: tf.Tensor, temperature: float = 1.0) -> tf.Tensor:
     """`-T logsumexp(logits / T)`, averaged over the members."""
     return -temperature * tf.reduce_mean(log_sum_exp(member_logits / temperature), axis=0)
 
 
-def generalized_entropy(probs, gamma: float = 0.1, num_top: int | None = None):
+def generalized_entropy(
+    probs: tf.Tensor, gamma: float = 0.1, num_top: int | None = None
+) -> tf.Tensor:
     """`sum_c p_c^gamma (1 - p_c)^gamma` over the `num_top` largest probabilities `[batch, K]`."""
     num_classes = probs.shape[-1]
     sorted_probs = tf.math.top_k(probs, k=num_classes).values
@@ -70,7 +80,7 @@ class MSP(Detector):
     output = "msp"
     needs_data = False
 
-    def scores(self, fitted, state):
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         return confidence_score(state.member_logits)
 
 
@@ -86,8 +96,8 @@ class MaxLogit(Detector):
     output = "max_logit"
     needs_data = False
 
-    def scores(self, fitted, state):
-        return max_logit_score(state.member_logits)
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
+        return _max_logit_score(state.member_logits)
 
 
 class Energy(Detector):
@@ -108,11 +118,11 @@ class Energy(Detector):
     output = "energy"
     needs_data = False
 
-    def __init__(self, temperature: float = 1.0, name: str | None = None):
+    def __init__(self, temperature: float = 1.0, name: str | None = None) -> None:
         super().__init__(name)
         self.temperature = checks.positive(temperature, "temperature")
 
-    def scores(self, fitted, state):
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         return energy_score(state.member_logits, self.temperature)
 
 
@@ -134,12 +144,14 @@ class GEN(Detector):
     output = "gen"
     needs_data = False
 
-    def __init__(self, gamma: float = 0.1, num_top: int | None = None, name: str | None = None):
+    def __init__(
+        self, gamma: float = 0.1, num_top: int | None = None, name: str | None = None
+    ) -> None:
         super().__init__(name)
         self.gamma = checks.positive(gamma, "gamma")
         self.num_top = None if num_top is None else checks.positive(num_top, "num_top", int)
 
-    def scores(self, fitted, state):
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         return generalized_entropy(state.uncertainty["probs"], self.gamma, self.num_top)
 
 
@@ -158,18 +170,19 @@ class Uncertainty(Detector):
 
     needs_data = False
 
-    def __init__(self, measure: str = "knowledge", name: str | None = None):
+    def __init__(self, measure: str = "knowledge", name: str | None = None) -> None:
         self.measure = checks.choice(measure, "measure", MEASURES)
         super().__init__(name or f"{measure}_score")
 
-    def check_model(self, model):
+    def check_model(self, model: Predictor) -> None:
         if self.measure in ("data", "knowledge") and not model.decomposes:
             raise ValueError(
-                f"measure: expected 'confidence' or 'total' for one categorical prediction, which "
-                f"does not split into data and knowledge, received {self.measure!r}."
+                "measure: expected 'confidence' or 'total' for one categorical prediction, "
+                f"received {self.measure!r}. Only Dirichlet predictions and several members "
+                "split into data and knowledge."
             )
 
-    def scores(self, fitted, state):
+    def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         if self.measure == "confidence":
             return confidence_score(state.member_logits)
         return tf.identity(state.uncertainty[self.measure])

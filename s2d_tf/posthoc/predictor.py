@@ -1,19 +1,29 @@
 """The predictor that comes of a fitted step, and how a batch goes through a chain of them."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
 import types
 import typing
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
+from s2d_tf._types import Data, Inputs, TensorLike
 from s2d_tf.models import Predictor
 from s2d_tf.models.answers import Answers
 from s2d_tf.posthoc import outputs as outputs_lib
 from s2d_tf.posthoc.outputs import Outputs
+
+if TYPE_CHECKING:
+    import keras
+
+    from s2d_tf.models.contract import Contract
+    from s2d_tf.posthoc.step import Step
 
 
 class State:
@@ -22,18 +32,20 @@ class State:
     `features` is `None` where no step reads them.
     """
 
-    def __init__(self, kind: str, member_logits, features=None):
+    def __init__(
+        self, kind: str, member_logits: TensorLike, features: TensorLike | None = None
+    ) -> None:
         self.kind = kind
         self.member_logits = tf.convert_to_tensor(member_logits)
-        self.features = None if features is None else tf.convert_to_tensor(features)
-        self.outputs = {}
+        self.features: Any = None if features is None else tf.convert_to_tensor(features)
+        self.outputs: dict[str, tf.Tensor] = {}
 
     @functools.cached_property
     def uncertainty(self) -> dict[str, tf.Tensor]:
         """Probabilities and uncertainties of the members, as `uncertainty.from_members`."""
         return uncertainty.from_members(self.kind, self.member_logits)
 
-    def set_members(self, member_logits) -> None:
+    def set_members(self, member_logits: tf.Tensor) -> None:
         self.member_logits = member_logits
         self.__dict__.pop("uncertainty", None)
 
@@ -47,12 +59,20 @@ class StepPredictor(Predictor):
 
     `predict_uncertainty` has the step's output as an additional key. All predictions also take
     `Outputs` of the network. `arrays` is what was fitted.
+
+    Example:
+
+    >>> scaled = posthoc.TemperatureScaling().fit(model, (images, labels))
+    >>> isinstance(scaled, posthoc.StepPredictor), sorted(scaled.arrays)
+    (True, ['bias', 'kernel'])
     """
 
     provenance: typing.Mapping = types.MappingProxyType({})
     """Where a saved step comes from."""
 
-    def __init__(self, model: Predictor, step, fitted: dict[str, np.ndarray], **kwargs):
+    def __init__(
+        self, model: Predictor, step: Step, fitted: dict[str, np.ndarray], **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.model = model
         for name in ("kind", "num_classes", "class_names", "metadata"):
@@ -68,60 +88,62 @@ class StepPredictor(Predictor):
         self.built = True
 
     @property
-    def contract(self):
+    def contract(self) -> Contract:  # type: ignore[override]
         return self.model.contract
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:  # type: ignore[override]
         return self.step.num_members(self.model)
 
     @property
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         return self.model.num_parameters
 
     @property
-    def networks(self):
+    def networks(self) -> list[keras.Model]:
         return self.model.networks
 
     @property
-    def parts(self):
+    def parts(self) -> list[Predictor]:
         return [self] if self.step.changes_members else self.model.parts
 
     @property
-    def draw_key(self):
+    def draw_key(self) -> tuple:
         return (*self.model.draw_key, repr(self.step), fingerprint(self.arrays))
 
     @property
-    def last_layer(self):
+    def last_layer(self) -> keras.layers.Layer:
         return self.model.last_layer
 
-    def features(self, inputs):
+    def features(self, inputs: Inputs) -> tf.Tensor:
         return self.model.features(inputs)
 
-    def state(self, inputs) -> State:
+    def state(self, inputs: Inputs) -> State:
         """A batch after all steps; traceable."""
         network = root(self)
         found = outputs_lib.forward(network, inputs, reads_features(self))
         return advance(self, State(network.kind, **found))
 
-    def member_logits(self, images):
+    def member_logits(self, images: Inputs) -> tf.Tensor:
         return self.state(images).member_logits
 
-    def served_outputs(self, images) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def served_outputs(self, images: Inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Member logits, and what the steps add to an exported model's answers."""
         state = self.state(images)
         steps = [predictor.step for predictor in chain(self) if predictor.step.served]
         return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
 
     def predict_members(
-        self, x, batch_size: int = 256, engine: str | None = None
+        self, x: Data, batch_size: int = 256, engine: str | None = None
     ) -> tuple[str, np.ndarray]:
         if not isinstance(x, Outputs):
             return super().predict_members(x, batch_size, engine)
         blocks = states(self, x, reads_features(self), batch_size)
         return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
 
-    def predict_uncertainty(self, x, batch_size: int = 256, engine: str | None = None) -> Answers:
+    def predict_uncertainty(
+        self, x: Data, batch_size: int = 256, engine: str | None = None
+    ) -> Answers:
         if not isinstance(x, Outputs):
             return super().predict_uncertainty(x, batch_size, engine)
         blocks = [
@@ -131,7 +153,7 @@ class StepPredictor(Predictor):
         found = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
         return Answers(found, self.class_names)
 
-    def predict_output(self, inputs, batch_size: int = 256) -> np.ndarray:
+    def predict_output(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
         """The step's own output for inputs or `Outputs`."""
         if isinstance(inputs, Outputs):
             blocks = states(self, inputs, reads_features(self), batch_size)
@@ -174,8 +196,8 @@ def advance(model: Predictor, state: State) -> State:
 
 
 def states(
-    model: Predictor, data, features: bool, batch_size: int, rows: int = outputs_lib.ROWS
-) -> Iterator[tuple[State, np.ndarray]]:
+    model: Predictor, data: Data, features: bool, batch_size: int, rows: int = outputs_lib.ROWS
+) -> Iterator[tuple[State, np.ndarray | None]]:
     """States of a model after its steps, and labels, block by block."""
     network = root(model)
     features = features or reads_features(model)

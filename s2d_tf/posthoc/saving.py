@@ -4,6 +4,8 @@ It is data from outside: what it says is checked, and so is that its arrays fit 
 model, before a predictor comes of it. Nothing in it is code.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import pathlib
@@ -12,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc.predictor import State, StepPredictor, chain, fingerprint, root
 from s2d_tf.posthoc.step import Step
@@ -49,8 +52,14 @@ class Facts:
 
 
 def model_sha256(model: Predictor) -> str:
-    """Hex digest of the weights of a model and of its fitted steps."""
-    arrays = {}
+    """Hex digest of the weights of a model and of its fitted steps.
+
+    Example:
+
+    >>> len(posthoc.model_sha256(model))
+    64
+    """
+    arrays: dict[str, np.ndarray] = {}
     for i, network in enumerate(root(model).networks):
         weights = [np.asarray(weight) for weight in network.weights]
         floats = [weight for weight in weights if weight.dtype.kind == "f"]  # no seeds
@@ -63,7 +72,7 @@ def model_sha256(model: Predictor) -> str:
     return fingerprint(arrays)
 
 
-def save(predictor: StepPredictor, path, provenance: dict | None = None) -> pathlib.Path:
+def save(predictor: StepPredictor, path: PathLike, provenance: dict | None = None) -> pathlib.Path:
     """Writes the last step of a predictor, whole or not at all.
 
     Args:
@@ -110,7 +119,7 @@ def save(predictor: StepPredictor, path, provenance: dict | None = None) -> path
     return pathlib.Path(path)
 
 
-def load(path, model: Predictor) -> StepPredictor:
+def load(path: PathLike, model: Predictor) -> StepPredictor:
     """Puts a saved step on the model on which it was fitted.
 
     Args:
@@ -119,11 +128,17 @@ def load(path, model: Predictor) -> StepPredictor:
 
     Returns:
         The predictor that `fit` returned then; `provenance` is what was kept with it.
+
+    Example:
+
+    >>> path = posthoc.save(posthoc.KNN(k=5).fit(model, (images, labels)), "knn.safetensors")
+    >>> posthoc.load(path, model).score(images).shape
+    (40,)
     """
     return parse(files.read_bytes(path, MAX_BYTES, StepError), model, path)
 
 
-def parse(data: bytes, model: Predictor, where) -> StepPredictor:
+def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
     """`load` for the bytes of a file, which errors call `where`."""
     from s2d_tf.files import arrays as packing
 
@@ -164,7 +179,7 @@ def parse(data: bytes, model: Predictor, where) -> StepPredictor:
     return predictor
 
 
-def _step(facts, where) -> Step:
+def _step(facts: Facts, where: PathLike) -> Step:
     from s2d_tf import posthoc
 
     if facts.step not in posthoc.STEPS:

@@ -1,12 +1,20 @@
 """SelectiveClassifier: abstains where an answer would be wrong too often."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import Data
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.predictor import StepPredictor
 from s2d_tf.posthoc.source import Source
 from s2d_tf.posthoc.step import Step
+
+if TYPE_CHECKING:
+    from s2d_tf.posthoc.predictor import State
 
 
 def choose_threshold(
@@ -26,6 +34,13 @@ def choose_threshold(
 
     Returns:
         (threshold, coverage, bound), or `None` if no threshold is good enough.
+
+    Example:
+
+    >>> scores = np.linspace(0.0, 1.0, 100)
+    >>> threshold, coverage, bound = posthoc.choose_threshold(scores, scores > 0.9, max_risk=0.05)
+    >>> coverage, bound <= 0.05
+    (0.9, True)
     """
     from scipy import stats
 
@@ -49,7 +64,7 @@ def choose_threshold(
 class SelectivePredictor(StepPredictor):
     """A model that abstains."""
 
-    def predict_abstain(self, inputs, batch_size: int = 256) -> np.ndarray:
+    def predict_abstain(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
         """Whether the model abstains, `[batch]`; arguments as for `predict_uncertainty`."""
         return self.predict_output(inputs, batch_size)
 
@@ -85,13 +100,13 @@ class SelectiveClassifier(Step):
         score: str = "total",
         confidence: float = 0.95,
         name: str | None = None,
-    ):
+    ) -> None:
         super().__init__(name)
         self.max_risk = checks.fraction(max_risk, "max_risk")
         self.confidence = checks.fraction(confidence, "confidence")
         self.score = score
 
-    def estimate(self, source: Source) -> dict[str, np.ndarray]:
+    def estimate(self, source: Source) -> dict[str, Any]:
         state, _ = next(iter(source.blocks()))
         known = [key for key, value in state.values().items() if value.shape.rank == 1]
         known.remove("confidence")  # large where the model is certain
@@ -108,5 +123,5 @@ class SelectiveClassifier(Step):
             )
         return dict(zip(("threshold", "coverage", "risk_bound"), chosen, strict=True))
 
-    def apply(self, fitted, state):
+    def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
         state.outputs[self.name] = tf.greater(state.values()[self.score], fitted["threshold"])

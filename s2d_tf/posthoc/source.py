@@ -1,9 +1,12 @@
 """The data of a fit, as the model predicts it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np
 
+from s2d_tf._types import Data
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc import outputs as outputs_lib
@@ -17,7 +20,7 @@ MAX_EXAMPLES = 50_000
 class Source:
     """The data of a fit, as the model predicts it; read block by block."""
 
-    def __init__(self, model: Predictor, data, batch_size: int):
+    def __init__(self, model: Predictor, data: Data, batch_size: int) -> None:
         self.model = model
         self.data = data
         self.batch_size = batch_size
@@ -30,7 +33,7 @@ class Source:
 
     def gather(self, *names: str) -> dict[str, np.ndarray]:
         """All labels, and values of all examples by their key, or `member_logits`."""
-        found = {name: [] for name in (*names, "labels")}
+        found: dict[str, list] = {name: [] for name in (*names, "labels")}
         for state, labels in self.blocks():
             for name in names:
                 value = state.member_logits if name == "member_logits" else state.values()[name]
@@ -39,7 +42,7 @@ class Source:
         axes = {"member_logits": 1}
         return {name: np.concatenate(found[name], axis=axes.get(name, 0)) for name in found}
 
-    def labels(self, labels, state: State) -> np.ndarray:
+    def labels(self, labels: np.ndarray | None, state: State) -> np.ndarray:
         """Checked labels of one block."""
         return checks.labels(labels, state.member_logits.shape[1], self.model.num_classes)
 
@@ -54,7 +57,7 @@ class Source:
         return {"kernel": kernel.numpy(), "bias": bias.numpy()}
 
 
-def collect(model: Predictor, data, features: bool = True, batch_size: int = 256) -> Outputs:
+def collect(model: Predictor, data: Data, features: bool = True, batch_size: int = 256) -> Outputs:
     """Runs a network over all data and keeps what post-hoc steps read.
 
     Args:
@@ -62,6 +65,12 @@ def collect(model: Predictor, data, features: bool = True, batch_size: int = 256
         data: `(inputs, labels)`, inputs alone, or a `tf.data.Dataset` of either.
         features: whether to keep feature vectors; only single networks have them.
         batch_size: how many inputs to hold at once.
+
+    Example:
+
+    >>> outputs = posthoc.collect(model, (images, labels))
+    >>> outputs.member_logits.shape, outputs.features.shape
+    ((1, 40, 3), (40, 8))
     """
     parts = list(outputs_lib.read(root(model), data, features, batch_size))
     joined = {

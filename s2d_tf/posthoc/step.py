@@ -1,11 +1,15 @@
 """A post-hoc step: what is fitted on a trained model."""
 
+from __future__ import annotations
+
 import inspect
 import re
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import Data
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc import checks
 from s2d_tf.posthoc.predictor import State, StepPredictor, chain, root
@@ -23,6 +27,18 @@ class Step:
 
     Args:
         name: the key of the output that the step adds; default: the step's own.
+
+    Example:
+
+    >>> class Margin(posthoc.Step):
+    ...     output = "margin"
+    ...     needs_data = False
+    ...
+    ...     def apply(self, fitted, state):
+    ...         largest = tf.math.top_k(state.uncertainty["probs"], k=2).values
+    ...         state.outputs[self.name] = largest[:, 0] - largest[:, 1]
+    >>> Margin().fit(model).predict_uncertainty(images)["margin"].shape
+    (40,)
     """
 
     output: str | None = None
@@ -36,10 +52,12 @@ class Step:
     held_out = False
     """Whether it is fitted on examples that the network was not trained on."""
 
-    def __init__(self, name: str | None = None):
-        self.name = name or self.output
+    def __init__(self, name: str | None = None) -> None:
+        self.name: Any = name or self.output  # a str, or None as `output`
 
-    def fit(self, model: Predictor, data=None, batch_size: int = 256) -> StepPredictor:
+    def fit(
+        self, model: Predictor, data: Data | None = None, batch_size: int = 256
+    ) -> StepPredictor:
         """Fits the step and returns a predictor that wraps the model.
 
         Args:
@@ -52,7 +70,8 @@ class Step:
         self.check_name(model)
         if data is None and self.needs_data:
             raise ValueError(
-                f"data: expected (inputs, labels) to fit {type(self).__name__}, received None."
+                f"data: expected (inputs, labels) to fit {type(self).__name__}, received None. "
+                "Pass data."
             )
         self.check_model(model)
         return self.predictor_class(model, self, self.estimate(Source(model, data, batch_size)))
@@ -89,6 +108,6 @@ class Step:
         names = inspect.signature(type(self).__init__).parameters
         return {name: getattr(self, name) for name in names if name != "self"}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_config().items())
         return f"{type(self).__name__}({arguments})"

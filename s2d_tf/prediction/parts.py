@@ -4,19 +4,26 @@ Part `i` holds the answers for the examples from `i * rows` on, and the list of 
 skipped, in one file: there is no moment at which a row is lost or written twice.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import json
 import os
 import pathlib
 import shutil
+from typing import TYPE_CHECKING
 
 import pyarrow
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.prediction.rows import FORMATS
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 SKIPPED = b"s2d_skipped"
 
@@ -30,7 +37,7 @@ class Parts:
         about: what else the summary says.
     """
 
-    def __init__(self, out, key: dict, about: dict):
+    def __init__(self, out: PathLike, key: dict, about: dict) -> None:
         self.out = pathlib.Path(out).expanduser()
         if self.out.suffix not in FORMATS:
             raise ValueError(
@@ -49,7 +56,7 @@ class Parts:
         held = self._read(self.summary)
         return held if self.out.is_file() and held and held.get("key") == self.key else None
 
-    def begin(self):
+    def begin(self) -> AbstractContextManager[None]:
         """Makes the folder, or opens that of the same result; returns its lock."""
         path = self.folder / "key.json"
         held = self._read(path)
@@ -75,7 +82,7 @@ class Parts:
         """Those of `total` parts that are not done; workers may finish them in any order."""
         return [index for index in range(total) if not self._path(index).is_file()]
 
-    def write(self, index: int, columns: list[dict], skipped: list[tuple[str, str]]):
+    def write(self, index: int, columns: list[dict], skipped: list[tuple[str, str]]) -> None:
         """Writes a part from the columns of its batches."""
         tables = [pyarrow.table(batch) for batch in columns]
         table = pyarrow.concat_tables(tables, promote_options="permissive") if tables else None
@@ -84,7 +91,7 @@ class Parts:
         with files.written_beside(self._path(index)) as temporary:
             parquet.write_table(table, temporary)
 
-    def join(self):
+    def join(self) -> None:
         """Writes the list of skipped inputs and, if there is a row, the result and its summary."""
         paths = [self._path(i) for i in range(self.count)]
         schemas = [parquet.read_schema(path) for path in paths]
@@ -101,7 +108,7 @@ class Parts:
         summary = {**self.about, "rows": rows, "skipped": len(skipped), "key": self.key}
         self._place(self.summary, lambda draft: files.write_json(draft, summary))
 
-    def clean(self):
+    def clean(self) -> None:
         """Removes the parts, which are in the result."""
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -1,12 +1,25 @@
 """Answers as columns of a table, the same in Parquet and CSV."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from s2d_tf.prediction import sources
 
 FORMATS = (".parquet", ".csv")
 SCORES = ("confidence", "total_uncertainty", "data_uncertainty", "knowledge_uncertainty")
 
 
-def columns(examples, outputs: dict, top_k: int, class_names=None) -> tuple[dict, np.ndarray]:
+def columns(
+    examples: Sequence[sources.Example],
+    outputs: dict,
+    top_k: int,
+    class_names: Sequence[str] | None = None,
+) -> tuple[dict, np.ndarray]:
     """Columns of the examples whose answer is a number.
 
     Args:
@@ -24,7 +37,7 @@ def columns(examples, outputs: dict, top_k: int, class_names=None) -> tuple[dict
     # Stable, so that ties go to the lower class, as `argmax` does.
     order = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top_k]
     kept = [example for example, good in zip(examples, finite, strict=True) if good]
-    made = {"input": [example.name for example in kept]}
+    made: dict[str, Any] = {"input": [example.name for example in kept]}
     labels = np.asarray(outputs["label"])[finite]
     made["label"] = labels
     if class_names:

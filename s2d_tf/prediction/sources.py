@@ -4,6 +4,8 @@ A source gives its examples in a fixed order, from any of them on, and keeps non
 cannot be read becomes an example with an error, so that one damaged file stops nothing.
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import itertools
@@ -11,11 +13,12 @@ import os
 import pathlib
 import struct
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 
 IMAGES = (".jpg", ".jpeg", ".png")
 PARQUET, TEXT = (".parquet", ".pq"), (".txt", ".list", ".lst")
@@ -40,14 +43,17 @@ class Source(typing.Protocol):
     count: int
     """Number of examples."""
 
-    paths: list[pathlib.Path]
-    """The files that decide them."""
+    @property
+    def paths(self) -> Iterable[pathlib.Path]:
+        """The files that decide them."""
 
     def examples(self, start: int = 0) -> Iterator[Example]:
         """All examples from number `start` on, in the same order each time."""
 
 
-def open_source(path, image_key: str | None = None, label_key: str | None = None) -> Source:
+def open_source(
+    path: PathLike, image_key: str | None = None, label_key: str | None = None
+) -> Source:
     """Opens inputs.
 
     Args:
@@ -66,7 +72,7 @@ def open_source(path, image_key: str | None = None, label_key: str | None = None
         found = sorted(each for each in path.iterdir() if each.is_file())
         tables = [each for each in found if each.suffix in PARQUET]
         records = [each for each in found if _is_tfrecord(each)]
-        source = (
+        source: Source = (
             Parquet(tables, *keys)
             if tables
             else TFRecords(records, *keys)
@@ -108,19 +114,19 @@ def fingerprint(source: Source) -> str:
 class Images:
     """The JPEG and PNG files of a folder; the first folder below it may be the class."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.count = sum(1 for _ in self.paths)
 
     @property
-    def paths(self):
+    def paths(self) -> Iterator[pathlib.Path]:
         for parent, folders, names in os.walk(self.folder):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(names):
                 if name.lower().endswith(IMAGES) and not name.startswith("."):
                     yield pathlib.Path(parent, name)
 
-    def examples(self, start=0):
+    def examples(self, start: int = 0) -> Iterator[Example]:
         for path in itertools.islice(self.paths, start, None):
             name = path.relative_to(self.folder)
             label = name.parts[0] if len(name.parts) > 1 else None
@@ -130,7 +136,7 @@ class Images:
 class Lines:
     """The lines of a text file; empty ones are none."""
 
-    def __init__(self, path):
+    def __init__(self, path: pathlib.Path) -> None:
         self.paths = [path]
         self.count = sum(1 for _ in self._lines())
 
@@ -140,7 +146,7 @@ class Lines:
                 if line := line.rstrip("\r\n"):
                     yield number, line
 
-    def examples(self, start=0):
+    def examples(self, start: int = 0) -> Iterator[Example]:
         for number, line in itertools.islice(self._lines(), start, None):
             try:
                 yield Example(f"{self.paths[0].name}:{number}", line.encode("utf-8").decode())
@@ -151,13 +157,15 @@ class Lines:
 class TFRecords:
     """The `tf.train.Example`s of files; a damaged file ends where it is damaged."""
 
-    def __init__(self, paths, image_keys, label_keys):
+    def __init__(
+        self, paths: Sequence[pathlib.Path], image_keys: Sequence[str], label_keys: Sequence[str]
+    ) -> None:
         self.paths = paths
         self._keys = image_keys, label_keys
         self._counts = [_count_records(path) for path in paths]
         self.count = sum(self._counts)
 
-    def examples(self, start=0):
+    def examples(self, start: int = 0) -> Iterator[Example]:
         import tensorflow as tf
 
         for path, count in zip(self.paths, self._counts, strict=True):
@@ -192,7 +200,9 @@ class TFRecords:
 class Parquet:
     """The rows of files; of images as bytes, as `{"bytes", "path"}` or as lists of pixels."""
 
-    def __init__(self, paths, image_keys, label_keys):
+    def __init__(
+        self, paths: Sequence[pathlib.Path], image_keys: Sequence[str], label_keys: Sequence[str]
+    ) -> None:
         from pyarrow import parquet
 
         self.paths = paths
@@ -213,7 +223,7 @@ class Parquet:
                 first += rows
         self.count = sum(rows for *_, rows in self._groups)
 
-    def examples(self, start=0):
+    def examples(self, start: int = 0) -> Iterator[Example]:
         from pyarrow import parquet
 
         for path, group, first, rows in self._groups:

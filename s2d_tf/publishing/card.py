@@ -1,10 +1,17 @@
 """The model card of an entry: a README.md made from its record, so that it cannot disagree."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names, tables
 from s2d_tf.publishing import front_matter
 from s2d_tf.publishing.inputs import of
 from s2d_tf.uncertainty import decomposes
+
+if TYPE_CHECKING:
+    from s2d_tf.storage import entries
 
 WHAT = {
     "labels": "a plain classifier, trained on labels with cross-entropy",
@@ -36,7 +43,7 @@ CITATION = """\
 }"""
 
 
-def text(record) -> str:
+def text(record: entries.Record) -> str:
     """The card as Markdown."""
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)

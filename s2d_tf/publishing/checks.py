@@ -1,8 +1,15 @@
 """Which runs may be published under which name."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf.evaluation import views
+
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
+    from s2d_tf.storage import Run
 
 SECTIONS = ("data", "training", "model")
 
@@ -11,7 +18,7 @@ class PublishError(ValueError):
     """A run cannot be published as the requested entry."""
 
 
-def check_run(run, named, other_numbers=False):
+def check_run(run: Run, named: Recipe, other_numbers: bool = False) -> dict[str, tuple[Any, Any]]:
     """Rejects a run that is unfinished, of another recipe, split or seed.
 
     Returns:
@@ -19,35 +26,41 @@ def check_run(run, named, other_numbers=False):
     """
     if not run.finished:
         raise PublishError(
-            f"{run.directory} is not finished: `s2d train {run.recipe.name} "
-            f"--workdir={run.directory}` continues it."
+            f"{run.directory}: expected a finished run, received one that is not. Run `s2d "
+            f"train {run.recipe.name} --workdir={run.directory}` to continue it."
         )
     members = run.members
     for part in members or [run]:
         if part.split != "train":
             raise PublishError(
-                f"{part.directory} was trained on {part.split}: an entry is trained on train."
+                f"{part.directory}: expected a run on the split train, received one on "
+                f"{part.split}. Train one with --split=train."
             )
     seeds = [part.seed for part in members or [run]]
     if seeds != list(range(len(seeds))):
         raise PublishError(
-            f"{run.directory} has the seeds {seeds}: an entry has seed 0, an ensemble 0, 1, 2, ..."
+            f"{run.directory}: expected seed 0, or 0, 1, 2, ... of an ensemble, received "
+            f"{seeds}. Publish a run with these seeds."
         )
     if run.recipe.name != named.name and not views.is_its_network(run.recipe, named):
-        raise PublishError(f"{run.directory} is a run of {run.recipe.name}, not of {named.name}.")
+        raise PublishError(
+            f"{run.directory}: expected a run of {named.name}, received one of "
+            f"{run.recipe.name}. Pass another --name."
+        )
     changes = _differences(run.recipe, named)
     for member in members:
         expected = named.member_recipe
         if member.recipe.name != expected.name:
             raise PublishError(
-                f"{member.directory} is a run of {member.recipe.name}, expected {expected.name}."
+                f"{member.directory}: expected a run of {expected.name}, received one of "
+                f"{member.recipe.name}. Train the members with the ensemble's recipe."
             )
         changes |= _differences(member.recipe, expected)
     if changes and not other_numbers:
         listed = "; ".join(f"{k} {a} -> {b}" for k, (a, b) in list(changes.items())[:5])
         raise PublishError(
-            f"{run.directory} has other numbers than the recipe of {named.name} ({listed}): pass "
-            "--other_numbers to publish it so."
+            f"{run.directory}: expected the numbers of the recipe of {named.name}, received "
+            f"others ({listed}). Pass --other_numbers to publish it anyway."
         )
     return changes
 

@@ -1,18 +1,26 @@
 """What an entry says about where it comes from, and how much its seeds differ."""
 
+from __future__ import annotations
+
 import datetime
 import json
 import statistics
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import s2d_tf
 from s2d_tf import data, files
+from s2d_tf._types import PathLike
 from s2d_tf.publishing.checks import PublishError
 from s2d_tf.publishing.precision import table_metrics
 from s2d_tf.storage import Run, is_run
 from s2d_tf.storage.layout import MEMBER, METRICS, SUMMARY, TEACHER_LOGITS
 
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
 
-def spread(run, recipe, also=()):
+
+def spread(run: Run, recipe: Recipe, also: Iterable[PathLike] = ()) -> dict[str, dict]:
     """Mean and standard deviation of the metrics over runs that differ only in their seed.
 
     Returns:
@@ -28,7 +36,8 @@ def spread(run, recipe, also=()):
     for other in runs.values():
         if other.recipe != run.recipe or other.split != run.split:
             raise PublishError(
-                f"{other.directory} is a run of another recipe than {run.directory}."
+                f"{other.directory}: expected a run of the same recipe as {run.directory}, "
+                "received one of another. Leave it out."
             )
     by_seed = {other.seed: other.directory / METRICS for other in runs.values()}
     found = {s: files.read_json(path) for s, path in sorted(by_seed.items()) if path.is_file()}
@@ -45,7 +54,9 @@ def spread(run, recipe, also=()):
     }
 
 
-def provenance(run, recipe, changes, data_dir):
+def provenance(
+    run: Run, recipe: Recipe, changes: dict[str, tuple[Any, Any]], data_dir: PathLike | None
+) -> dict[str, Any]:
     """Flat facts on the training behind an entry."""
     parts = run.members or [run]
     summaries = [files.read_json(part.directory / SUMMARY) for part in parts]
@@ -70,7 +81,9 @@ def provenance(run, recipe, changes, data_dir):
     return found
 
 
-def commands(run, recipe, changes, made_by=None):
+def commands(
+    run: Run, recipe: Recipe, changes: dict[str, tuple[Any, Any]], made_by: str | None = None
+) -> list[str]:
     """The commands that reproduce these weights and their metrics.
 
     `made_by` is the one that trained a run which `s2d train` does not.

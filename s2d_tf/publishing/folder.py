@@ -1,5 +1,7 @@
 """What every entry's folder ends with: record and card."""
 
+from __future__ import annotations
+
 import pathlib
 
 from s2d_tf import files, zoo
@@ -9,7 +11,7 @@ from s2d_tf.storage import entries, golden
 from s2d_tf.storage.layout import CARD, ENTRY, GOLDEN
 
 
-def complete(folder: pathlib.Path, record: entries.Record):
+def complete(folder: pathlib.Path, record: entries.Record) -> None:
     """Writes both beside weights, steps and golden predictions; then loads the entry as a user."""
     files.write_text(folder / ENTRY, record.to_json())
     files.write_text(folder / CARD, card.text(record))

@@ -1,8 +1,13 @@
 """What a model is good and bad at, in words and a picture, from its predictions on test images."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 
 from s2d_tf import metrics
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import figures, names
 from s2d_tf.evaluation.evaluator import Gathered
 
@@ -10,7 +15,7 @@ PICTURE = "uncertainty.png"
 NUM_LISTED = 5
 
 
-def facts(gathered: Gathered, class_names) -> dict:
+def facts(gathered: Gathered, class_names: Sequence[str]) -> dict:
     """Flat facts for an entry's provenance.
 
     Returns:
@@ -45,7 +50,7 @@ def facts(gathered: Gathered, class_names) -> dict:
     }
 
 
-def draw(gathered: Gathered, path) -> None:
+def draw(gathered: Gathered, path: PathLike) -> None:
     """Histograms of each uncertainty on right answers, on wrong ones, and on unknown images."""
     known, unknown = gathered.known, gathered.unknown
     title = names.dataset_title(gathered.dataset)

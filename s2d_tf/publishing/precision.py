@@ -1,20 +1,37 @@
 """Half precision where no metric changes, and weights that are stored only once."""
 
+from __future__ import annotations
+
 import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.data import MissingDataError
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.publishing.checks import PublishError
 from s2d_tf.storage import entries, weights
 from s2d_tf.storage.layout import ENTRY, weights_file
 
+if TYPE_CHECKING:
+    from s2d_tf.storage import Opened
+
 # Half of the last digit that the paper's tables print (0.1 per cent; NLL a thousandth).
 TOLERANCE = 5e-4
 METRICS = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")
 
 
-def write_weights(opened, metrics, folder, target, data_dir, precision, log):
+def write_weights(
+    opened: Opened,
+    metrics: dict | None,
+    folder: pathlib.Path,
+    target: pathlib.Path,
+    data_dir: PathLike | None,
+    precision: str,
+    log: Callable[[str], Any],
+) -> tuple[tuple[entries.WeightsFile, ...], dict]:
     """Writes the weights into the folder, in half precision if the metrics allow it.
 
     Args:
@@ -37,7 +54,7 @@ def write_weights(opened, metrics, folder, target, data_dir, precision, log):
         log("evaluating the weights in half precision")
         halved = _evaluate(opened, data_dir, log)
         moved = {k: abs(halved[k] - metrics[k]) for k in table_metrics(metrics) if k in halved}
-        worst = max(moved, key=moved.get, default=None)
+        worst = max(moved, key=lambda name: moved[name], default=None)
         if worst is None or moved[worst] <= TOLERANCE:
             return listed, halved
         log(f"float32 is kept: in half precision {worst} moves by {moved[worst]:.2g}")
@@ -46,7 +63,7 @@ def write_weights(opened, metrics, folder, target, data_dir, precision, log):
     return _write(opened, folder, target, "float32"), metrics
 
 
-def table_metrics(metrics):
+def table_metrics(metrics: dict) -> list[str]:
     """The keys of the metrics that tables show."""
     return [key for key in metrics if len(p := key.split("/")) > 1 and p[1] in METRICS]
 
@@ -58,7 +75,7 @@ def _evaluate(opened, data_dir, log):
         return run_evaluation.evaluate_opened(opened, data_dir, cache, log=log)[0]
     except MissingDataError as error:
         raise PublishError(
-            f"{error} To publish without it: --precision=float32, for an evaluated run."
+            f"{error} To publish without the data, pass --precision=float32, for an evaluated run."
         ) from None
 
 
@@ -80,7 +97,7 @@ def _write(opened, folder, target, precision):
     return tuple(listed)
 
 
-def weights_beside(target):
+def weights_beside(target: pathlib.Path) -> Iterator[tuple[str, entries.WeightsFile]]:
     """The name and each `entries.WeightsFile` of the other entries in the same zoo."""
     for path in sorted(target.parent.glob(f"[!.]*/{ENTRY}")):
         if path.parent != target:

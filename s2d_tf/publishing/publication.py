@@ -1,10 +1,15 @@
 """Makes an entry's folder; what was there under its name is replaced at the end."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from s2d_tf import data, files, recipes, storage, zoo
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import evaluator, results, run_evaluation, views
 from s2d_tf.posthoc.predictor import root
 from s2d_tf.publishing import facts, portrait
@@ -17,15 +22,15 @@ from s2d_tf.storage.layout import GOLDEN, METRICS
 
 
 def publish(
-    directory,
+    directory: PathLike,
     name: str,
-    zoo_dir=None,
-    data_dir=None,
-    also=(),
+    zoo_dir: PathLike | None = None,
+    data_dir: PathLike | None = None,
+    also: Iterable[PathLike] = (),
     precision: str = "auto",
     other_numbers: bool = False,
-    log=print,
-    encoder=None,
+    log: Callable[[str], Any] = print,
+    encoder: str | None = None,
 ) -> pathlib.Path:
     """Makes `zoo_dir/name/` from a run.
 
@@ -98,16 +103,21 @@ def _own_metrics(run, opened):
     if run.recipe.name != opened.name:
         return None
     if not path.is_file():
-        raise PublishError(f"{run.directory} is not evaluated: `s2d evaluate {run.directory}`.")
+        raise PublishError(
+            f"{run.directory}: expected an evaluated run, received no metrics. Run `s2d "
+            f"evaluate {run.directory}`."
+        )
     metrics = files.read_json(path)
     if metrics.get("run/weights") != run_evaluation.weights_hash(opened.predictor):
         raise PublishError(
-            f"{path} was made from other weights: `s2d evaluate {run.directory}` again."
+            f"{path}: expected metrics of these weights, received those of others. Run `s2d "
+            f"evaluate {run.directory}` again."
         )
     evaluated = sum(key.startswith("run/step_") for key in metrics)
     if evaluated != len(opened.metadata.get("steps", ())):
         raise PublishError(
-            f"{path} was made with other fitted steps: `s2d evaluate {run.directory}` again."
+            f"{path}: expected metrics with these fitted steps, received those with others. "
+            f"Run `s2d evaluate {run.directory}` again."
         )
     return metrics
 
@@ -136,6 +146,7 @@ def _check_references(target, folder):
     for name, item in weights_beside(target):
         if item.entry == target.name and written.get(item.file) != item.sha256:
             raise PublishError(
-                f"{name} refers to the weights that {target.name} has now: remove that entry first "
-                "and publish it again afterwards."
+                f"{name}: expected an entry with weights of its own, received one that refers to "
+                f"those that {target.name} has now. Remove that entry first and publish it again "
+                "afterwards."
             )

@@ -1,14 +1,18 @@
 """Fits a post-hoc step on a run or an entry and keeps it there."""
 
+from __future__ import annotations
+
 import dataclasses
 import datetime
 import json
 import pathlib
 import shutil
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import s2d_tf
 from s2d_tf import data, files, posthoc, storage
+from s2d_tf._types import Data, PathLike
 from s2d_tf.data import location
 from s2d_tf.evaluation import detectors, results, run_evaluation
 from s2d_tf.evaluation.sources import open_source
@@ -19,9 +23,12 @@ from s2d_tf.storage import entries, golden, sources
 from s2d_tf.storage import steps as steps_lib
 from s2d_tf.storage.layout import GOLDEN, PREDICTIONS, STEPS
 
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+
 
 def fit_step(
-    where,
+    where: PathLike,
     step: posthoc.Step,
     data_dir: str | None = None,
     split: str | None = None,
@@ -72,7 +79,7 @@ def fit_step(
     return source.path / name
 
 
-def write_steps(predictor, folder) -> tuple[entries.StepFile, ...]:
+def write_steps(predictor: Predictor, folder: pathlib.Path) -> tuple[entries.StepFile, ...]:
     """Writes all steps of a predictor into an entry's folder; returns what the record lists."""
     return tuple(_write(own, folder, i) for i, own in enumerate(chain(predictor)))
 
@@ -89,7 +96,7 @@ def _fit(opened, step, split, data_dir, cache, batch_size, log):
     split = split or _default_split(opened, step)
     images, labels = data.load_arrays(dataset, split, data_dir)
     log(f"fitting {step!r} on {len(images):,} images of {dataset}/{split}")
-    inputs = images, labels
+    inputs: Data = (images, labels)
     if detectors.has_features(opened.predictor):
         source = open_source(dataset, split=split, data_dir=data_dir)
         inputs, _ = detectors.features(root(opened.predictor), source, cache, batch_size)
@@ -135,6 +142,6 @@ def _write(predictor, folder, index):
     return _listed(predictor, posthoc.save(predictor, path))
 
 
-def _listed(predictor: StepPredictor, path):
+def _listed(predictor: StepPredictor, path: pathlib.Path) -> entries.StepFile:
     fitted_on = steps_lib.fitted_on(predictor)
     return entries.StepFile(path.name, files.sha256(path), repr(predictor.step), fitted_on)

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from s2d_tf.serving import monitoring, protocol
 from s2d_tf.serving.limits import Limits, RequestError
+from s2d_tf.serving.servable import Servables
 
 _LOG = logging.getLogger("s2d_tf.serving")
 
@@ -22,7 +23,7 @@ _LOG = logging.getLogger("s2d_tf.serving")
 _DRAIN_FACTOR = 4
 
 
-def create_app(name, servables, limits=None):
+def create_app(name: str, servables: Servables, limits: Limits | None = None) -> fastapi.FastAPI:
     """The application that answers for one model.
 
     Args:
@@ -36,7 +37,7 @@ def create_app(name, servables, limits=None):
     # More at a time would only wait for the same cores, each with its arrays in memory.
     slots = asyncio.Semaphore(2 * (os.cpu_count() or 1))
 
-    async def admit(request: fastapi.Request):
+    async def admit(request: fastapi.Request):  # type: ignore[no-untyped-def]
         # uvicorn's own limit answers in plain text and counts connections that ask for nothing.
         if admitted.locked():
             with contextlib.suppress(RequestError):
@@ -60,7 +61,7 @@ def create_app(name, servables, limits=None):
         monitor.answers(servable.version, outputs)
         return protocol.response(outputs, form)
 
-    async def predict(request: fastapi.Request):
+    async def predict(request: fastapi.Request):  # type: ignore[no-untyped-def]
         servable = find(request)
         body = await _read(request, limits)
         async with slots:
@@ -71,7 +72,7 @@ def create_app(name, servables, limits=None):
         # Else the route of the status takes ":predict" for a part of the model's name.
         raise HTTPException(405, headers={"Allow": "POST"})
 
-    async def status(request: fastapi.Request):
+    async def status(request: fastapi.Request):  # type: ignore[no-untyped-def]
         return {
             "model_version_status": [
                 {
@@ -82,7 +83,7 @@ def create_app(name, servables, limits=None):
             ]
         }
 
-    async def metadata(request: fastapi.Request):
+    async def metadata(request: fastapi.Request):  # type: ignore[no-untyped-def]
         servable = find(request)
         return {
             "model_spec": {"name": name, "signature_name": "", "version": str(servable.version)},

@@ -4,17 +4,23 @@ uvicorn closes a connection that is idle after an answer. It waits forever for o
 or never takes its answer, and accepts as many as the system allows.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
+from typing import TYPE_CHECKING, Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+if TYPE_CHECKING:
+    from s2d_tf.serving.limits import Limits
+
 try:
     import resource
 except ImportError:  # not a Unix system: files are not counted there
-    resource = None
+    resource = None  # type: ignore[assignment]
 
 BACKLOG = 128
 """Connections that are accepted before the first of them is looked at."""
@@ -33,13 +39,13 @@ class Connection(H11Protocol):
         **kwargs: uvicorn's own.
     """
 
-    def __init__(self, *, limits, **kwargs):
+    def __init__(self, *, limits: Limits, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._limits = limits
         self._most = most_connections(limits)
         self._deadline = None
 
-    def connection_made(self, transport):
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         if len(self.connections) > self._most:
             _LOG.warning("more than %d connections: new ones are closed", self._most)
@@ -47,7 +53,7 @@ class Connection(H11Protocol):
         else:
             self._within(self._limits.header_seconds, self._late)
 
-    def data_received(self, data):
+    def data_received(self, data: bytes) -> None:
         super().data_received(data)
         answered = self.cycle is not None and self.cycle.response_complete
         if self.conn.their_state is h11.IDLE or answered:
@@ -57,15 +63,15 @@ class Connection(H11Protocol):
         else:
             self._in_time()
 
-    def pause_writing(self):
+    def pause_writing(self) -> None:
         super().pause_writing()
         self._within(self._limits.request_seconds, self.transport.abort)
 
-    def resume_writing(self):
+    def resume_writing(self) -> None:
         super().resume_writing()
         self._in_time()
 
-    def connection_lost(self, exc):
+    def connection_lost(self, exc: Exception | None) -> None:
         self._in_time()
         super().connection_lost(exc)
 
@@ -87,7 +93,7 @@ class Connection(H11Protocol):
             self.transport.close()
 
 
-def make_server(app, limits) -> uvicorn.Server:
+def make_server(app: Any, limits: Limits) -> uvicorn.Server:
     """uvicorn for an application, with these connections; its log is the process's own."""
     return uvicorn.Server(
         uvicorn.Config(
@@ -103,7 +109,7 @@ def make_server(app, limits) -> uvicorn.Server:
     )
 
 
-def most_connections(limits) -> int:
+def most_connections(limits: Limits) -> int:
     """As many as the limits and the system allow."""
     if resource is None:
         return limits.connections

@@ -1,9 +1,13 @@
 """Logs as JSON, one line for each event, that a hostile client cannot fill a disk with."""
 
+from __future__ import annotations
+
 import json
 import logging
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 LEVELS = ("debug", "info", "warning", "error")
 SECONDS = 10.0
@@ -28,22 +32,22 @@ def configure(level: str) -> None:
 class StderrHandler(logging.StreamHandler):
     """Writes to what `sys.stderr` is at that moment, and not to what it was at the start."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(sys.stderr)
 
     @property
-    def stream(self):
+    def stream(self) -> Any:
         return sys.stderr
 
     @stream.setter
-    def stream(self, _):
+    def stream(self, _: Any) -> Any:
         pass
 
 
 class JSONFormatter(logging.Formatter):
     """A record as one line; `extra={"fields": {...}}` adds to it."""
 
-    def format(self, record):
+    def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{record.msecs:03.0f}Z",
@@ -52,8 +56,8 @@ class JSONFormatter(logging.Formatter):
             "message": record.getMessage(),
             **getattr(record, "fields", {}),
         }
-        if getattr(record, "repeated", 0):
-            line["repeated"] = record.repeated
+        if repeated := getattr(record, "repeated", 0):
+            line["repeated"] = repeated
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
@@ -62,12 +66,12 @@ class JSONFormatter(logging.Formatter):
 class Seldom(logging.Filter):
     """Passes a warning on once in `SECONDS`, with how often it was held back before."""
 
-    def __init__(self, clock=time.monotonic):
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._seen = {}
+        self._seen: dict[Any, Any] = {}
 
-    def filter(self, record):
+    def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
         key, now = (record.name, record.getMessage()[:200]), self._clock()

@@ -1,6 +1,13 @@
 """What to watch of a model in service, as Prometheus metrics."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import prometheus_client as prometheus
+
+if TYPE_CHECKING:
+    from s2d_tf.serving.servable import Servables
 
 NATS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 CONFIDENCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
@@ -14,7 +21,7 @@ class Monitor:
         servables: `Servables`, for the loaded version.
     """
 
-    def __init__(self, servables):
+    def __init__(self, servables: Servables) -> None:
         self.registry = prometheus.CollectorRegistry()
         own = {"registry": self.registry}
         self._requests = prometheus.Counter(

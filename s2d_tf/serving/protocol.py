@@ -3,14 +3,22 @@
 The size of encoded images is checked before anything is decoded.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from s2d_tf.data import image_files
 from s2d_tf.serving.limits import RequestError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from s2d_tf.serving.limits import Limits
 
 _KINDS = {
     dict: "an object",
@@ -23,7 +31,7 @@ _KINDS = {
 }
 
 
-def parse(body):
+def parse(body: bytes) -> tuple[str, str, Any]:
     """Reads a predict request.
 
     Returns:
@@ -48,7 +56,9 @@ def parse(body):
     return name, given[0], content[given[0]]
 
 
-def arrays(form, values, specs, limits, has_texts=False):
+def arrays(
+    form: str, values: Any, specs: dict[str, tf.TensorSpec], limits: Limits, has_texts: bool = False
+) -> dict[str, np.ndarray]:
     """The arrays for a signature's inputs, checked against them and the limits.
 
     Args:
@@ -80,11 +90,11 @@ def arrays(form, values, specs, limits, has_texts=False):
     return found
 
 
-def response(outputs, form):
+def response(outputs: dict[str, np.ndarray], form: str) -> bytes:
     """The answer's body: `outputs` is a dict of arrays that all have the batch first."""
     columns = {name: value.tolist() for name, value in outputs.items()}
     if form == "inputs":
-        content = {"outputs": columns}
+        content: dict[str, Any] = {"outputs": columns}
     else:
         rows = zip(*columns.values(), strict=True)
         content = {"predictions": [dict(zip(columns, row, strict=True)) for row in rows]}
@@ -193,7 +203,7 @@ def _bytes(place, value):
         raise RequestError(f"{place}: expected base64 text, received something else.") from None
 
 
-def check_files(contents, name, limits):
+def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
     """Rejects what is not an image, and images that take too much to decode.
 
     Args:

@@ -1,22 +1,29 @@
 """A loaded version of a model, and the folder in which newer ones appear."""
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import pathlib
 import re
 import threading
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf import json_format
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.engines import Engine
 from s2d_tf.engines.loaded import inlined
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.version_folders import versions
 from s2d_tf.serving import protocol
 from s2d_tf.serving.limits import RequestError
+
+if TYPE_CHECKING:
+    from s2d_tf.serving.limits import Limits
 
 _LOG = logging.getLogger("s2d_tf.serving")
 
@@ -38,7 +45,7 @@ class Servable:
         metadata: dict of signature name to its inputs and outputs, as TF Serving describes them.
     """
 
-    def __init__(self, directory: pathlib.Path):
+    def __init__(self, directory: pathlib.Path) -> None:
         self.version = int(directory.name)
         (meta_graph,) = operations.check(directory).meta_graphs
         self._loaded = tf.saved_model.load(str(directory))
@@ -73,7 +80,7 @@ class Servable:
         for signature, inputs in requests or ():
             self.run(signature, inputs)
 
-    def predict(self, body, limits):
+    def predict(self, body: bytes, limits: Limits) -> tuple[dict[str, np.ndarray], str]:
         """The outputs for the body of a predict request, and the form to send them back in."""
         name, form, values = protocol.parse(body)
         if name not in self._specs:
@@ -85,7 +92,7 @@ class Servable:
         inputs = protocol.arrays(form, values, self._specs[name], limits, has_texts)
         return self.run(name, inputs), form
 
-    def run(self, signature_name, inputs):
+    def run(self, signature_name: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Dict of output arrays for a dict of input arrays."""
         compute = self._engines.get(signature_name)
         if compute is not None and _are_numbers(inputs):
@@ -118,14 +125,14 @@ class Servables:
         failed: versions that could not be loaded, with the files that were tried.
     """
 
-    def __init__(self, directory, poll_seconds=2.0):
+    def __init__(self, directory: PathLike, poll_seconds: float = 2.0) -> None:
         self.directory = pathlib.Path(directory).expanduser()
         self.poll_seconds = poll_seconds
-        self.current = None
-        self.failed = {}
+        self.current: Any = None  # never None after the constructor
+        self.failed: dict[int, Any] = {}
         self._reason = ""
         self._stopped = threading.Event()
-        self._watcher = None
+        self._watcher: threading.Thread | None = None
         if not versions(self.directory):
             raise ValueError(
                 f"{self.directory}: expected a folder with versions of a model (1, 2, ...), "
@@ -140,11 +147,11 @@ class Servables:
             )
 
     @property
-    def stopped_watching(self):
+    def stopped_watching(self) -> bool:
         """Whether newer versions are no longer looked for, although they should be."""
         return self._watcher is not None and not self._watcher.is_alive()
 
-    def get(self, version=None):
+    def get(self, version: str | None = None) -> Servable:
         """The current servable; `version` must be its number, if given."""
         servable = self.current
         if version not in (None, str(servable.version)):
@@ -153,7 +160,7 @@ class Servables:
             )
         return servable
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Loads the newest version that can be loaded, unless it is loaded already."""
         found = versions(self.directory)
         self.failed = {version: tried for version, tried in self.failed.items() if version in found}
@@ -163,12 +170,12 @@ class Servables:
             if self._load(version):
                 return
 
-    def watch(self):
+    def watch(self) -> None:
         """Starts to look for newer versions, until `stop`."""
         self._watcher = threading.Thread(target=self._poll, name="versions", daemon=True)
         self._watcher.start()
 
-    def stop(self):
+    def stop(self) -> None:
         self._stopped.set()
 
     def _poll(self):

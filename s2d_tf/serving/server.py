@@ -1,23 +1,28 @@
 """Runs the application on uvicorn."""
 
+from __future__ import annotations
+
 import contextlib
 import pathlib
 import socket
+from collections.abc import Callable
+from typing import Any
 
+from s2d_tf._types import PathLike
 from s2d_tf.serving import logs
 from s2d_tf.serving.limits import Limits
 from s2d_tf.serving.servable import Servables
 
 
 def serve(
-    directory,
-    host="127.0.0.1",
-    port=8501,
-    name=None,
-    limits=None,
-    announce=print,
-    log_level="warning",
-):
+    directory: PathLike,
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    name: str | None = None,
+    limits: Limits | None = None,
+    announce: Callable[[str], Any] = print,
+    log_level: str = "warning",
+) -> None:
     """Serves the newest version in `directory` over TF Serving's REST protocol, until interrupted.
 
     Args:

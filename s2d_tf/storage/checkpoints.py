@@ -1,5 +1,7 @@
 """Checkpoints of a run: a folder each, written beside, checked by sha256, moved into place."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import contextlib
 import hashlib
@@ -7,12 +9,18 @@ import json
 import pathlib
 import re
 import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.files import arrays as packing
+
+if TYPE_CHECKING:
+    import keras
 
 FORMAT = 3
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
@@ -27,7 +35,14 @@ class CheckpointError(ValueError):
     """A checkpoint is damaged or belongs to another model."""
 
 
-def save(directory, step, variables, facts, keep=3, metrics=()):
+def save(
+    directory: PathLike,
+    step: int,
+    variables: Sequence[keras.Variable],
+    facts: dict[str, Any],
+    keep: int = 3,
+    metrics: Sequence[keras.Variable] = (),
+) -> None:
     """Writes a checkpoint and removes all but the newest `keep`.
 
     Args:
@@ -40,13 +55,21 @@ def save(directory, step, variables, facts, keep=3, metrics=()):
     write(directory, step, collect(variables, metrics), facts, keep)
 
 
-def collect(variables, metrics=()):
+def collect(
+    variables: Sequence[keras.Variable], metrics: Sequence[keras.Variable] = ()
+) -> dict[str, np.ndarray]:
     """The values of variables by the names that a checkpoint gives them, as copies."""
     arrays = {_key(i, v): np.asarray(v.numpy()) for i, v in enumerate(variables)}
     return arrays | {f"{_METRICS}{i:05d}": np.asarray(v.numpy()) for i, v in enumerate(metrics)}
 
 
-def write(directory, step, arrays, facts, keep=3):
+def write(
+    directory: PathLike,
+    step: int,
+    arrays: dict[str, np.ndarray],
+    facts: dict[str, Any],
+    keep: int = 3,
+) -> None:
     """Writes what `collect` returned; see `save`."""
     directory = pathlib.Path(directory)
     folder = directory / f"step_{step:09d}"
@@ -69,49 +92,49 @@ class Writer(contextlib.AbstractContextManager):
     On leaving the context, all is on disk.
     """
 
-    def __init__(self, directory, keep=3):
+    def __init__(self, directory: PathLike, keep: int = 3) -> None:
         self.directory = directory
         self.keep = keep
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
-        self._running = None
+        self._running: concurrent.futures.Future | None = None
 
-    def write(self, step, arrays, facts):
+    def write(self, step: int, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> None:
         """Starts to write; waits for the one before, and raises what went wrong with it."""
         self.wait()
         self._running = self._pool.submit(write, self.directory, step, arrays, facts, self.keep)
 
-    def check(self):
+    def check(self) -> None:
         """Raises what went wrong, without waiting."""
         if self._running is not None and self._running.done():
             self.wait()
 
-    def wait(self):
+    def wait(self) -> None:
         """Returns when all is on disk; raises what went wrong."""
         running, self._running = self._running, None
         if running is not None:
             running.result()
 
-    def newest(self):
+    def newest(self) -> int | None:
         """Step of the newest checkpoint that is whole, or `None`."""
         with contextlib.suppress(OSError):
             self.wait()
         return newest(self.directory)
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: object, *_: object) -> None:
         """Lets a write that is under way end, whatever else has happened."""
         self._pool.shutdown(wait=True)
         if kind is None:
             self.wait()
 
 
-def found(directory):
+def found(directory: PathLike) -> list[pathlib.Path]:
     """Checkpoint folders, oldest first."""
     return sorted(
         folder for folder in pathlib.Path(directory).glob("step_*") if _NAME.fullmatch(folder.name)
     )
 
 
-def newest(directory):
+def newest(directory: PathLike) -> int | None:
     """Step of the newest checkpoint that is whole, or `None`."""
     for folder in reversed(found(directory)):
         try:
@@ -121,7 +144,7 @@ def newest(directory):
     return None
 
 
-def restore(directory, variables):
+def restore(directory: PathLike, variables: Sequence[keras.Variable]) -> dict[str, Any] | None:
     """Sets the variables from the newest checkpoint that is whole.
 
     Returns:

@@ -1,27 +1,34 @@
 """Where an entry's files come from: a folder, or an address on the web. Both only give bytes."""
 
+from __future__ import annotations
+
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 from s2d_tf import _paths, files, recipes
+from s2d_tf._types import PathLike
 from s2d_tf.storage.entries import ZooError, entry_name, file_name
 from s2d_tf.storage.layout import ENTRY, RECIPE
+
+if TYPE_CHECKING:
+    from s2d_tf.storage.web import Address
 
 
 class Folder:
     """An entry's folder on this machine."""
 
-    def __init__(self, path):
+    def __init__(self, path: pathlib.Path) -> None:
         self.path = pathlib.Path(path)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.path)
 
-    def sibling(self, name):
+    def sibling(self, name: str) -> Folder:
         """The folder of another entry, beside this one."""
         return Folder(self.path.resolve().parent / entry_name(name))
 
-    def read(self, name, limit):
+    def read(self, name: str, limit: int) -> bytes:
         """The bytes of a file in the folder: regular, not a link, at most `limit` bytes."""
         return files.read_bytes(self.path / file_name(name), limit, ZooError, follow_links=False)
 
@@ -36,13 +43,13 @@ def pretrained_names() -> set:
     return {path.parent.name for path in pretrained_directory().glob(f"*/{ENTRY}")}
 
 
-def is_name(where) -> bool:
+def is_name(where: PathLike) -> bool:
     """Whether a person means an entry of this library, not a folder or an address."""
     plain = isinstance(where, str) and "://" not in where and os.sep not in where
     return plain and (where in recipes.names() or not os.path.isdir(where))
 
 
-def find(where):
+def find(where: PathLike) -> Folder | Address:
     """The source of an entry.
 
     Args:
@@ -50,7 +57,7 @@ def find(where):
             entry's folder or `entry.json`.
     """
     if is_name(where):
-        recipes.resolve(where)  # an unknown name lists near ones
+        recipes.resolve(str(where))  # an unknown name lists near ones
         if where not in pretrained_names():
             raise ZooError(
                 f"{where} has no weights yet: `s2d train {where} --workdir=DIR` trains it."

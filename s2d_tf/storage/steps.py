@@ -4,14 +4,24 @@ A run keeps them in its folder `steps`, an entry lists them in its record. Tenso
 only where there are some.
 """
 
+from __future__ import annotations
+
 import hashlib
 import pathlib
 import re
+from typing import TYPE_CHECKING
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.storage.entries import MAX_STEPS, StepFile, ZooError
 from s2d_tf.storage.layout import STEPS
 from s2d_tf.storage.runs import RunError
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.posthoc import Step, StepPredictor
+    from s2d_tf.storage.sources import Folder
+    from s2d_tf.storage.web import Address
 
 MAX_BYTES = 2**29
 """Of all steps of one model together."""
@@ -19,18 +29,19 @@ MAX_BYTES = 2**29
 _NAME = re.compile(r"(\d{1,2})_[A-Za-z0-9_]+\.safetensors")
 
 
-def file_name(index: int, step) -> str:
+def file_name(index: int, step: Step) -> str:
     """The file of the step at a place in the stack, such as `0_knn.safetensors`."""
     return f"{index}_{step.name or type(step).__name__}.safetensors"
 
 
-def of_run(directory) -> list[pathlib.Path]:
+def of_run(directory: PathLike) -> list[pathlib.Path]:
     """The files of a run's steps, in order."""
     folder = pathlib.Path(directory) / STEPS
     found = [path for path in folder.glob("*") if not path.name.startswith(files.PARTIAL)]
-    named = {path: _NAME.fullmatch(path.name) for path in found}
-    ordered = sorted(found, key=lambda path: int(named[path][1]) if named[path] else -1)
-    places = [int(named[path][1]) if named[path] else None for path in ordered]
+    matched = {path: _NAME.fullmatch(path.name) for path in found}
+    place = {path: int(match[1]) if match else -1 for path, match in matched.items()}
+    ordered = sorted(found, key=lambda path: place[path])
+    places = [place[path] for path in ordered]
     if places != list(range(len(ordered))) or len(ordered) > MAX_STEPS:
         raise RunError(
             f"{folder}: expected files 0_NAME.safetensors, 1_NAME.safetensors, ..., received "
@@ -39,17 +50,19 @@ def of_run(directory) -> list[pathlib.Path]:
     return ordered
 
 
-def on_run(directory, predictor):
+def on_run(directory: PathLike, predictor: Predictor) -> Predictor:
     """A run's predictor with the steps of the run."""
-    contents = []
+    contents: list[bytes] = []
     for path in of_run(directory):
-        left = MAX_BYTES - sum(map(len, contents))
+        left = MAX_BYTES - sum(len(content) for content in contents)
         contents.append(files.read_bytes(path, left, RunError))
         predictor = _put(contents[-1], predictor, path)
     return predictor
 
 
-def on_entry(source, items: tuple[StepFile, ...], predictor):
+def on_entry(
+    source: Folder | Address, items: tuple[StepFile, ...], predictor: Predictor
+) -> Predictor:
     """An entry's predictor with the steps that its record lists."""
     left = MAX_BYTES
     for item in items:
@@ -70,13 +83,13 @@ def on_entry(source, items: tuple[StepFile, ...], predictor):
     return predictor
 
 
-def fitted_on(predictor) -> str:
+def fitted_on(predictor: StepPredictor) -> str:
     """`dataset/split` of the last step's fit; empty where nothing was fitted."""
     facts = predictor.provenance
     return f"{facts['data']}/{facts['split']}" if {"data", "split"} <= facts.keys() else ""
 
 
-def summaries(predictor) -> list[dict]:
+def summaries(predictor: Predictor) -> list[dict]:
     """All steps of a predictor with their provenance, as JSON values."""
     from s2d_tf.posthoc.predictor import chain
 

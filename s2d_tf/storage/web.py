@@ -1,5 +1,7 @@
 """Entries on the web."""
 
+from __future__ import annotations
+
 import http.client
 import threading
 import time
@@ -25,17 +27,17 @@ class Address:
         deadline: `time.monotonic()` at which reading ends; default: in `TOTAL_SECONDS`.
     """
 
-    def __init__(self, url, deadline: float | None = None):
+    def __init__(self, url: str, deadline: float | None = None) -> None:
         self.url = url.rstrip("/")
         self._deadline = time.monotonic() + TOTAL_SECONDS if deadline is None else deadline
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.url
 
-    def sibling(self, name):
+    def sibling(self, name: str) -> Address:
         return Address(f"{self.url.rpartition('/')[0]}/{entry_name(name)}", self._deadline)
 
-    def read(self, name, limit):
+    def read(self, name: str, limit: int) -> bytes:
         """The bytes of a file, at most `limit` of them."""
         url = f"{self.url}/{urllib.parse.quote(file_name(name))}"
         try:

@@ -6,13 +6,20 @@ So other implementations of the same network can read it, and nothing in it depe
 arranges its own files. State that is not a weight (seed generators, metrics) is not in it.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.files import arrays as packing
+
+if TYPE_CHECKING:
+    import keras
 
 HEADER_BYTES, HEADER_BYTES_PER_ARRAY = 2**12, 2**9
 _ADVICE = "Get the file again, or train the model again."
@@ -22,7 +29,7 @@ class WeightsError(ValueError):
     """A weights file is missing, damaged, or not that of the model."""
 
 
-def by_name(model) -> dict:
+def by_name(model: keras.Model) -> dict:
     """The weights of a built model, `{name: variable}`.
 
     Names do not depend on what was built before in the same process: a weight of the model itself
@@ -36,7 +43,7 @@ def by_name(model) -> dict:
     return dict(zip(names, model.weights, strict=True))
 
 
-def save(model, path, half: bool = False):
+def save(model: keras.Model, path: PathLike, half: bool = False) -> None:
     """Writes the weights of a model, whole or not at all.
 
     Args:
@@ -55,7 +62,7 @@ def save(model, path, half: bool = False):
     files.write_bytes(path, packing.pack(arrays, {"sha256": _digest(arrays)}))
 
 
-def load(model, path, sha256: str | None = None):
+def load(model: keras.Model, path: PathLike, sha256: str | None = None) -> None:
     """Gives a built model the weights of a file: all of them or, with an error, none.
 
     Args:
@@ -67,20 +74,20 @@ def load(model, path, sha256: str | None = None):
     assign(model, parse(data, model, path, sha256))
 
 
-def assign(model, arrays: dict):
+def assign(model: keras.Model, arrays: dict) -> None:
     """Sets all weights from `{name: array}` as `parse` returned it."""
     for name, variable in by_name(model).items():
         variable.assign(arrays[name].astype(variable.dtype, copy=False))
 
 
-def size_limit(model) -> int:
+def size_limit(model: keras.Model) -> int:
     """The most bytes that a weights file of this model can have."""
     named = by_name(model).values()
     numbers = sum(np.dtype(v.dtype).itemsize * math.prod(v.shape) for v in named)
     return numbers + _header_limit(named)
 
 
-def parse(data: bytes, model, path, sha256: str | None = None) -> dict:
+def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = None) -> dict:
     """The arrays in the bytes of a weights file, `{name: array}`, checked against a model.
 
     Args:
@@ -118,7 +125,7 @@ def _digest(arrays):
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype.str} {list(array.shape)}\n".encode())
-        digest.update(np.ascontiguousarray(array))
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

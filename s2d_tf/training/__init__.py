@@ -2,13 +2,4 @@
 
 from s2d_tf import _lazy
 
-__getattr__, __dir__, __all__ = _lazy.attach(
-    __name__,
-    {
-        "Preempted": "preemption",
-        "Settings": "loop",
-        "WorkerLostError": "multi_worker",
-        "train": "loop",
-    },
-    ("preemption", "schedules", "strategies", "tuning"),
-)
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

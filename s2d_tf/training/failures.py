@@ -1,7 +1,11 @@
 """What stops a run from outside, in one line that says what is left and what to do."""
 
+from __future__ import annotations
+
 import contextlib
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -9,6 +13,9 @@ from s2d_tf import files
 from s2d_tf.storage import checkpoints, layout
 from s2d_tf.storage.runs import RunError
 from s2d_tf.training import multi_worker
+
+if TYPE_CHECKING:
+    from s2d_tf.storage.runs import Run
 
 _PEER_IS_GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
@@ -18,22 +25,22 @@ class DiskFullError(RunError):
 
 
 @contextlib.contextmanager
-def explained(run):
+def explained(run: Run) -> Iterator[None]:
     """Turns a full disk and a lost worker into errors that a person understands."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
         step = checkpoints.newest(run.directory / layout.CHECKPOINTS)
-        kept = f"the checkpoint of step {step} is whole" if step else "there is no checkpoint yet"
+        kept = f"The checkpoint of step {step} is whole" if step else "There is no checkpoint yet"
         if files.is_disk_full(error):
             raise DiskFullError(
-                f"No room to write in {run.directory} ({_cause(error)}); {kept}: free some "
-                "space, then the same command continues."
+                f"{run.directory}: expected room to write, received {_cause(error)!r}. {kept}: "
+                "free some space, then run the same command again."
             ) from error
         if isinstance(error, _PEER_IS_GONE):
             raise multi_worker.WorkerLostError(
-                f"Another worker is gone ({_cause(error)}); {kept}: start all workers again, "
-                "with the same command."
+                f"workers: expected all of them, received {_cause(error)!r} from one that is "
+                f"gone. {kept}: start all workers again, with the same command."
             ) from error
         raise
 

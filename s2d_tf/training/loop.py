@@ -1,5 +1,7 @@
 """Training a recipe: the one procedure behind every method."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import datetime
@@ -7,8 +9,10 @@ import functools
 import pathlib
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import PathLike
 
 # isort: split
 import keras
@@ -31,6 +35,9 @@ from s2d_tf.training import (
     teachers,
 )
 
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -50,6 +57,10 @@ class Settings:
             `None` for not by that measure.
         teachers, start: run directories, for methods that need them; `None` looks beside.
         verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
+
+    Example:
+
+    >>> settings = training.Settings(verbose=0, checkpoint_steps=100)
     """
 
     data_dir: str | None = None
@@ -67,7 +78,13 @@ class Settings:
     verbose: int | None = None
 
 
-def train(recipe, directory, seed=0, settings=None, member=None):
+def train(
+    recipe: Recipe,
+    directory: PathLike,
+    seed: int = 0,
+    settings: Settings | None = None,
+    member: int | None = None,
+) -> Run:
     """Trains a recipe to its end in a run directory, going on where an earlier call stopped.
 
     SIGTERM and Ctrl-C stop it after the step under way, saved; SIGTERM raises `Preempted`.
@@ -81,6 +98,14 @@ def train(recipe, directory, seed=0, settings=None, member=None):
 
     Returns:
         The finished `Run`.
+
+    Example:
+
+    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    >>> recipe = recipes.override(recipe, ["data.batch_size=128"], epochs=1)
+    >>> run = training.train(recipe, "run", settings=training.Settings(verbose=0))
+    >>> run.finished
+    True
     """
     settings = settings or Settings()
     if recipe.stands_on is not None:
@@ -91,7 +116,10 @@ def train(recipe, directory, seed=0, settings=None, member=None):
     members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
     if member is not None and member not in members:
         expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
-        raise ValueError(f"member: expected {expected} ({recipe.name}), received {member}.")
+        raise ValueError(
+            f"member: expected {expected} ({recipe.name}), received {member!r}. Correct or "
+            "drop --member."
+        )
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
     make = Run.create if team.is_chief else Run
@@ -161,7 +189,7 @@ def _train_network(run, settings, strategy, team, stop):
         save = callbacks.Checkpoint(writer, state, facts, held, steps, settings, stop, team)
         done = _callbacks(run, network, history) if team.is_chief else []
         shown = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
-        options = {
+        options: dict[str, Any] = {
             "callbacks": [each for each in (*done, moments, save) if each],
             "verbose": shown if team.is_chief else 0,
             "validation_data": held_out,
@@ -200,7 +228,13 @@ def _network(run, settings, strategy, steps):
 
 def _restore(run, state, steps, conditions):
     """What the newest checkpoint says, or the beginning."""
-    beginning = {"epoch": 0, "step_in_epoch": 0, "history": [], "seconds": 0.0, "step": 0}
+    beginning: dict[str, Any] = {
+        "epoch": 0,
+        "step_in_epoch": 0,
+        "history": [],
+        "seconds": 0.0,
+        "step": 0,
+    }
     held = checkpoints.restore(run.directory / layout.CHECKPOINTS, state) or beginning
     for name, value in conditions.items():
         if held.get(name, value) != value:

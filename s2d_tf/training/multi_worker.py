@@ -6,12 +6,18 @@ they do not have. `adapt` gives one model replacements of the two methods. When 
 module says that plain Keras can do it, `adapt` can go.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from s2d_tf.training.preemption import Preempted
+
+if TYPE_CHECKING:
+    import keras
 
 SAVE, STOP = 1, 1000
 """Votes on what to do after a step; they are summed over at most 999 workers."""
@@ -28,13 +34,13 @@ class Alone:
 
     is_chief = True
 
-    def agree(self, vote):
+    def agree(self, vote: int) -> int:
         return vote
 
-    def barrier(self):
+    def barrier(self) -> None:
         pass
 
-    def check_same(self, step):
+    def check_same(self, step: int) -> None:
         pass
 
 
@@ -45,7 +51,7 @@ class Team:
     needed because to read a metric is a collective operation too, which one worker cannot do alone.
     """
 
-    def __init__(self, strategy):
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.strategy = strategy
         resolver = strategy.cluster_resolver
         leader = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
@@ -53,27 +59,28 @@ class Team:
         self._vote = tf.Variable(0, dtype=tf.int32, trainable=False, name="vote")
         self.counted = 0
 
-    def count(self):
+    def count(self) -> tf.Tensor:
         """Adds up the votes of all workers; part of the training step."""
         votes = self.strategy.run(lambda: tf.identity(self._vote))
         return self.strategy.reduce("SUM", votes, axis=None)
 
-    def agree(self, vote):
+    def agree(self, vote: int) -> int:
         """What the workers had voted before the last step; `vote` counts in the next one."""
         decision, self.counted = int(self.counted), 0
         self._vote.assign(0 if decision else vote)
         return decision
 
-    def barrier(self):
+    def barrier(self) -> None:
         """Waits until all workers are here."""
         self._mean(0.0)
 
-    def check_same(self, step):
+    def check_same(self, step: int) -> None:
         """Rejects workers that restored different checkpoints."""
         if self._mean(step) != step:
             raise ValueError(
-                f"The workers do not continue at the same step (here: {step}): --workdir must be "
-                "one directory that all of them share."
+                "--workdir: expected one directory that all workers share, received others on "
+                f"some: they do not continue at the same step (here: {step}). Pass the same "
+                "directory to all."
             )
 
     def _mean(self, value):
@@ -85,7 +92,7 @@ class Team:
         return float(mean())
 
 
-def adapt(model, team):
+def adapt(model: keras.Model, team: Team) -> None:
     """Lets `model.fit` train under the team's strategy; collects the votes with each step."""
     strategy = team.strategy
 
@@ -116,7 +123,7 @@ def adapt(model, team):
     model.make_train_function = make_train_function
 
 
-def cluster():
+def cluster() -> dict[str, Any]:
     """The cluster that `TF_CONFIG` describes; an empty dict without one."""
     text = os.environ.get("TF_CONFIG", "")
     try:
@@ -124,5 +131,5 @@ def cluster():
     except (ValueError, AttributeError):
         raise ValueError(
             'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["host:port", ...]}, "task": '
-            f'{{"type": "worker", "index": 0}}}}, received {text!r}.'
+            f'{{"type": "worker", "index": 0}}}}, received {text!r}. See docs/scaling.md.'
         ) from None

@@ -3,8 +3,11 @@
 Weights, batch statistics, losses and the optimizer stay in float32, and so does the finished model.
 """
 
+from __future__ import annotations
+
 import contextlib
 import pathlib
+from collections.abc import Iterator
 
 import s2d_tf._backend  # noqa: F401
 
@@ -55,7 +58,7 @@ def multiplies_bfloat16() -> bool:
 
 
 @contextlib.contextmanager
-def scope(precision: str):
+def scope(precision: str) -> Iterator[None]:
     """Layers that are made within it compute in that precision."""
     before = keras.config.dtype_policy()
     if precision == "bfloat16":

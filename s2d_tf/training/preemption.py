@@ -1,8 +1,12 @@
 """Requests to stop: SIGTERM or Ctrl-C ends a run after the current step and saves it."""
 
+from __future__ import annotations
+
 import contextlib
 import signal
 import threading
+from collections.abc import Iterator
+from typing import Any, Self
 
 
 class Preempted(RuntimeError):
@@ -19,23 +23,23 @@ class StopRequest:
     written whole or not at all, but what was not saved is lost.
     """
 
-    def __init__(self):
-        self.signal = None
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
         self._deferring = False
-        self._before = {}
+        self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._before[number] = signal.signal(number, self._receive)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     @contextlib.contextmanager
-    def deferred(self):
+    def deferred(self) -> Iterator[None]:
         """While training steps run, which look at `signal` themselves."""
         self._deferring = True
         try:
@@ -51,7 +55,7 @@ class StopRequest:
         if not (first and self._deferring):
             raise self.error("while no step was running")
 
-    def error(self, where):
+    def error(self, where: str) -> BaseException:
         """What to raise when training has stopped."""
         if self.signal is signal.SIGINT:
             return KeyboardInterrupt(f"{where}; the same command continues.")

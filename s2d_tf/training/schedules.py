@@ -1,6 +1,12 @@
 """Learning rates as functions of the training step alone, so that a resumed run keeps its own."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import TensorLike
 
 # isort: split
 import keras
@@ -11,7 +17,9 @@ from s2d_tf.recipes import TrainingRecipe
 from s2d_tf.recipes.rules import SCHEDULES
 
 
-def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
+def learning_rate(
+    recipe: TrainingRecipe, steps_per_epoch: int
+) -> float | keras.optimizers.schedules.LearningRateSchedule:
     """The learning-rate schedule of a recipe.
 
     "steps" multiplies by `factor` at each milestone, "cosine" and "linear" fall to zero over the
@@ -44,7 +52,8 @@ def learning_rate(recipe: TrainingRecipe, steps_per_epoch):
         schedule = peak
     else:
         raise ValueError(
-            f"training.schedule: expected one of {SCHEDULES}, received {recipe.schedule!r}."
+            f"training.schedule: expected one of {SCHEDULES}, received {recipe.schedule!r}. "
+            "Choose one of these."
         )
     return WarmUp(schedule, peak, rising) if rising else schedule
 
@@ -57,29 +66,31 @@ def _epochs(value, recipe):
 class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
     """A linear rise from 0 to `peak`, then a schedule, or `peak` itself, from its beginning."""
 
-    def __init__(self, schedule, peak, steps):
+    def __init__(
+        self, schedule: float | Callable[[tf.Tensor], tf.Tensor], peak: float, steps: int
+    ) -> None:
         self.schedule = schedule
         self.peak = peak
         self.steps = steps
 
-    def __call__(self, step):
+    def __call__(self, step: TensorLike) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
         after = self.schedule
         if callable(after):
             after = after(tf.maximum(step - self.steps, 0.0))
         return tf.where(step < self.steps, self.peak * step / self.steps, after)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         schedule = keras.saving.serialize_keras_object(self.schedule)
         return {"schedule": schedule, "peak": self.peak, "steps": self.steps}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> WarmUp:
         schedule = keras.saving.deserialize_keras_object(config["schedule"])
         return cls(schedule, config["peak"], config["steps"])
 
 
-def optimizer(recipe: TrainingRecipe, steps_per_epoch):
+def optimizer(recipe: TrainingRecipe, steps_per_epoch: int) -> keras.optimizers.Optimizer:
     """The recipe's optimizer; weight decay is the model's, coupled."""
     rate = learning_rate(recipe, steps_per_epoch)
     if recipe.optimizer == "muon":

@@ -1,5 +1,7 @@
 """Where a run computes."""
 
+from __future__ import annotations
+
 import functools
 
 import tensorflow as tf
@@ -9,7 +11,7 @@ from s2d_tf.training import multi_worker
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
 
-def make(name="auto"):
+def make(name: str = "auto") -> tf.distribute.Strategy:
     """A `tf.distribute` strategy by name.
 
     "mirrored" takes all GPUs of the machine, or all logical CPU devices where there is none;
@@ -18,13 +20,15 @@ def make(name="auto"):
     one GPU, and "one_device" otherwise.
     """
     if name not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {STRATEGIES}, received {name!r}.")
+        raise ValueError(
+            f"strategy: expected one of {STRATEGIES}, received {name!r}. Choose one of these."
+        )
     cluster = multi_worker.cluster() if name in ("auto", "multi_worker") else {}
     workers = sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
     if name == "multi_worker" and not workers:
         raise ValueError(
-            "strategy multi_worker needs TF_CONFIG in the environment of every worker, received "
-            "none with workers: docs/scaling.md shows how to set it."
+            "TF_CONFIG: expected workers in the environment of each, for the strategy "
+            "multi_worker, received none. See docs/scaling.md."
         )
     if name == "multi_worker" or workers > 1:
         return _only(tf.distribute.MultiWorkerMirroredStrategy)
@@ -47,21 +51,26 @@ def _only(kind, *arguments):
 
 
 @functools.cache
-def team(strategy):
+def team(strategy: tf.distribute.Strategy) -> multi_worker.Alone | multi_worker.Team:
     """Who computes: this process alone, or workers that have to agree."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return multi_worker.Team(strategy)
     return multi_worker.Alone()
 
 
-def set_determinism(wanted, strategy, jit_compile=None):
+def set_determinism(
+    wanted: bool | None, strategy: tf.distribute.Strategy, jit_compile: bool | None = None
+) -> bool:
     """Turns on operations that give the same bits every time; returns whether it did.
 
     By default on one CPU device. It holds for the rest of the process. Keras then leaves XLA off,
     so XLA is not used by default.
     """
     if wanted and jit_compile:
-        raise ValueError("deterministic operations turn XLA off: choose one of the two.")
+        raise ValueError(
+            "deterministic: expected it without XLA, which it turns off, received both. "
+            "Choose one of the two."
+        )
     if wanted is None:
         one = strategy.num_replicas_in_sync == 1
         wanted = one and not jit_compile and not tf.config.list_logical_devices("GPU")
@@ -70,17 +79,18 @@ def set_determinism(wanted, strategy, jit_compile=None):
     return bool(wanted)
 
 
-def check_batch_size(batch_size, strategy):
+def check_batch_size(batch_size: int, strategy: tf.distribute.Strategy) -> None:
     """Rejects a global batch that the replicas cannot share equally."""
     replicas = strategy.num_replicas_in_sync
     if batch_size % replicas:
         raise ValueError(
-            f"The global batch of {batch_size} cannot be shared by {replicas} replicas: choose a "
-            f"batch size that {replicas} divides, or fewer devices."
+            f"batch_size: expected a global batch that {replicas} replicas can share, "
+            f"received {batch_size}. Choose a batch size that {replicas} divides, or fewer "
+            "devices."
         )
 
 
-def choose_jit(wanted, strategy):
+def choose_jit(wanted: bool | None, strategy: tf.distribute.Strategy) -> bool | str:
     """Whether XLA compiles the training step: what is wanted, else what Keras chooses.
 
     Keras leaves XLA off on CPU, where oneDNN's kernels are faster, and on several replicas, where
@@ -88,7 +98,10 @@ def choose_jit(wanted, strategy):
     """
     several = strategy.num_replicas_in_sync > 1
     if wanted and several:
-        raise ValueError("XLA cannot compile a step of several replicas: leave --jit out.")
+        raise ValueError(
+            "jit_compile: expected None or False on several replicas, received True. XLA "
+            "cannot compile their step: leave --jit out."
+        )
     if wanted is not None:
         return wanted
     return False if several else "auto"

@@ -1,23 +1,31 @@
 """What a run takes from other runs: weights to start from, and teachers to learn from."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import pathlib
 import shlex
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.posthoc.predictor import root
 from s2d_tf.recipes import build
 from s2d_tf.storage import weights
 from s2d_tf.storage.layout import RECIPE, TEACHER_LOGITS
 from s2d_tf.storage.runs import Run, RunError, is_run
 
+if TYPE_CHECKING:
+    from s2d_tf import models
+    from s2d_tf.training.loop import Settings
 
-def start(network, run, directory=None):
+
+def start(network: models.Classifier, run: Run, directory: PathLike | None = None) -> None:
     """Gives a network the weights that its recipe starts from, if it starts from any."""
     wanted = run.recipe.start
     if wanted is None:
@@ -37,14 +45,16 @@ def start(network, run, directory=None):
     logging.info("started from %s", path)
 
 
-def attach(network, run, settings, images):
+def attach(
+    network: models.Student, run: Run, settings: Settings, images: np.ndarray
+) -> np.ndarray | None:
     """Connects a student with its teachers.
 
     Returns:
         Without augmentation the teachers' logits `[n, members, classes]`, computed once and kept on
         disk; with augmentation `None`, and the teachers run inside each training step.
     """
-    source = find(run, run.recipe.teachers, settings.teachers)
+    source = find(run, run.recipe.teachers or "", settings.teachers)
     if run.recipe.data.augmentation != "none":
         if run.recipe.data.resolutions:
             raise RunError(
@@ -58,7 +68,7 @@ def attach(network, run, settings, images):
     origin = {
         "teachers": [files.sha256(member.weights()) for member in source.members],
         # In their order, which data.fingerprint leaves out: a row is found by its image's index.
-        "images": hashlib.sha256(np.ascontiguousarray(images)).hexdigest(),
+        "images": hashlib.sha256(np.ascontiguousarray(images).data).hexdigest(),
     }
     targets = _kept(path, origin)
     if targets is not None:
@@ -85,7 +95,7 @@ def _kept(path, origin):
     return None
 
 
-def with_targets(dataset, targets):
+def with_targets(dataset: tf.data.Dataset, targets: np.ndarray) -> tf.data.Dataset:
     """Adds each image's teacher logits to a dataset of `(images, {"labels", "index"})`."""
     table = tf.constant(targets)
 
@@ -96,7 +106,7 @@ def with_targets(dataset, targets):
     return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(2)
 
 
-def find(run, method, directory=None):
+def find(run: Run, method: str, directory: PathLike | None = None) -> Run:
     """A finished run of another method, on the same network, dataset and split.
 
     The split counts because teachers that have seen the validation images spoil what a student

@@ -49,20 +49,22 @@ class TestBoth:
     @pytest.mark.parametrize("name", UNSAFE)
     def test_a_member_outside_the_folder_is_an_error(self, tmp_path, make, name):
         path = make(self._path(tmp_path, make), [*MEMBERS, (name, b"x")])
-        with pytest.raises(archives.ArchiveError, match="points outside the archive's folder"):
+        with pytest.raises(archives.ArchiveError, match="inside the archive's folder"):
             _read_all(path)
         assert sorted(file.name for file in tmp_path.rglob("*")) == [path.name]
 
     def test_a_truncated_archive_is_an_error(self, tmp_path, make):
         path = make(self._path(tmp_path, make), [("a", np.random.RandomState(0).bytes(20_000))])
         path.write_bytes(path.read_bytes()[:-5_000])
-        with pytest.raises(archives.ArchiveError, match=r"not a complete .* file .*fetch it again"):
+        with pytest.raises(
+            archives.ArchiveError, match=r"expected a complete .* file, .*Fetch it again"
+        ):
             _read_all(path)
 
     def test_something_else_is_an_error(self, tmp_path, make):
         path = self._path(tmp_path, make)
         path.write_bytes(b"<html>not found</html>")
-        with pytest.raises(archives.ArchiveError, match="not a complete") as error:
+        with pytest.raises(archives.ArchiveError, match="expected a complete") as error:
             _read_all(path)
         assert "\n" not in str(error.value)
 
@@ -92,7 +94,7 @@ def test_links_in_zip_files_are_refused(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_member_that_appears_twice_is_refused(tmp_path):
-    with pytest.raises(archives.ArchiveError, match=r"'folder/a.txt' appears twice"):
+    with pytest.raises(archives.ArchiveError, match=r"'folder/a.txt' twice"):
         _read_all(_zip(tmp_path / "a.zip", [*MEMBERS, MEMBERS[0]]))
 
 
@@ -121,7 +123,7 @@ def test_an_index_that_has_swallowed_members_is_refused(tmp_path):
     second = content.index(INDEX_ENTRY, content.index(INDEX_ENTRY) + 4)
     rest = content.index(INDEX_END) - second - 46 - len("folder/b.txt")
     _changed(path, second + 32, rest.to_bytes(2, "little"))  # the length of its comment
-    with pytest.raises(archives.ArchiveError, match="lists 2 members, expected 3"):
+    with pytest.raises(archives.ArchiveError, match="expected 3 members in its index, received 2"):
         _read_all(path)
 
 
@@ -134,10 +136,10 @@ def test_an_index_of_the_longer_form_is_accepted(tmp_path):
 @pytest.mark.parametrize(
     ("place", "new", "message"),
     [
-        (6, b"\xff", "not a complete zip file .*zip file version"),
+        (6, b"\xff", "expected a complete zip file, .*zip file version"),
         (8, b"\x01", "cannot be read .*encrypted"),
         (10, b"\x63", "cannot be read .*compression"),
-        (16, bytes(8), "has 0 bytes, expected 5"),  # sum and stored size of nothing
+        (16, bytes(8), "expected 5 bytes, received 0"),  # sum and stored size of nothing
         (46, b"F", "cannot be read .*differ"),
     ],
 )
@@ -152,7 +154,7 @@ def test_what_the_index_says_wrongly_is_refused(tmp_path, place, new, message):
 def test_the_sum_at_the_end_of_a_compressed_tar_file_counts(tmp_path):
     path = _tar(tmp_path / "a.tar.gz", MEMBERS)
     _changed(path, path.stat().st_size - 8, b"abcd")
-    with pytest.raises(archives.ArchiveError, match=r"not a complete tar file .*CRC"):
+    with pytest.raises(archives.ArchiveError, match=r"expected a complete tar file, .*CRC"):
         _read_all(path)
 
 
@@ -172,7 +174,7 @@ class TestPictures:
     def test_grey_pictures_get_three_equal_channels(self):
         encoded = tf.io.encode_png(self.grey).numpy()
         archives.check_picture(encoded, "x", 5, or_larger=True)
-        with pytest.raises(archives.ArchiveError, match="expected 5x5 pixels; received 6x5"):
+        with pytest.raises(archives.ArchiveError, match="expected 5x5 pixels, received 6x5"):
             archives.check_picture(encoded, "x", 5)
         received = archives.decode_picture(encoded).numpy()
         np.testing.assert_array_equal(received, np.repeat(self.grey, 3, axis=-1))
@@ -195,9 +197,9 @@ class TestPictures:
     def test_damage_is_found(self, encode):
         encoded = encode(np.random.RandomState(0).randint(0, 256, [64, 64, 3]).astype(np.uint8))
         encoded = encoded.numpy()
-        with pytest.raises(archives.ArchiveError, match=r"^here: the picture is damaged"):
+        with pytest.raises(archives.ArchiveError, match=r"^here: .*received a damaged one"):
             archives.check_picture(encoded[: len(encoded) // 2], "here", 4)
-        with pytest.raises(archives.ArchiveError, match=r"^here: the picture is damaged"):
+        with pytest.raises(archives.ArchiveError, match=r"^here: .*received a damaged one"):
             archives.check_picture(encoded[:10], "here", 4)
 
     @pytest.mark.parametrize("content", [b"", b"GIF89a", b"<html>"])

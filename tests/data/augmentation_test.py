@@ -69,8 +69,8 @@ def test_no_shift_and_no_mirror_change_nothing():
     [
         ("zero", None, "padding: expected one of mean, reflect; received 'zero'"),
         (None, None, "padding: expected one of"),
-        ("mean", None, "needs one value per channel"),
-        ("mean", (1.0, 2.0), "needs one value per channel"),
+        ("mean", None, "one value for each of"),
+        ("mean", (1.0, 2.0), "one value for each of"),
         ("mean", (1.0, 2.0, 300.0), r"values in \[0, 255\]"),
     ],
 )

@@ -55,7 +55,7 @@ def test_sentences_and_labels_are_those_of_the_file(folder, name, split, part):
 def test_the_splits_are_the_published_ones(folder):
     for name in ("clinc150", "clinc150_oos"):
         assert data.available_splits(name, folder) == ("train", "validation", "test")
-    with pytest.raises(ValueError, match="has no split 'train_without_validation'"):
+    with pytest.raises(ValueError, match="received 'train_without_validation'"):
         data.load_arrays("clinc150", "train_without_validation", folder)
 
 

@@ -42,12 +42,12 @@ def test_one_split_with_a_preview(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["digit"], "Unknown dataset 'digit'. Did you mean digits"),
-        (["digits", "--split=valid"], "has no split 'valid'"),
+        (["digit"], "received 'digit'. Did you mean digits"),
+        (["digits", "--split=valid"], "received 'valid'"),
         (["digits", "digits_photos"], "expected one dataset"),
         (["cifar100", "--data_dir=DIR"], "'cifar100' is not in DIR"),
         (["odin_lsun_crop", "--data_dir=DIR"], "needs LSUN.tar.gz, which is not in DIR"),
-        (["digits", "--preview=DIR/sheet.gif"], "ending in .png"),
+        (["digits", "--preview=DIR/sheet.gif"], "ends in .png"),
         (["clinc150", "--data_dir=DIR"], "needs data_full.json (2.5 MB), which is not in DIR"),
         (["clinc150", "--preview=DIR/sheet.png"], "expected a dataset of images, received"),
     ],

@@ -62,10 +62,10 @@ class TestNames:
         ("name", "message"),
         [
             (f"{NAME}.frost_3", r"'frost_3' of 'cifar100_c_generated' is not available: .*photogr"),
-            (f"{NAME}.fog_6", r"Unknown condition 'fog_6' .*Did you mean fog_"),
-            (f"{NAME}.", r"Unknown condition ''"),
-            ("digits.fog_3", r"Unknown dataset 'digits\.fog_3'\. Did you mean .*digits"),
-            ("cifar100_d.fog_3", r"Unknown dataset 'cifar100_d\.fog_3'"),
+            (f"{NAME}.fog_6", r"received 'fog_6'. Did you mean fog_"),
+            (f"{NAME}.", r"received ''"),
+            ("digits.fog_3", r"received 'digits\.fog_3'\. Did you mean .*digits"),
+            ("cifar100_d.fog_3", r"received 'cifar100_d\.fog_3'"),
         ],
     )
     def test_unknown_ones(self, name, message):

@@ -83,20 +83,24 @@ BAD = {
         {"md5": "0" * 32},
         r"LSUN\.tar\.gz: expected MD5 0000.*received .*fetch it",
     ),
-    "truncated": (GOOD, {"cut": 100}, "not a complete tar file"),
-    "outside": (GOOD | {"../evil.png": b""}, {}, "'../evil.png' points outside"),
+    "truncated": (GOOD, {"cut": 100}, "expected a complete tar file"),
+    "outside": (GOOD | {"../evil.png": b""}, {}, "received '../evil.png'"),
     "link": (GOOD | {_link(): b""}, {}, "a link or a device"),
     "16 bits": (
         GOOD | {"@/1.png": _png(np.zeros([32, 32, 3], np.uint16))},
         {},
         r"LSUN/test/1\.png': expected 8 bits",
     ),
-    "damaged": (GOOD | {"@/1.png": _png(_picture(1))[:99]}, {}, r"1\.png': the picture is damaged"),
-    "small": (GOOD | {"@/1.png": _png(_picture(1, side=31))}, {}, "32x32 pixels; received 31x31"),
+    "damaged": (
+        GOOD | {"@/1.png": _png(_picture(1))[:99]},
+        {},
+        r"1\.png': .*received a damaged one",
+    ),
+    "small": (GOOD | {"@/1.png": _png(_picture(1, side=31))}, {}, "32x32 pixels, received 31x31"),
     "other folder": (
         {"LSUN/train/0.png": GOOD["@/0.png"]},
         {},
-        "no picture in the folder 'LSUN/test'",
+        "pictures in the folder 'LSUN/test', received none",
     ),
 }
 

@@ -301,11 +301,11 @@ class TestShape:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"batch_size": 85}, "batch_size: expected at most 84 images; received 85"),
+            ({"batch_size": 85}, "batch_size: expected at most the 84 images, received 85"),
             ({"batch_size": 0}, "batch_size: expected at least 1"),
-            ({"start_step": 31}, "start_step: expected 0 to 30; received 31"),
+            ({"start_step": 31}, "start_step: expected 0 to 30, received 31"),
             ({"start_step": -1}, "start_step: expected 0 to 30"),
-            ({"epochs": 0}, "epochs and num_heads of 1 or more"),
+            ({"epochs": 0}, "epochs, num_heads: expected at least 1"),
             ({"augmentation": "flip"}, "augmentation: expected None or mirror_shift"),
             ({"augmentation": "mirror_shift"}, "padding: expected one of"),
             (AUGMENTED | {"max_shift": 8}, "max_shift: expected 0 to 7; received 8"),

@@ -48,5 +48,5 @@ def test_the_pictures_are_spread_over_the_classes(tmp_path, monkeypatch, classes
 
 
 def test_a_wrong_file_name_is_refused_before_work(tmp_path):
-    with pytest.raises(ValueError, match=r"ending in \.png"):
+    with pytest.raises(ValueError, match=r"ends in \.png"):
         data.write_preview(tmp_path / "x.jpg", np.zeros([1, 8, 8, 1], np.uint8), [0], title="t")

@@ -114,9 +114,12 @@ def test_pairing_narrows_the_difference():
     [
         (
             lambda: intervals.classification([[0.0, 1.0]], [1], num_resamples=0),
-            "num_resamples must be an integer of at least 1",
+            "num_resamples: expected an integer of at least 1",
         ),
-        (lambda: intervals.classification([[0.0, -np.inf]], [1]), "log_probs must be finite"),
+        (
+            lambda: intervals.classification([[0.0, -np.inf]], [1]),
+            "log_probs: expected finite numbers",
+        ),
         (
             lambda: intervals.detection({"total": [1.0]}, {"data": [1.0]}),
             r"same keys, received \['total'\] and \['data'\]",
@@ -137,7 +140,7 @@ def test_pairing_narrows_the_difference():
         ),
         (
             lambda: intervals.classification([[0.0, 1.0]], [1], np.zeros((2, 2))),
-            r"labels must have shape \(2,\)",
+            r"labels: expected the shape \(2,\)",
         ),
     ],
 )

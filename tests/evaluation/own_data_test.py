@@ -201,11 +201,11 @@ def test_content_tells_apart_what_its_bytes_would_not():
         (lambda x, y: (x, y + 0.5), "labels: expected 300 class numbers.*float64"),
         (lambda x, y: (x, np.full([300, 8], 0.125)), "class numbers or one-hot rows"),
         (lambda x, y: (x, y, y), r"expected \(x, y\), received a tuple of 3"),
-        (lambda x, y: (x, y + 3), r"labels must be in \[0, 8\); received"),
-        (lambda x, y: x, "Examples without a label"),
+        (lambda x, y: (x, y + 3), r"labels: expected classes in \[0, 8\), received"),
+        (lambda x, y: x, "Remove examples without a label"),
         (lambda x, y: (x[:0], y[:0]), r"at least 1, received lengths \[0\]"),
         (lambda x, y: ([x, x[:5]], y), r"same length.*\[5, 300\]"),
-        (lambda x, y: slices(x, y + 3).batch(50), r"labels must be in \[0, 8\)"),
+        (lambda x, y: slices(x, y + 3).batch(50), r"labels: expected classes in \[0, 8\)"),
         (lambda x, y: slices(x, y, y).batch(50), "received a tuple of 3"),
     ],
 )
@@ -232,7 +232,7 @@ def test_an_empty_dataset_is_rejected(model, arrays):
         ),
         ({"ood": {"a/b": np.zeros([2, 8, 8, 1])}}, "name: expected a text without '/'"),
         ({"name": ""}, "name: expected a text without '/'"),
-        ({"ood": ["digit"]}, "Unknown dataset 'digit'"),
+        ({"ood": ["digit"]}, "received 'digit'"),
     ],
 )
 def test_bad_names_are_rejected(model, arrays, options, message):

@@ -113,8 +113,8 @@ def test_errors_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, code
     [
         ({"class_names": ["a", "b"]}, "one line of text for each of 3 classes, received 2"),
         ({"class_names": ["a", "b", "c\nd"]}, "one line of text for each of 3 classes"),
-        ({"metadata": {"value": float("nan")}}, "metadata must be a dict that JSON can hold"),
-        ({"metadata": {"value": object()}}, "metadata must be a dict that JSON can hold"),
+        ({"metadata": {"value": float("nan")}}, "metadata: expected a dict that JSON can hold"),
+        ({"metadata": {"value": object()}}, "metadata: expected a dict that JSON can hold"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(tiny, tmp_path, arguments, message):

@@ -290,8 +290,8 @@ def test_a_full_disk_stops_the_run_and_it_continues(trainer, small_disk, undistu
 def assert_one_clear_line(directory):
     lines = log_file(directory).read_text().splitlines()
     (error,) = [line for line in lines if "s2d train: error:" in line]
-    assert "No room to write in" in error
-    assert "then the same command continues" in error
+    assert "expected room to write" in error
+    assert "run the same command again" in error
     assert not any("Traceback" in line for line in lines)
     assert not list((directory / "checkpoints").glob(".partial_*"))
 

@@ -1,7 +1,6 @@
 """JSON and dataclasses from outside: what is read, and what is rejected by name."""
 
 import dataclasses
-import doctest
 
 import pytest
 
@@ -26,11 +25,6 @@ class Outer:
 
 def read(**values):
     return files.read_record(Outer, {"name": "x", "inner": {"size": 1}} | values, "outer")
-
-
-def test_the_example():
-    assert doctest.testmod(files.records).failed == 0
-    assert doctest.testmod(files.records).attempted > 0
 
 
 def test_what_is_read():

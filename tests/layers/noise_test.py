@@ -189,19 +189,19 @@ def test_two_replicas_draw_what_one_would(variant, two_replicas):
 @pytest.mark.parametrize("stddev", [-0.1, (0.5, 0.1), (-0.1, 0.2), float("nan")])
 def test_bad_deviation_is_refused(stddev):
     for kind in (layers.MultiplicativeGaussianNoise, layers.AdditiveGaussianNoise):
-        with pytest.raises(ValueError, match="stddev must be") as error:
+        with pytest.raises(ValueError, match="stddev: expected") as error:
             kind(stddev)
         assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
 def test_bad_rate_is_refused(rate):
-    with pytest.raises(ValueError, match=r"rate must be in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"rate: expected a number in \[0, 1\)"):
         layers.BernoulliNoise(rate)
-    with pytest.raises(ValueError, match=r"rate must be in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"rate: expected a number in \[0, 1\)"):
         layers.Dropout(rate)
 
 
 def test_no_samples_are_refused(variant):
-    with pytest.raises(ValueError, match="num_samples must be at least 1"):
+    with pytest.raises(ValueError, match="num_samples: expected at least 1"):
         variant(num_samples=0)

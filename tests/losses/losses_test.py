@@ -1,6 +1,5 @@
 """Every distillation loss and its gradient against SciPy, mpmath and NumPy."""
 
-import doctest
 import itertools
 
 import keras
@@ -307,7 +306,7 @@ def test_scale_from_log():
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan")])
 @pytest.mark.parametrize("kind", [losses.SoftCrossEntropy, losses.DirichletNegativeLogLikelihood])
 def test_bad_temperature_is_refused(kind, temperature):
-    with pytest.raises(ValueError, match="temperature must be above 0") as error:
+    with pytest.raises(ValueError, match="temperature: expected a number above 0") as error:
         kind(temperature)
     assert "\n" not in str(error.value)
 
@@ -433,8 +432,3 @@ def test_bad_options_are_rejected(make, message):
     with pytest.raises(ValueError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
-
-
-def test_the_example_of_the_categorical_term_runs():
-    (example, *_) = doctest.DocTestFinder(recurse=False).find(losses.WithSoftCrossEntropy)
-    assert doctest.DocTestRunner(verbose=False).run(example) == (0, 3)

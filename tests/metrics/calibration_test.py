@@ -107,5 +107,5 @@ def test_reliability_curve_adds_up_to_the_error():
 
 @pytest.mark.parametrize("num_bins", [0, -1, 2.5, True, "15"])
 def test_bad_number_of_bins(num_bins):
-    with pytest.raises(ValueError, match="num_bins must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="num_bins: expected an integer of at least 1"):
         metrics.expected_calibration_error([[0.5, 0.5]], [0], num_bins=num_bins)

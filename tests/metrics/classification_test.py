@@ -86,19 +86,19 @@ SCORES = [
 @pytest.mark.parametrize(
     ("probs", "labels", "message"),
     [
-        ([[0.5, np.nan]], [0], r"probs must be finite; received nan at index \(0, 1\)"),
-        ([[np.inf, 0.5]], [0], "probs must be finite"),
+        ([[0.5, np.nan]], [0], r"probs: expected finite numbers, received nan at index \(0, 1\)"),
+        ([[np.inf, 0.5]], [0], "probs: expected finite numbers"),
         ([[0.7, 0.7]], [0], r"row 0 sums to 1\.4"),
         ([[1.5, -0.5]], [0], "must not be negative"),
-        ([0.5, 0.5], [0], r"received shape \(2,\)"),
-        ([[[0.5, 0.5]]], [0], r"received shape \(1, 1, 2\)"),
+        ([0.5, 0.5], [0], r"received \(2,\)"),
+        ([[[0.5, 0.5]]], [0], r"received \(1, 1, 2\)"),
         (np.ones((3, 1)), [0, 0, 0], "at least 2 classes"),
         (np.ones((0, 3)), np.zeros(0, int), "probs is empty"),
-        ([[0.5, 0.5]], [2], r"labels must be in \[0, 2\); received 2 at index 0"),
+        ([[0.5, 0.5]], [2], r"labels: expected classes in \[0, 2\), received 2 at index 0"),
         ([[0.5, 0.5]], [-1], "received -1 at index 0"),
-        ([[0.5, 0.5]], [0, 1], r"labels must have shape \(1,\)"),
-        ([[0.5, 0.5]], [[0]], r"received shape \(1, 1\)"),
-        ([[0.5, 0.5]], [0.0], "integer classes; received dtype float64"),
+        ([[0.5, 0.5]], [0, 1], r"labels: expected the shape \(1,\)"),
+        ([[0.5, 0.5]], [[0]], r"received \(1, 1\)"),
+        ([[0.5, 0.5]], [0.0], "integer classes, received dtype float64"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(metric, probs, labels, message):

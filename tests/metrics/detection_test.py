@@ -145,9 +145,9 @@ def test_curves_contain_the_areas():
 @pytest.mark.parametrize(
     ("id_scores", "ood_scores", "message"),
     [
-        ([0.0, np.inf], [1.0], "id_scores must be finite; received inf at index 1"),
+        ([0.0, np.inf], [1.0], "id_scores: expected finite numbers, received inf at index 1"),
         ([0.0], [-np.inf], "ood_scores must be finite"),
-        ([0.0], [np.nan], "ood_scores must be finite; received nan at index 0"),
+        ([0.0], [np.nan], "ood_scores: expected finite numbers, received nan at index 0"),
         ([], [1.0], "id_scores is empty"),
         ([1.0], [], "ood_scores is empty"),
         ([[1.0]], [1.0], "id_scores must be a vector"),

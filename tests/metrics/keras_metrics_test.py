@@ -57,7 +57,7 @@ def test_config_round_trip():
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(metric))
     assert again.get_config() == metric.get_config()
     assert (again.num_bins, again.from_logits, again.name) == (7, True, "c")
-    with pytest.raises(ValueError, match="num_bins must be an integer"):
+    with pytest.raises(ValueError, match="num_bins: expected an integer"):
         metrics.ExpectedCalibrationError(num_bins=0)
 
 

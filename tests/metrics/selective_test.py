@@ -114,9 +114,9 @@ def test_order_and_monotone_rescaling_do_not_matter():
     [
         ([], [], "scores is empty"),
         ([np.inf], [0], "scores must be finite"),
-        ([1.0], [0, 1], r"errors must have shape \(1,\)"),
-        ([1.0], [0.5], "errors must be booleans or 0/1.*received 0.5"),
-        ([1.0], [np.nan], "errors must be booleans or 0/1"),
+        ([1.0], [0, 1], r"errors: expected the shape \(1,\)"),
+        ([1.0], [0.5], "errors: expected booleans or 0/1.*received 0.5"),
+        ([1.0], [np.nan], "errors: expected booleans or 0/1"),
     ],
 )
 def test_bad_input_is_refused(scores, errors, message):
@@ -127,5 +127,5 @@ def test_bad_input_is_refused(scores, errors, message):
 
 @pytest.mark.parametrize("rejected", [1.0, -0.1, np.nan, [0.5, 1.0]])
 def test_bad_rejection_fraction_is_refused(rejected):
-    with pytest.raises(ValueError, match="rejected must be fractions"):
+    with pytest.raises(ValueError, match="rejected: expected fractions"):
         metrics.risk_after_rejection([1.0], [0], rejected)

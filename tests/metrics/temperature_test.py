@@ -78,10 +78,10 @@ def test_extreme_logits_stay_finite(scale):
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="log_probs must be finite; received -inf"):
+    with pytest.raises(ValueError, match="log_probs: expected finite numbers, received -inf"):
         metrics.fit_temperature([[0.0, -np.inf]], [0])
-    with pytest.raises(ValueError, match=r"labels must be in \[0, 2\)"):
+    with pytest.raises(ValueError, match=r"labels: expected classes in \[0, 2\)"):
         metrics.fit_temperature([[0.0, 1.0]], [2])
     for temperature in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="temperature must be a positive number"):
+        with pytest.raises(ValueError, match="temperature: expected a positive number"):
             metrics.scale_log_probs([[0.0, 1.0]], temperature)

@@ -120,7 +120,7 @@ def refused():
         ),
         "per_pixel": (
             keras.Model(images, keras.layers.Dense(3)(images)),
-            "pool or flatten first",
+            "Pool or flatten them first",
         ),
         "two_outputs": (
             keras.Model(images, [dense(flat), flat]),

@@ -135,14 +135,17 @@ def test_mimo(mimo):
 
 
 ARGUMENTS = {
-    "num_classes": ({"num_classes": 1}, "num_classes must be at least 2, received 1"),
+    "num_classes": ({"num_classes": 1}, "num_classes: expected at least 2, received 1"),
     "num_heads": ({"num_heads": 2}, r"num_heads: expected 1, or .* received 2 .*\(8, 8, 1\)"),
-    "weight_decay": ({"weight_decay": -1e-4}, "weight_decay must not be negative"),
-    "weight_decay_nan": ({"weight_decay": float("nan")}, "weight_decay must not be negative"),
+    "weight_decay": ({"weight_decay": -1e-4}, "weight_decay: expected at least 0"),
+    "weight_decay_nan": ({"weight_decay": float("nan")}, "weight_decay: expected at least 0"),
     "mean": ({"mean": [1.0, 2.0, 3.0]}, "mean: expected one number for each of 1 channels"),
     "stddev": ({"stddev": [0.0]}, "stddev: expected one positive number for each of 1"),
-    "num_samples": ({"num_samples": 0}, "num_samples must be at least 1 teacher pass, received 0"),
-    "noise_stddev": ({"noise_stddev": -0.1}, "stddev must be a number of at least 0"),
+    "num_samples": (
+        {"num_samples": 0},
+        "num_samples: expected at least 1 teacher pass, received 0",
+    ),
+    "noise_stddev": ({"noise_stddev": -0.1}, "stddev: expected a number of at least 0"),
     "noise_range": ({"noise_stddev": (0.5, 0.1)}, "0 <= low <= high"),
     "temperature": (
         {"temperature": -1.5},
@@ -152,12 +155,12 @@ ARGUMENTS = {
         {"temperature": 0},
         "a number above 0, received 0",
     ),
-    "student_weight": ({"student_weight": -1.0}, "student_weight must not be negative"),
-    "student_weight_nan": ({"student_weight": float("nan")}, "student_weight must not be neg"),
-    "proxy": ({"proxy": "minka"}, "proxy must be one of .*newton.*mean_precision.*'minka'"),
-    "student_loss": ({"student_loss": "l2"}, "student_loss must be one of .*reverse_kl.*'l2'"),
-    "noise": ({"noise": 0.1}, "noise must be None or a layers.Noise, received 0.1"),
-    "teacher": ({"teacher": "tail"}, "teacher must be None, 'head' or a Keras layer.*'tail'"),
+    "student_weight": ({"student_weight": -1.0}, "student_weight: expected at least 0"),
+    "student_weight_nan": ({"student_weight": float("nan")}, "student_weight: expected at least 0"),
+    "proxy": ({"proxy": "minka"}, "proxy: expected one of .*newton.*mean_precision.*'minka'"),
+    "student_loss": ({"student_loss": "l2"}, "student_loss: expected one of .*reverse_kl.*'l2'"),
+    "noise": ({"noise": 0.1}, "noise: expected None or a layers.Noise, received 0.1"),
+    "teacher": ({"teacher": "tail"}, "teacher: expected None, 'head' or a Keras layer.*'tail'"),
 }
 
 

@@ -289,15 +289,15 @@ class TestBothMethods:
 
 def test_bad_input_is_refused():
     log_probs = np.zeros([2, 5, 3])
-    with pytest.raises(ValueError, match=r"one of \['newton', 'mean_precision'\]; received 'em'"):
+    with pytest.raises(ValueError, match=r"one of \['newton', 'mean_precision'\], received 'em'"):
         fit_dirichlet(log_probs, method="em")
-    with pytest.raises(ValueError, match=r"shape \[..., samples, classes\]; received shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"shape \[..., samples, classes\], received \(3,\)"):
         fit_dirichlet(log_probs[0, 0])
     with pytest.raises(ValueError, match="at least one of samples"):
         fit_dirichlet(log_probs[:, :0])
     with pytest.raises(ValueError, match="at least 2 classes"):
         fit_dirichlet(log_probs[..., :1])
-    with pytest.raises(ValueError, match="`max_iterations` must be at least 1; received 0"):
+    with pytest.raises(ValueError, match="max_iterations: expected at least 1, received 0"):
         fit_dirichlet(log_probs, max_iterations=0)
 
 

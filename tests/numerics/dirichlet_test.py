@@ -174,11 +174,13 @@ def test_negative_log_likelihood_matches_scipy(total):
 
 
 def test_bad_shapes_are_refused():
-    with pytest.raises(ValueError, match="`p` must have at least 2 classes"):
+    with pytest.raises(ValueError, match="p: expected at least 2 classes"):
         dirichlet_kl_divergence([1.0], [1.0])
     with pytest.raises(ValueError, match="the same number of classes"):
         dirichlet_kl_divergence([1.0, 2.0], [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"`log_probs` must have shape \[..., samples, classes\]"):
+    with pytest.raises(
+        ValueError, match=r"log_probs: expected the shape \[..., samples, classes\]"
+    ):
         dirichlet_negative_log_likelihood([0.0, 1.0], [1.0, 2.0])
 
 

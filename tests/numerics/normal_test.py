@@ -104,7 +104,7 @@ def test_eager_graph_and_xla_agree():
 
 
 def test_bad_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"shape \[..., members, classes\]; received shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"shape \[..., members, classes\], received \(4,\)"):
         fit_normal(np.zeros([4]))
     with pytest.raises(ValueError, match="at least one of samples"):
         normal_negative_log_likelihood(np.zeros([2, 0, 3]), np.zeros([2, 3]), np.ones([2, 3]))

@@ -180,5 +180,5 @@ def test_graph_holds_elementary_operations_only():
 def test_other_dtypes_become_float32():
     assert digamma(3).dtype == tf.float32
     assert digamma(tf.constant([2.0], tf.bfloat16)).dtype == tf.float32
-    with pytest.raises(ValueError, match="`x` must be a numeric tensor; received dtype string"):
+    with pytest.raises(ValueError, match="x: expected a numeric tensor, received dtype string"):
         digamma("three")

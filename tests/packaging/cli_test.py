@@ -182,7 +182,13 @@ def s2d_process(tree, tmp_path):
     [
         (("greet", "Ann"), 0, "hello Ann\n", ""),
         (("fail", "7"), 7, "", ""),
-        (("gret",), 2, "", "s2d: error: unknown command 'gret': did you mean greet?\n"),
+        (
+            ("gret",),
+            2,
+            "",
+            "s2d: error: command: expected greet, received 'gret'. `s2d --help` lists the "
+            "commands.\n",
+        ),
         (("fail", "empty"), 1, "", "s2d fail: error: ValueError\n"),
     ],
 )
@@ -278,11 +284,17 @@ def test_version(s2d, project_root):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("gret",), "s2d: error: unknown command 'gret': did you mean greet?"),
-        (("zzz",), "s2d: error: unknown command 'zzz': known are fail, greet"),
-        (("help", "gret"), "s2d: error: unknown command 'gret': did you mean greet?"),
-        (("_private",), "s2d: error: unknown command '_private'"),
-        (("--times=2", "greet"), "s2d: error: expected a command before --times=2"),
+        (("gret",), "s2d: error: command: expected greet, received 'gret'. `s2d --help` lists the"),
+        (("zzz",), "s2d: error: command: expected fail or greet, received 'zzz'"),
+        (
+            ("help", "gret"),
+            "s2d: error: command: expected greet, received 'gret'. `s2d --help` lists the",
+        ),
+        (("_private",), "received '_private'"),
+        (
+            ("--times=2", "greet"),
+            "s2d: error: command: expected one before the flags, received --times=2",
+        ),
         (("greet", "--tmies=2"), "s2d greet: error: Unknown command line flag 'tmies'"),
         (("greet", "--times=0"), "s2d greet: error: flag --times=0"),
         (("greet", "--times=many"), "s2d greet: error: flag --times=many"),

@@ -176,7 +176,7 @@ def test_all_tables_are_those_with_figures(make_run):
     (table,) = layout.tables_of(results.collect([small]))
     assert table.caption.startswith("Table 1.")
     assert "another network" in table.footnotes[0]
-    with pytest.raises(ValueError, match="numbered 1 to"):
+    with pytest.raises(ValueError, match="a table of the paper, 1 to"):
         layout.tables_of(results.collect([run]), 99)
 
 
@@ -187,7 +187,9 @@ def test_other_data_gets_an_overview(make_run):
     assert len(made) == 2
     assert "90.0" in tables.render(made[0])
     assert "80.0" in tables.render(made[1])
-    with pytest.raises(ValueError, match=r"is about CIFAR-100, received runs .* leave out --table"):
+    with pytest.raises(
+        ValueError, match=r"expected runs on CIFAR-100, .*received runs .* Leave out --table"
+    ):
         layout.tables_of(results.collect([run]), 3)
 
 

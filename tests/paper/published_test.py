@@ -195,5 +195,5 @@ def test_marks_are_the_best_of_their_column():
 
 
 def test_an_unknown_number_lists_the_known():
-    with pytest.raises(ValueError, match="no table 20; its tables are numbered 1 to 19"):
+    with pytest.raises(ValueError, match="a table of the paper, 1 to 19, received 20"):
         published.table(20)

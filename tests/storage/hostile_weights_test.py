@@ -190,7 +190,7 @@ def array_twice(data, path):
     header, body = split(data)
     kernel = json.dumps(header["a/kernel"])
     text = json.dumps(header)[:-1] + f', "a/kernel": {kernel}}}'
-    return join(text.encode(), body), "a key appears twice"
+    return join(text.encode(), body), "expected each key once"
 
 
 @crafted

@@ -137,7 +137,7 @@ def test_a_full_disk_is_explained_and_leaves_what_was_there(saved, tmp_path):
     path.write_bytes(b"older")
     run = types.SimpleNamespace(directory=tmp_path)
     with (
-        pytest.raises(failures.DiskFullError, match="No room to write in") as stopped,
+        pytest.raises(failures.DiskFullError, match="expected room to write") as stopped,
         failures.explained(run),
         small_disk(),
     ):

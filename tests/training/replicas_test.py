@@ -144,7 +144,7 @@ def test_a_fast_network_on_two_replicas_equals_one(tmp_path):
 
 def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
     recipe = recipe_of("individual", "tiny").replace(data={"batch_size": 33})
-    with pytest.raises(ValueError, match="batch of 33 cannot be shared by 2 replicas"):
+    with pytest.raises(ValueError, match="batch that 2 replicas can share, received 33"):
         training.train(recipe, tmp_path / "run", 0, training.Settings(strategy="mirrored"))
 
 

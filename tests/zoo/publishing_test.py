@@ -144,7 +144,7 @@ def test_a_run_for_tuning_is_refused(make_runs, tmp_path):
 
 
 def test_another_seed_is_refused(runs, tmp_path):
-    refused(runs / "member_1", r"has the seeds \[1\]: an entry has seed 0", tmp_path)
+    refused(runs / "member_1", r"expected seed 0, .*received \[1\]", tmp_path)
 
 
 @pytest.mark.parametrize("method", ["individual", "mimo", "mc", "s2d_swag", "s2d_ensemble"])
@@ -155,19 +155,19 @@ def test_another_method_is_refused(runs, tmp_path, method):
 
 def test_other_numbers_are_refused_unless_asked_for(runs, tmp_path):
     name = "wrn_10_2_s2.s2d_ensemble.digits"
-    refused(runs, "has other numbers .*num_members 5 -> 2", tmp_path, name)
+    refused(runs, "received others .*num_members 5 -> 2", tmp_path, name)
 
 
 def test_a_run_that_was_not_evaluated_is_refused(runs, tmp_path):
     run = copied(runs, tmp_path)
     (run / "metrics.json").unlink()
-    refused(run, "is not evaluated: `s2d evaluate", tmp_path)
+    refused(run, "received no metrics. Run `s2d evaluate", tmp_path)
 
 
 def test_metrics_of_other_weights_are_refused(runs, tmp_path):
     run = copied(runs, tmp_path)
     shutil.copy(runs / "member_1" / "final.safetensors", run)
-    refused(run, "was made from other weights", tmp_path)
+    refused(run, "metrics of these weights, received those of others", tmp_path)
 
 
 def test_a_failure_leaves_the_entry_that_was_there(runs, small_zoo, tmp_path, monkeypatch):
@@ -183,7 +183,7 @@ def test_a_failure_leaves_the_entry_that_was_there(runs, small_zoo, tmp_path, mo
 def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_path):
     folder = tmp_path / "zoo"
     shutil.copytree(small_zoo, folder)
-    with pytest.raises(publishing.PublishError, match="refers to the weights that"):
+    with pytest.raises(publishing.PublishError, match="refers to those that"):
         publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
     shutil.rmtree(folder / "wrn_10_2_s2.s2d_ensemble.digits")
     shutil.rmtree(folder / "wrn_10_2_s2.s2d_mc.digits")

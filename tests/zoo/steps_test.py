@@ -128,7 +128,7 @@ def test_a_step_twice_and_bad_options_are_errors(stepped, capsys):
         (["knnn"], "step: expected one such as KNN"),
         (["gen", "--set", "k=3"], "--set: expected options of GEN"),
         (["gen", "--set", "gamma=-3"], "gamma: expected a number above 0"),
-        (["vector_scaling", "--split=none"], "has no split"),
+        (["vector_scaling", "--split=none"], "received 'none'"),
         ([], "RUN_OR_NAME STEP: expected two arguments"),
     ):
         assert cli.main(["fit-step", str(stepped), *arguments]) == 1
@@ -153,7 +153,7 @@ def test_publish_includes_the_steps_of_a_run(tmp_path, images):
     metrics = run_evaluation.evaluate_run(run, log=quiet)
     older = {key: value for key, value in metrics.items() if key != "run/step_1"}
     files.write_json(run / "metrics.json", older)
-    with pytest.raises(publishing.PublishError, match="was made with other fitted steps"):
+    with pytest.raises(publishing.PublishError, match="received those with others"):
         publishing.publish(run, SINGLE, tmp_path / "zoo", log=quiet)
     files.write_json(run / "metrics.json", metrics)
     lines = []

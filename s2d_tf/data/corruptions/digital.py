@@ -36,7 +36,8 @@ def elastic_transform(images: np.ndarray, severity: int, rngs: Streams) -> np.nd
     strength, smoothness, shift = (size * constant for constant in ELASTIC[severity - 1])
     corners = stacked(lambda rng: rng.uniform(-shift, shift, (3, 2)), rngs)
     displacements = stacked(lambda rng: rng.uniform(-1, 1, (2, size, size)), rngs)
-    values = sampling.bilinear(images / 255, *_affine(corners, size), sampling.fold_mirror)
+    places = _affine(corners, size)
+    values = sampling.bilinear(images / 255, places[0], places[1], sampling.fold_mirror)
     columns, rows = (
         place + strength * sampling.gaussian(displacement, smoothness, "reflect", truncate=3)
         for place, displacement in zip(

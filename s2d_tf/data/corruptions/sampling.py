@@ -4,13 +4,18 @@ Sums are elementwise and in float64, without BLAS, so that an image gets the sam
 batch it is in.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy import ndimage
 
 
-def gaussian(values: np.ndarray, sigma: float, mode: str = "nearest", truncate: float = 4.0):
+def gaussian(
+    values: np.ndarray, sigma: float, mode: str = "nearest", truncate: float = 4.0
+) -> np.ndarray:
     """Gaussian filter over rows and columns; the defaults are those of scikit-image."""
     sigmas = (0, sigma, sigma) + (0,) * (values.ndim - 3)
     return ndimage.gaussian_filter(values, sigmas, mode=mode, truncate=truncate)
@@ -79,7 +84,12 @@ def correlate(values: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return total
 
 
-def bilinear(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, fold) -> np.ndarray:
+def bilinear(
+    images: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    fold: Callable[[np.ndarray, int], np.ndarray],
+) -> np.ndarray:
     """Images at fractional places.
 
     Args:

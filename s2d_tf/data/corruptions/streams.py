@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from s2d_tf._types import ArrayLike
+
 Streams = list[np.random.Generator]
 
 
@@ -17,7 +19,7 @@ def streams(seed: int, corruption: str, severity: int, indices: Iterable[int]) -
     return [np.random.Generator(np.random.Philox(key=_key(f"{prefix}{i}"))) for i in indices]
 
 
-def stacked(draw: Callable[[np.random.Generator], np.ndarray], rngs: Streams) -> np.ndarray:
+def stacked(draw: Callable[[np.random.Generator], ArrayLike], rngs: Streams) -> np.ndarray:
     """`draw` of every image's generator, stacked along a new first axis."""
     return np.stack([draw(rng) for rng in rngs])
 

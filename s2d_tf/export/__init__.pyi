@@ -1,0 +1,4 @@
+from s2d_tf.export.operations import OperationError as OperationError, check as check
+from s2d_tf.export.portable import save_litert as save_litert, save_onnx as save_onnx
+from s2d_tf.export.saved_model import save as save
+from s2d_tf.export.version_folders import versions as versions

@@ -1,0 +1,132 @@
+"""Every public class and function has types, and an example in its docstring that runs.
+
+The examples share a set-up: all packages by name, a tiny model, its backbone, images and labels.
+They run in an empty folder, apart from `pictures/`, a folder of images with two classes.
+"""
+
+import contextlib
+import doctest
+import importlib
+import importlib.util
+import inspect
+import io
+import pathlib
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import s2d_tf
+from s2d_tf import models, posthoc
+
+# The packages that `s2d_tf` does not offer are loaded by their full names.
+PACKAGES = [name for name in s2d_tf.__all__ if name != "__version__"] + ["publishing", "serving"]
+
+# Whose types and examples are still to come.
+LATER = {"evaluation", "paper", "prediction", "publishing", "recipes", "serving", "storage", "zoo"}
+LATER |= {f"data.{name}" for name in ("cifar100_partners", "corrupt", "noisy_labels")}
+LATER |= {f"data.{name}" for name in ("openood_sets", "read_cifar100n")}
+
+# Examples that need an extra: they are left out where it is not installed.
+NEEDS = {"export.save_onnx": "tf2onnx"}
+
+
+def set_up() -> dict:
+    """The names that examples may use."""
+    inputs = keras.Input([4, 4, 1])
+    features = keras.layers.Dense(8, "relu")(keras.layers.Flatten()(inputs))
+    backbone = keras.Model(inputs, features)
+    model = models.S2DClassifier(backbone, 3, seed=0)
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, [40, 4, 4, 1], dtype=np.uint8)
+    # Labels that an untrained network gets right more often than not.
+    labels = posthoc.collect(model, images).member_logits[0].argmax(axis=-1)
+    labels[:3] = range(3)
+    head = model.head.kernel
+    head.assign(head + 0.01 * random.normal(size=head.shape))
+    packages = {name: importlib.import_module(f"s2d_tf.{name}") for name in PACKAGES}
+    libraries = {"keras": keras, "np": np, "pathlib": pathlib, "tf": tf}
+    own = {"backbone": backbone, "model": model, "images": images, "labels": labels}
+    return {**packages, **libraries, **own}
+
+
+def write_pictures(folder: pathlib.Path) -> None:
+    random = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        for i in range(4):
+            pixels = random.integers(0, 256, [8, 8, 1], dtype=np.uint8)
+            (folder / name / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
+
+
+def public(package: str) -> dict:
+    """The classes and functions that a package offers; neither errors nor constants."""
+    module = importlib.import_module(f"s2d_tf.{package}")
+    own = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+    names = getattr(module, "__all__", own)
+    offered = {f"{package}.{name}": getattr(module, name) for name in names if name[0] != "_"}
+    return {
+        name: value
+        for name, value in offered.items()
+        if not LATER & {package, name}
+        and (inspect.isclass(value) or inspect.isroutine(value))
+        and value.__module__.startswith("s2d_tf")
+        and not (inspect.isclass(value) and issubclass(value, BaseException))
+    }
+
+
+def failure(name: str, value, scope: dict) -> str | None:
+    """What is wrong with the example of a class or function, or with those of its methods."""
+    examples = {each.name: each for each in doctest.DocTestFinder().find(value, name, globs=scope)}
+    if name not in examples or not examples[name].examples:
+        return f"{name}: expected an example in the docstring, received none."
+    told, runner = io.StringIO(), doctest.DocTestRunner(verbose=False)
+    with contextlib.redirect_stderr(io.StringIO()):
+        for each in examples.values():
+            runner.run(each, out=told.write)
+    return told.getvalue()
+
+
+def untyped(name: str, value) -> list[str]:
+    """The parameters and results without a type, of a function or of a class' own methods."""
+    if inspect.isclass(value):
+        own = {n: v for n, v in vars(value).items() if n[0] != "_" or n == "__init__"}
+        functions = {
+            n: getattr(v, "fget", None) or getattr(v, "__func__", v) for n, v in own.items()
+        }
+        plain = {n: v for n, v in functions.items() if isinstance(v, types.FunctionType)}
+        plain = {n: v for n, v in plain.items() if v.__module__ == value.__module__}
+        return [each for n, v in plain.items() for each in untyped(f"{name}.{n}", v)]
+    signature = inspect.signature(inspect.unwrap(value))
+    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+    missing = [f"{name}({p.name})" for p in parameters if p.annotation is p.empty]
+    returns = signature.return_annotation is signature.empty
+    return missing + [f"{name} -> ?"] * returns
+
+
+@pytest.fixture(scope="module")
+def scope():
+    return set_up()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_examples_run(scope, package, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+    write_pictures(tmp_path / "pictures")
+    weights = scope["model"].get_weights(), scope["backbone"].get_weights()
+    failures = []
+    for name, value in public(package).items():
+        if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+            continue
+        failures.append(failure(name, value, scope))
+        scope["model"].set_weights(weights[0])
+        scope["backbone"].set_weights(weights[1])
+    assert not any(failures), "\n".join(filter(None, failures))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_names_have_types(package):
+    assert not [each for name, value in public(package).items() for each in untyped(name, value)]

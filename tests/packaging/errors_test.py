@@ -1,0 +1,72 @@
+"""Errors have one form: `<argument or file>: expected <what>, received <what>. <What to do.>`"""
+
+import ast
+import re
+
+# Whose errors are still to come.
+LATER = {"evaluation", "prediction", "recipes", "serving", "storage", "trainers", "zoo"}
+LATER |= {f"models/{name}.py" for name in ("contract", "feeding", "inputs", "labels", "frozen")}
+LATER |= {f"data/{name}.py" for name in ("clinc150", "corrupted", "label_noise", "openood")}
+LATER |= {"data/openood_lists.py", "data/corruptions", "training/tuning.py"}
+
+FORM = re.compile(r".+?: expected .+, received .+\. ?\S.*[.?}]", re.DOTALL)
+# A reason, which the error that is raised from it completes; and Python's own words for names.
+REASON = re.compile(r"(\{\}: )?expected .+, received [^.]*")
+OTHERS = {"module {} has no attribute {}"}
+# Another error's message, and what else can be done.
+PASSED_ON = re.compile(r"\{\}(;| To) .+")
+
+
+def message(node: ast.expr) -> str | None:
+    """The text of a string or f-string, with `{name}` for its values."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        parts = node.values
+        return "".join(
+            part.value if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
+            for part in parts
+        )
+    return None
+
+
+def raised(tree: ast.AST):
+    """Yields the line and the message of each `raise` of an error with a message of our own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            name = ast.unparse(node.exc.func).split(".")[-1]
+            text = message(node.exc.args[-1])
+            if text is not None and (
+                name.endswith("Error") or ast.unparse(node.exc.func) == "error"
+            ):
+                yield node.lineno, text
+
+
+def is_well_formed(text: str) -> bool:
+    bare = re.sub(r"\{[^}]*\}", "{}", text)
+    return bare in OTHERS or any(form.fullmatch(bare) for form in (FORM, REASON, PASSED_ON))
+
+
+def test_the_form():
+    assert is_well_formed("rate: expected a number in [0, 1), received {rate!r}. Pass 0 for none.")
+    assert is_well_formed("expected each key once, received one twice")
+    for text in (
+        "rate must be in [0, 1), received {rate}.",
+        "rate: expected a number in [0, 1), received {rate}.",
+        "Unknown dataset {name}.",
+    ):
+        assert not is_well_formed(text), text
+
+
+def test_errors_have_one_form(project_root):
+    wrong, count = [], 0
+    for path in sorted(p for d in ("s2d_tf", "trainers") for p in (project_root / d).rglob("*.py")):
+        place = path.relative_to(project_root).as_posix()
+        if place.removeprefix("s2d_tf/").startswith(tuple(LATER)):
+            continue
+        for line, text in raised(ast.parse(path.read_text(encoding="utf-8"))):
+            count += 1
+            if not is_well_formed(text):
+                wrong.append(f"{place}:{line}: {text}")
+    assert count > 100
+    assert not wrong, "\n".join(wrong)
