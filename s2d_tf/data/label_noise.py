@@ -112,7 +112,7 @@ def change_labels(
         int64 [N].
 
     Raises:
-        MissingDataError: the file of the human labels is not there.
+        MissingDataError: the file of the human labels is missing.
 
     Example:
         labels = np.arange(1_000) % 10
