@@ -68,7 +68,7 @@ STEPS = {
         posthoc.VectorScaling(),
         posthoc.Mahalanobis(),
         posthoc.ConformalSets(coverage=0.8),
-        posthoc.SelectiveClassifier(max_risk=0.9),
+        posthoc.SelectiveClassifier(max_risk=0.99),
     ],
 }
 
