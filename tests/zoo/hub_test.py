@@ -129,12 +129,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stand_in(monkeypatch, tmp_path):
-    hub = pytest.importorskip("huggingface_hub", reason="needs the extra s2d_tf[hf]")
+    constants = pytest.importorskip("huggingface_hub.constants", reason="needs s2d_tf[hf]")
     server = StandIn()
     monkeypatch.setenv("HF_ENDPOINT", server.url)
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     # Xet is another protocol, for which there is no stand-in.
-    monkeypatch.setattr(hub.constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     yield server
     server.shutdown()
     server.server_close()
