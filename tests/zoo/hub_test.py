@@ -167,7 +167,7 @@ def test_all_files_come_from_one_commit(stand_in):
     assert content == (FOLDER / "model.safetensors").read_bytes()
     assert source.revision == first
     # A new look has the new commit, which is damaged.
-    with pytest.raises(zoo.ZooError):
+    with pytest.raises(ValueError, match="expected the sha256"):
         zoo.load("hf://me/digits")
     assert zoo.load(f"hf://me/digits@{first}").num_classes == 8
 
