@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 DATA, KNOWLEDGE = "#56B4E9", "#D55E00"
 """Of Okabe and Ito's colors, which people with any color vision can tell apart."""
 INK, FAINT = "#222222", "#666666"
-ROW, LEFT, NAMES, BARS = 0.62, 0.62, 1.9, 4.6
-"""Inches: height of a row, width of an image, of the names and of the bars."""
-TEXT_WIDTH = 3.2
+ROW, IMAGE, TEXT, LETTER, BARS = 0.62, 0.62, 2.75, 0.082, 4.6
+"""Inches: height of a row, width of an image, of a text, of a letter of a name, of the bars."""
 
 
 class Shown(Figure):
@@ -34,8 +33,10 @@ def draw(answers, inputs=None, labels=None, count=12, by=None, path=None) -> Fig
         order = order[::-1]  # the least certain first, as for the others
     chosen = order[:count]
     images, texts = _kind(inputs, size)
-    left = TEXT_WIDTH if texts is not None else LEFT
-    width, height = left + NAMES + BARS + 0.5, ROW * len(chosen) + 1.05
+    names = _names(answers, chosen, labels)
+    left = IMAGE if images is not None else TEXT
+    bars = left + 0.3 + LETTER * max(len(line) for name in names for line in name.split("\n"))
+    width, height = bars + BARS + 0.2, ROW * len(chosen) + 1.05
     figure = Shown(figsize=(width, height))
     bottom = 0.6 / height
     for place, index in enumerate(chosen):
@@ -48,16 +49,28 @@ def draw(answers, inputs=None, labels=None, count=12, by=None, path=None) -> Fig
             row.imshow(pixels, interpolation="nearest", **(gray if pixels.ndim == 2 else {}))
         else:
             text = f"input {index}" if texts is None else texts[index]
-            shown = textwrap.shorten(text, 90, placeholder=" …")
-            row.text(0, 0.5, textwrap.fill(shown, 42), va="center", fontsize=8, color=INK)
-    area = [(left + NAMES) / width, bottom, BARS / width, ROW * len(chosen) / height]
-    _bars(figure.add_axes(area), answers, chosen, labels)
+            shown = textwrap.shorten(text, 86, placeholder=" …")
+            row.text(0, 0.5, textwrap.fill(shown, 44), va="center", fontsize=8, color=INK)
+    area = [bars / width, bottom, BARS / width, ROW * len(chosen) / height]
+    _bars(figure.add_axes(area), answers, chosen, names)
     if path is not None:
         figure.savefig(path, dpi=160)
     return figure
 
 
-def _bars(axis, answers, chosen, labels):
+def _names(answers, chosen, labels):
+    """Class and confidence of each row, with the true class below where that is another."""
+    found, certain = answers["probs"][chosen].argmax(axis=-1), answers["confidence"][chosen]
+    names = [f"{answers.name_of(k)}  {p:.0%}" for k, p in zip(found, certain, strict=True)]
+    if labels is None:
+        return names
+    return [
+        name if real in (label, -1) else f"{name}\nis {answers.name_of(real)}"
+        for name, label, real in zip(names, found, np.asarray(labels)[chosen], strict=True)
+    ]
+
+
+def _bars(axis, answers, chosen, names):
     rows = np.arange(len(chosen))
     total, data, knowledge = (answers[name][chosen] for name in ("total", "data", "knowledge"))
     # One categorical prediction does not decompose.
@@ -69,15 +82,6 @@ def _bars(axis, answers, chosen, labels):
     limit = max(float(total.max()), 0.05 * np.log(answers["probs"].shape[-1])) * 1.16
     for row, value in zip(rows, total, strict=True):
         axis.text(value + 0.012 * limit, row, f"{value:.3f}", va="center", fontsize=8, color=INK)
-    found = answers["probs"][chosen].argmax(axis=-1)
-    certain = answers["confidence"][chosen]
-    names = [f"{answers.name_of(k)}  {p:.0%}" for k, p in zip(found, certain, strict=True)]
-    if labels is not None:
-        truth = np.asarray(labels)[chosen]
-        names = [
-            name if real in (label, -1) else f"{name}\nis {answers.name_of(real)}"
-            for name, label, real in zip(names, found, truth, strict=True)
-        ]
     axis.set(xlim=(0, limit), ylim=(len(chosen) - 0.5, -0.5), xlabel="uncertainty in nats")
     axis.set_yticks(rows, names, fontsize=9, color=INK)
     axis.tick_params(axis="y", length=0)

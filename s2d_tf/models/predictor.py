@@ -184,10 +184,16 @@ class Predictor(keras.Model):
         found = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
         return Answers(found, self.class_names)
 
-    def summary(self, line_length=None, positions=None, print_fn=None, **kwargs):
+    def summary(
+        self,
+        line_length: int | None = None,
+        positions: list[float] | None = None,
+        print_fn: Callable | None = None,
+        **kwargs: object,
+    ) -> None:
         """Keras' `summary`, after a few lines on what the model takes, predicts and learns from."""
         (print_fn or print)(overview(self))
-        return super().summary(line_length, positions, print_fn, **kwargs)
+        super().summary(line_length, positions, print_fn, **kwargs)
 
     def check_fitted(self) -> None:
         """Raises a `ValueError` where a layer still has to be fitted to images."""

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Callable
 
 from s2d_tf import files
 from s2d_tf.publishing.checks import PublishError
@@ -14,7 +15,14 @@ from s2d_tf.storage.hub import Repository, library
 from s2d_tf.storage.layout import CARD, ENTRY
 
 
-def publish_to(to: str, directory, name: str, zoo_dir=None, log=print, **options) -> str:
+def publish_to(
+    to: str,
+    directory: str | os.PathLike,
+    name: str,
+    zoo_dir: str | os.PathLike | None = None,
+    log: Callable[[str], object] = print,
+    **options: object,
+) -> str:
     """Makes an entry from a run, as `publish` does, and sends it to the Hub.
 
     Args:
@@ -24,6 +32,12 @@ def publish_to(to: str, directory, name: str, zoo_dir=None, log=print, **options
 
     Returns:
         The address, which `zoo.load` takes.
+
+    Example:
+
+    >>> to = "hf://user/repository"
+    >>> publishing.publish_to(to, "run", "wrn_10_2_s2.s2d.digits")  # doctest: +SKIP
+    'hf://user/repository'
     """
     library(), Repository.parse(to)  # before minutes are spent
     with contextlib.ExitStack() as stack:
@@ -31,7 +45,7 @@ def publish_to(to: str, directory, name: str, zoo_dir=None, log=print, **options
         return upload(publish(directory, name, zoo_dir=place, log=log, **options), to, log)
 
 
-def upload(folder, to: str, log=print) -> str:
+def upload(folder: str | os.PathLike, to: str, log: Callable[[str], object] = print) -> str:
     """Sends the folder of an entry to the Hub, and reads its record there as a user would.
 
     Args:
@@ -41,6 +55,12 @@ def upload(folder, to: str, log=print) -> str:
 
     Raises:
         PublishError: the entry refers to weights of another one, which would not be found there.
+
+    Example:
+
+    >>> folder = zoo.directory() / "wrn_10_2_s2.s2d.digits"
+    >>> publishing.upload(folder, "hf://user/repository")  # doctest: +SKIP
+    'hf://user/repository'
     """
     folder, target = pathlib.Path(folder), Repository.parse(to)
     record = opening.read_record(sources.Folder(folder))

@@ -2,12 +2,14 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
 from s2d_tf import data, storage, zoo
 from s2d_tf.evaluation import names, run_data
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import Contract
 from s2d_tf.recipes import own_data
 
 DEFAULT = ("wrn_10_2_s2.individual.digits", "wrn_10_2_s2.s2d.digits")
@@ -32,6 +34,12 @@ class Demo:
         data_name: what to call the known inputs.
         note: why examples are missing, for the person who looks at the page.
         fills: whether known images fill their frame, so that drawings are enlarged to fill it, too.
+
+    Example:
+
+    >>> demo = serving.Demo({"mine": zoo.load("wrn_10_2_s2.s2d.digits")})
+    >>> demo.kind
+    'image'
     """
 
     models: dict[str, Predictor]
@@ -61,7 +69,7 @@ class Demo:
             )
 
     @property
-    def contract(self):
+    def contract(self) -> Contract:
         return next(iter(self.models.values())).contract
 
     @property
@@ -81,7 +89,7 @@ class Demo:
 
 
 def open_demo(
-    where=(),
+    where: str | os.PathLike | Sequence[str | os.PathLike] = (),
     data_dir: str | None = None,
     folder: str | os.PathLike | None = None,
     examples: int = EXAMPLES,
@@ -101,7 +109,7 @@ def open_demo(
 
     Example:
 
-    >>> demo = open_demo("wrn_10_2_s2.s2d.digits")
+    >>> demo = serving.open_demo("wrn_10_2_s2.s2d.digits")
     >>> list(demo.models), len(demo.known[0])
     (['Plain classifier', 'S2D classifier'], 1283)
     """

@@ -8,7 +8,9 @@ import json
 import os
 import sys
 import threading
+import typing
 import webbrowser
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 import numpy as np
@@ -16,9 +18,12 @@ import numpy as np
 from s2d_tf.serving.demo import Demo
 from s2d_tf.serving.limits import Limits, RequestError
 
+if typing.TYPE_CHECKING:
+    from starlette.applications import Starlette
+
 MAX_TEXT = 10_000
 _FILES = {"demo.css": "text/css", "demo.js": "text/javascript"}
-_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 # Nothing is fetched from elsewhere, whatever a model's class names or a file say.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -30,7 +35,9 @@ _HEADERS = {
 }
 
 
-def create_demo_app(demo: Demo, limits: Limits | None = None, hosts=_LOCAL):
+def create_demo_app(
+    demo: Demo, limits: Limits | None = None, hosts: Sequence[str] = _LOCAL
+) -> "Starlette":
     """The Starlette application of the demo page.
 
     Args:
@@ -38,6 +45,12 @@ def create_demo_app(demo: Demo, limits: Limits | None = None, hosts=_LOCAL):
         limits: `Limits` on what is dropped on the page.
         hosts: names under which it answers; others are rejected, so that no web page can make a
             browser believe that this server is its own.
+
+    Example:
+
+    >>> app = serving.create_demo_app(serving.open_demo(examples=50))
+    >>> [route.path for route in app.routes][:2]
+    ['/', '/demo.css']
     """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
@@ -117,7 +130,7 @@ def run_demo(
     host: str = "127.0.0.1",
     port: int = 8600,
     open_browser: bool = True,
-    announce=print,
+    announce: Callable[[str], object] = print,
 ) -> None:
     """Shows the demo page until interrupted.
 
@@ -134,10 +147,9 @@ def run_demo(
 
     Example:
 
-    ```python
-    demo = serving.Demo({"mine": model}, known=(x_test, y_test), unknown={"noise": noise})
-    serving.run_demo(demo)
-    ```
+    >>> demo = serving.Demo({"mine": model}, (images, labels))  # doctest: +SKIP
+    >>> serving.run_demo(demo)  # doctest: +SKIP
+    The demo is at http://127.0.0.1:8600/ (stop with Ctrl-C)
     """
     missing = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
@@ -151,7 +163,7 @@ def run_demo(
 
     with _listen(host, port) as listener:
         logs.configure("warning")
-        limits, is_local = Limits(), host in (*_LOCAL, "::1")
+        limits, is_local = Limits(), host in _LOCAL
         app = create_demo_app(demo, limits, _LOCAL if is_local else ("*",))
         server = make_server(app, limits)
         host, port = listener.getsockname()[:2]

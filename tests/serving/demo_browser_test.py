@@ -93,6 +93,7 @@ def seen(page):
     """The pixels that the page says the models saw."""
     from PIL import Image
 
+    page.wait_for_selector("body:not([aria-busy])")
     source = page.get_attribute("#seen-image", "src")
     content = base64.b64decode(source.removeprefix("data:image/png;base64,"))
     return np.array(Image.open(io.BytesIO(content)))[None, ..., None]
