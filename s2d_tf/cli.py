@@ -122,9 +122,9 @@ def _known(wanted):
     name = wanted.replace("-", "_")
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        expected = " or ".join(near) if near else f"one of {', '.join(known)}"
         raise UsageError(
-            f"command: expected {' or '.join(near or known)}, received {wanted!r}. `s2d --help` "
-            "lists the commands."
+            f"command: expected {expected}, received {wanted!r}. `s2d --help` lists the commands."
         )
     return name
 
