@@ -45,7 +45,7 @@ class Bar:
         shown: bool = True,
         stream=None,
         screen=None,
-    ):
+    ) -> None:
         self.total = total
         self.count = self._initial = initial
         self._unit, self._title = unit, title
@@ -100,7 +100,7 @@ class Terminal:
 
     layout, seconds = None, 0.1
 
-    def __init__(self, stream):
+    def __init__(self, stream) -> None:
         self._stream, self._width = stream, 0
 
     @property
@@ -119,7 +119,7 @@ class File:
 
     layout, seconds, columns = _IN_FILE, FILE_SECONDS, None
 
-    def __init__(self, stream):
+    def __init__(self, stream) -> None:
         self._stream = stream
 
     def show(self, text: str, final: bool) -> None:
@@ -132,7 +132,7 @@ class Notebook:
 
     layout, seconds, columns = None, 0.3, 100
 
-    def __init__(self, display):
+    def __init__(self, display) -> None:
         self._display, self._handle, self._lines = display, None, []
 
     def show(self, text: str, final: bool) -> None:

@@ -36,7 +36,7 @@ class ExportedModel:
     ```
     """
 
-    def __init__(self, folder: str | os.PathLike):
+    def __init__(self, folder: str | os.PathLike) -> None:
         self.folder = version_folder(folder)
         export.check(self.folder)
         self._loaded = tf.saved_model.load(str(self.folder))

@@ -116,7 +116,7 @@ def _correlation(first, second):
 class _Ranked:
     """Right and wrong answers sorted once by a score, for the AUROC of any resample of them."""
 
-    def __init__(self, scores, correct):
+    def __init__(self, scores, correct) -> None:
         self.right, self.wrong = np.flatnonzero(correct), np.flatnonzero(~correct)
         self.right = self.right[np.argsort(scores[self.right])]
         known = scores[self.right]

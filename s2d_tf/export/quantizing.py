@@ -66,7 +66,7 @@ def onnx_to_int8(content: bytes, images: np.ndarray) -> bytes:
     parts = [images[i : i + BATCH_SIZE] for i in range(0, len(images), BATCH_SIZE)]
 
     class Reader(quantization.CalibrationDataReader):
-        def __init__(self):
+        def __init__(self) -> None:
             self.feeds = iter([{given.name: part} for part in parts])
 
         def get_next(self):

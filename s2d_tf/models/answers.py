@@ -23,12 +23,12 @@ class Answers(dict):
     0  cat    0.3250
     """
 
-    def __init__(self, values=(), class_names=None):
+    def __init__(self, values=(), class_names=None) -> None:
         super().__init__(values)
         # Not as it is: Keras wraps the lists of a model, and those cannot be copied.
         self.class_names = None if class_names is None else tuple(class_names)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if not self:
             return "Answers for no inputs"
         size = len(next(iter(self.values())))

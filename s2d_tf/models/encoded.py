@@ -19,7 +19,7 @@ class Encoded(Predictor):
 
     inside = "predictor"
 
-    def __init__(self, encoder: keras.Model, predictor: Predictor, **kwargs):
+    def __init__(self, encoder: keras.Model, predictor: Predictor, **kwargs) -> None:
         super().__init__(**kwargs)
         inputs.check_backbone(encoder, "encoder")
         made, taken = tuple(encoder.output_shape[1:]), predictor.contract

@@ -18,7 +18,7 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
 
     async_safe = True  # as Keras' own bar: it only reads the logs
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._screen = None
         self._title = ""

@@ -10,7 +10,7 @@ class Images:
     preparation = "Pixels are normalized inside the model: pass them as they are."
     origin = ""
 
-    def __init__(self, image_shape: tuple[int, int, int]):
+    def __init__(self, image_shape: tuple[int, int, int]) -> None:
         self.image_shape = image_shape
 
     @property
@@ -32,7 +32,7 @@ class Texts:
     examples, taken, like = "sentences", "vectors", "sentences like them"
     preparation = "With `--encoder=FOLDER` it takes texts, else vectors of the encoder."
 
-    def __init__(self, encoder: Encoder):
+    def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
     @property

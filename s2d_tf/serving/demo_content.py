@@ -34,7 +34,7 @@ class Content:
         demo: the models and examples.
     """
 
-    def __init__(self, demo: Demo):
+    def __init__(self, demo: Demo) -> None:
         self.demo = demo
         self._known = self._unknown = None
         if demo.known is not None:

@@ -23,7 +23,7 @@ class Repository:
         revision: a branch, tag or commit; the main branch if `None`.
     """
 
-    def __init__(self, repo: str, folder: str = "", revision: str | None = None):
+    def __init__(self, repo: str, folder: str = "", revision: str | None = None) -> None:
         self.repo, self.folder, self.revision = repo, folder, revision
 
     @classmethod
@@ -41,7 +41,7 @@ class Repository:
             )
         return cls(found["repo"], found["folder"] or "", found["revision"])
 
-    def __str__(self):
+    def __str__(self) -> str:
         revision = f"@{self.revision}" if self.revision else ""
         return f"hf://{self.repo}{revision}" + (f"/{self.folder}" if self.folder else "")
 
