@@ -59,7 +59,7 @@ class Bar:
     def __enter__(self) -> "Bar":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def update(self, count: int = 1, postfix: str = "") -> None:

@@ -1,6 +1,16 @@
 """What `predict_uncertainty` returns: a dict of arrays that a person can read and plot."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+from s2d_tf._types import ArrayLike, PathLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_ROWS = 10
 MAX_NAME = 24
@@ -23,7 +33,9 @@ class Answers(dict):
     0  cat    0.3250
     """
 
-    def __init__(self, values=(), class_names=None) -> None:
+    def __init__(
+        self, values: Mapping[str, np.ndarray], class_names: Sequence[str] | None = None
+    ) -> None:
         super().__init__(values)
         # Not as it is: Keras wraps the lists of a model, and those cannot be copied.
         self.class_names = None if class_names is None else tuple(class_names)
@@ -58,7 +70,14 @@ class Answers(dict):
         name = str(label if self.class_names is None else self.class_names[label])
         return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
 
-    def plot(self, inputs=None, labels=None, count: int = 12, by: str | None = None, path=None):
+    def plot(
+        self,
+        inputs: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        count: int = 12,
+        by: str | None = None,
+        path: PathLike | None = None,
+    ) -> Figure:
         """Draws inputs beside their class, confidence and uncertainty.
 
         Args:

@@ -68,7 +68,7 @@ def mean_over_tokens(encoder: keras.Model, preprocessor) -> keras.Model:
     return in_front(preprocessor, keras.Model(encoder.input, vectors, name="encoder"))
 
 
-def in_front(preprocessor, features):
+def in_front(preprocessor: keras.layers.Layer, features: keras.Model) -> keras.Model:
     """The network from what a preprocessor takes: images of any size if it has a converter of
     images, else texts."""
     if getattr(preprocessor, "image_converter", None) is not None:

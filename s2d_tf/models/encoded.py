@@ -1,7 +1,14 @@
 """A predictor of vectors, with the frozen encoder that makes them in front."""
 
-import keras
+from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from s2d_tf._types import Inputs
 from s2d_tf.models import inputs
 from s2d_tf.models.contract import Contract
 from s2d_tf.models.predictor import Predictor
@@ -19,7 +26,7 @@ class Encoded(Predictor):
 
     inside = "predictor"
 
-    def __init__(self, encoder: keras.Model, predictor: Predictor, **kwargs) -> None:
+    def __init__(self, encoder: keras.Model, predictor: Predictor, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         inputs.check_backbone(encoder, "encoder")
         made, taken = tuple(encoder.output_shape[1:]), predictor.contract
@@ -37,46 +44,46 @@ class Encoded(Predictor):
         self.built = True
 
     @property
-    def num_members(self):
+    def num_members(self) -> int:  # type: ignore[override]
         return self.predictor.num_members
 
     @property
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         return self.predictor.num_parameters
 
     @property
-    def networks(self):
+    def networks(self) -> list[keras.Model]:
         return self.predictor.networks
 
     @property
-    def draw_key(self):
+    def draw_key(self) -> tuple:
         return ("encoded", *self.predictor.draw_key)
 
     @property
-    def readings(self):
+    def readings(self) -> dict[str, Callable]:
         return self.predictor.readings
 
     @property
-    def last_layer(self):
+    def last_layer(self) -> keras.layers.Layer:
         return self.predictor.last_layer
 
-    def encode(self, x):
+    def encode(self, x: Inputs) -> tf.Tensor:
         """The vectors of a batch."""
         return self.encoder(inputs.cast(x, self.contract), training=False)
 
-    def features(self, x):
+    def features(self, x: Inputs) -> tf.Tensor:
         return self.predictor.features(self.encode(x))
 
-    def member_logits(self, x):
+    def member_logits(self, x: Inputs) -> tf.Tensor:
         return self.predictor.member_logits(self.encode(x))
 
-    def raw_outputs(self, x):
+    def raw_outputs(self, x: Inputs) -> tf.Tensor:
         return self.predictor.raw_outputs(self.encode(x))
 
-    def members_from_raw(self, raw):
+    def members_from_raw(self, raw: tf.Tensor) -> tf.Tensor:
         return self.predictor.members_from_raw(raw)
 
-    def served_outputs(self, x):
+    def served_outputs(self, x: Inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         return self.predictor.served_outputs(self.encode(x))
 
     def _uncertainty(self, x):

@@ -3,7 +3,10 @@
 Keras' own bar writes backspaces and colors also into files and saved notebooks.
 """
 
+from __future__ import annotations
+
 import sys
+from typing import Any
 
 import keras
 
@@ -24,7 +27,7 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
         self._title = ""
 
     @classmethod
-    def added_to(cls, callbacks, verbose="auto"):
+    def added_to(cls, callbacks: Any, verbose: str | int = "auto") -> Any:
         """The callbacks for `fit`, with this one in place of Keras' own where that would write."""
         if isinstance(callbacks, keras.callbacks.CallbackList) or verbose not in ("auto", 1, True):
             return callbacks
@@ -33,11 +36,11 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
             return given
         return [*given, cls()]
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         super().on_train_begin(logs)
         self._screen = None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if self.verbose != 1:
             return super().on_epoch_begin(epoch, logs)
         self._title = f"Epoch {epoch + 1}/{self.epochs}" if self.epochs > 1 else ""

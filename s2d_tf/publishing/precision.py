@@ -18,7 +18,7 @@ from s2d_tf.storage.layout import ENTRY, weights_file
 if TYPE_CHECKING:
     from s2d_tf.storage import Opened
 
-# Half of the last digit that the paper's tables print (0.1 per cent; NLL a thousandth).
+# Half of the last digit that the paper's tables print (0.1 percent; NLL a thousandth).
 TOLERANCE = 5e-4
 ROUNDING = 1e-9  # 0.7535 - 0.753 is above 5e-4 in floating point.
 METRICS = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")

@@ -49,7 +49,7 @@ class Demo:
     note: str = ""
     fills: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 1 <= len(self.models) <= MAX_MODELS:
             raise ValueError(
                 f"models: expected 1 to {MAX_MODELS}, which a page has room for, received "

@@ -3,15 +3,23 @@
 They come through KerasHub, which is the extra `text`. Nothing is downloaded.
 """
 
-import os
+from __future__ import annotations
+
 import pathlib
+from typing import TYPE_CHECKING
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.recipes import Encoder, Recipe
 from s2d_tf.storage.entries import ZooError
 
+if TYPE_CHECKING:
+    import keras
 
-def in_front(predictor, recipe: Recipe, folder: str | os.PathLike):
+    from s2d_tf.models import Encoded, Predictor
+
+
+def in_front(predictor: Predictor, recipe: Recipe, folder: PathLike) -> Encoded:
     """A predictor of the texts whose vectors a recipe's network takes.
 
     Args:
@@ -32,7 +40,7 @@ def in_front(predictor, recipe: Recipe, folder: str | os.PathLike):
     return models.Encoded(load(recipe.stands_on, folder), predictor)
 
 
-def check(encoder: Encoder, folder: str | os.PathLike) -> None:
+def check(encoder: Encoder, folder: PathLike) -> None:
     """Rejects a folder whose files are not those of an encoder, by their hashes."""
     for name, expected in encoder.sha256.items():
         path = pathlib.Path(folder).expanduser() / name
@@ -50,13 +58,13 @@ def check(encoder: Encoder, folder: str | os.PathLike) -> None:
             )
 
 
-def load(encoder: Encoder, folder: str | os.PathLike):
+def load(encoder: Encoder, folder: PathLike) -> keras.Model:
     """The checked encoder as a `keras.Model` from texts to vectors."""
     check(encoder, folder)
     return sentence_encoder(folder, encoder.sequence_length)
 
 
-def sentence_encoder(folder: str | os.PathLike, sequence_length: int):
+def sentence_encoder(folder: PathLike, sequence_length: int) -> keras.Model:
     """A BERT encoder from texts to the means of its outputs over their tokens.
 
     Args:

@@ -1,7 +1,10 @@
 """Entries on the Hugging Face Hub: `hf://user/repository[@revision][/folder]`."""
 
+from __future__ import annotations
+
 import os
 import re
+from types import ModuleType
 
 from s2d_tf import files
 from s2d_tf.storage.entries import ZooError, entry_name, file_name
@@ -27,7 +30,7 @@ class Repository:
         self.repo, self.folder, self.revision = repo, folder, revision
 
     @classmethod
-    def parse(cls, where: str) -> "Repository":
+    def parse(cls, where: str) -> Repository:
         """The repository of an address.
 
         Raises:
@@ -45,7 +48,7 @@ class Repository:
         revision = f"@{self.revision}" if self.revision else ""
         return f"hf://{self.repo}{revision}" + (f"/{self.folder}" if self.folder else "")
 
-    def sibling(self, name: str) -> "Repository":
+    def sibling(self, name: str) -> Repository:
         """The folder of another entry in the same repository."""
         if not self.folder:
             raise ZooError(
@@ -80,7 +83,7 @@ class Repository:
         return files.read_bytes(path, limit, ZooError)
 
 
-def library():
+def library() -> ModuleType:
     """The module `huggingface_hub`.
 
     Raises:
