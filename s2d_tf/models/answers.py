@@ -34,9 +34,11 @@ class Answers(dict):
     """
 
     def __init__(
-        self, values: Mapping[str, np.ndarray], class_names: Sequence[str] | None = None
+        self,
+        values: Mapping[str, np.ndarray] | None = None,
+        class_names: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(values)
+        super().__init__(values or {})
         # Not as it is: Keras wraps the lists of a model, and those cannot be copied.
         self.class_names = None if class_names is None else tuple(class_names)
 

@@ -90,11 +90,11 @@ Fingerprints (sha256 over all {inputs.examples} and labels, in any order):
 
 ## Limits
 
-- It knows the {recipe.num_classes} classes of {known} and {inputs.like}; \
-everything else gets one of these classes too, hopefully with high uncertainty.
+- It predicts only the {recipe.num_classes} classes of {known}, for {inputs.like}. Any other \
+input also gets one of these classes, ideally with high uncertainty.
 - Uncertainties rank {inputs.examples}; they are no guarantee. The metrics above show how well \
 they do on the datasets that were tried.
-{certain}- Not for decisions about people, nor where an error does harm.
+{certain}- Do not use it for decisions about people or where errors cause harm.
 
 ## Files
 
@@ -209,7 +209,8 @@ def _portrait(record):
 ![Histograms of each uncertainty on known and unknown {examples}]({facts["picture"]})
 
 Each panel shows one uncertainty: on test {examples} with right and with wrong answers, and on \
-{examples} of other datasets. The less they overlap, the better it tells them apart.
+{examples} of other datasets. The less they overlap, the better \
+the model separates them.
 """
 
 
