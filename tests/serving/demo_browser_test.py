@@ -12,6 +12,8 @@ from s2d_tf import serving, zoo
 pytestmark = pytest.mark.browser
 
 SCORES = ("total", "data", "knowledge")
+PATIENCE = 120_000
+"""Milliseconds to wait for the page, on a machine that has other work."""
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,7 @@ def url(showing, demo):
 def page(browser, url):
     """The page, after its first answer; it may neither complain nor ask another host."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(PATIENCE)
     opened, wrong = context.new_page(), []
     opened.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
@@ -180,6 +183,7 @@ def test_accessible_and_within_the_screen(browser, url, width, scheme):
     context = browser.new_context(
         viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
     )
+    context.set_default_timeout(PATIENCE)
     opened = context.new_page()
     opened.goto(url)
     opened.wait_for_selector(".card")
@@ -195,6 +199,7 @@ def test_a_sentence(browser, showing, sentences):
     demo = serving.Demo({"text": sentences})
     with showing(demo) as address:
         opened = browser.new_page()
+        opened.set_default_timeout(PATIENCE)
         opened.goto(address)
         opened.fill("#sentence", "red one two")
         opened.click("text=Predict")
