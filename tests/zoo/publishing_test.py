@@ -134,7 +134,7 @@ def copied(runs, tmp_path):
 def test_an_unfinished_run_is_refused(runs, tmp_path):
     run = copied(runs, tmp_path)
     (run / "final.safetensors").unlink()
-    refused(run, "is not finished. `s2d train", tmp_path)
+    refused(run, "that is not. Run `s2d train", tmp_path)
 
 
 def test_a_run_for_tuning_is_refused(make_runs, tmp_path):
