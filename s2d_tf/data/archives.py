@@ -133,7 +133,7 @@ def _check_count(path, received):
     # Two bytes: of more than 65,535 members some writers give the rest, others 65,535.
     if expected not in (received % 2**16, 0xFFFF):
         raise ArchiveError(
-            f"{path}: expected {expected:,} members in its index, received {received}. Fetch "
+            f"{path}: expected {expected:,} members in its index, received {received:,}. Fetch "
             "it again."
         )
 

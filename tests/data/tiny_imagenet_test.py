@@ -126,11 +126,11 @@ BAD = {
     "no annotations": (_without("val/val_annotations.txt"), "val_annotations.txt' of the"),
     "missing picture": (
         _without("val/images/val_3.JPEG"),
-        r"1 of 6 pictures are missing, first '.*val_3\.JPEG'",
+        r"1 of 6 missing, first '.*val_3\.JPEG'",
     ),
     "extra picture": (
         _with("val/images/val_9.JPEG", _jpeg(9)),
-        "1 of 6 pictures are not annotated",
+        "1 of 6 not annotated",
     ),
     "unknown class": (_with("wnids.txt", "n03\nn01\n"), "class of .*wnids.txt, received 'n02'"),
     "class list of bytes": (_with("wnids.txt", b"n03\n\xff\n"), "a text in .*wnids.txt"),
