@@ -49,7 +49,7 @@ def check_md5(path: pathlib.Path, expected: str) -> None:
     if received != expected:
         raise ArchiveError(
             f"{path}: expected MD5 {expected}, received {received} in a file of "
-            f"{path.stat().st_size} bytes. It is incomplete or not the published one: remove "
+            f"{path.stat().st_size:,} bytes. It is incomplete or not the published one: remove "
             "it and fetch it again."
         )
 
@@ -94,7 +94,7 @@ def _read_member(archive, member):
         ) from error
     if len(content) != member.file_size:
         raise ArchiveError(
-            f"{where}: expected {member.file_size} bytes, received {len(content)}. Fetch the "
+            f"{where}: expected {member.file_size:,} bytes, received {len(content):,}. Fetch the "
             "archive again."
         )
     return content
@@ -133,7 +133,7 @@ def _check_count(path, received):
     # Two bytes: of more than 65,535 members some writers give the rest, others 65,535.
     if expected not in (received % 2**16, 0xFFFF):
         raise ArchiveError(
-            f"{path}: expected {expected} members in its index, received {received}. Fetch "
+            f"{path}: expected {expected:,} members in its index, received {received:,}. Fetch "
             "it again."
         )
 
@@ -156,8 +156,8 @@ def _check_member(path, name, size, is_special):
         )
     if size > MAX_MEMBER_BYTES:
         raise ArchiveError(
-            f"{path}: expected members of at most {MAX_MEMBER_BYTES} bytes, received "
-            f"{name!r} with {size}. Fetch it again."
+            f"{path}: expected members of at most {MAX_MEMBER_BYTES:,} bytes, received "
+            f"{name!r} with {size:,}. Fetch it again."
         )
 
 

@@ -29,7 +29,7 @@ def test_positive_integers(value):
 
 @pytest.mark.parametrize("depth", [1, 4, 9, 11, 27, 101])
 def test_depth(depth):
-    with pytest.raises(ValueError, match=rf"depth: expected 6n \+ 4 .* received {depth}\.$"):
+    with pytest.raises(ValueError, match=rf"depth: expected 6n \+ 4 .* received {depth}\."):
         blocks.check_depth(depth)
     assert [blocks.check_depth(good) for good in (10, 16, 28, 100)] == [10, 16, 28, 100]
 

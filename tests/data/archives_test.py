@@ -71,7 +71,7 @@ class TestBoth:
     def test_a_bomb_is_refused_before_it_is_unpacked(self, tmp_path, make, monkeypatch):
         monkeypatch.setattr(archives, "MAX_MEMBER_BYTES", 1_000)
         path = make(self._path(tmp_path, make), [("bomb", bytes(1_001))])
-        with pytest.raises(archives.ArchiveError, match="would take 1,001 bytes"):
+        with pytest.raises(archives.ArchiveError, match="with 1,001"):
             _read_all(path)
 
 
@@ -103,7 +103,7 @@ def test_a_damaged_member_is_named(tmp_path):
     content = bytearray(path.read_bytes())
     content[content.index(b"secondsecond") + 7] ^= 1
     path.write_bytes(content)
-    with pytest.raises(archives.ArchiveError, match=r"member 'folder/b\.txt' cannot be read.*CRC"):
+    with pytest.raises(archives.ArchiveError, match=r"member 'folder/b\.txt': expected .*CRC"):
         _read_all(path)
 
 
@@ -137,10 +137,10 @@ def test_an_index_of_the_longer_form_is_accepted(tmp_path):
     ("place", "new", "message"),
     [
         (6, b"\xff", "expected a complete zip file, .*zip file version"),
-        (8, b"\x01", "cannot be read .*encrypted"),
-        (10, b"\x63", "cannot be read .*compression"),
+        (8, b"\x01", "can be read, .*encrypted"),
+        (10, b"\x63", "can be read, .*compression"),
         (16, bytes(8), "expected 5 bytes, received 0"),  # sum and stored size of nothing
-        (46, b"F", "cannot be read .*differ"),
+        (46, b"F", "can be read, .*differ"),
     ],
 )
 def test_what_the_index_says_wrongly_is_refused(tmp_path, place, new, message):

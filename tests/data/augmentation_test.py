@@ -67,7 +67,7 @@ def test_no_shift_and_no_mirror_change_nothing():
 @pytest.mark.parametrize(
     ("padding", "mean", "message"),
     [
-        ("zero", None, "padding: expected one of mean, reflect; received 'zero'"),
+        ("zero", None, "padding: expected one of mean, reflect, received 'zero'"),
         (None, None, "padding: expected one of"),
         ("mean", None, "one value for each of"),
         ("mean", (1.0, 2.0), "one value for each of"),

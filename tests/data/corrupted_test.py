@@ -61,7 +61,7 @@ class TestNames:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            (f"{NAME}.frost_3", r"'frost_3' of 'cifar100_c_generated' is not available: .*photogr"),
+            (f"{NAME}.frost_3", r"received 'frost_3'. It is not available: .*photogr"),
             (f"{NAME}.fog_6", r"received 'fog_6'. Did you mean fog_"),
             (f"{NAME}.", r"received ''"),
             ("digits.fog_3", r"received 'digits\.fog_3'\. Did you mean .*digits"),
@@ -202,9 +202,9 @@ class TestGenerated:
         assert str(path) in str(error.value)
 
     def test_without_cifar100(self, tmp_path):
-        with pytest.raises(data.MissingDataError, match="'cifar100' is not in"):
+        with pytest.raises(data.MissingDataError, match="the dataset 'cifar100'"):
             data.load_arrays(f"{NAME}.fog_1", "test", tmp_path)
-        with pytest.raises(data.MissingDataError, match="'cifar100' is not in"):
+        with pytest.raises(data.MissingDataError, match="the dataset 'cifar100'"):
             data.available_splits(NAME, tmp_path)
         assert not list(tmp_path.iterdir())
 

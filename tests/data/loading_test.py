@@ -40,7 +40,7 @@ class TestMissing:
         with pytest.raises(data.MissingDataError) as error:
             data.load(name, "test", tmp_path)
         message = str(error.value)
-        assert f"{name!r} is not in {tmp_path}" in message
+        assert f"{tmp_path}: expected the dataset {name!r}" in message
         assert "--data_dir" in message
         assert f"s2d data {name} --download" in message
         assert "\n" not in message

@@ -123,7 +123,7 @@ def test_a_missing_archive_says_what_to_put_where(tmp_path, name):
     with pytest.raises(data.MissingDataError) as error:
         data.load(name, "test", tmp_path)
     message = str(error.value)
-    assert f"needs {archive.file_name}, which is not in {tmp_path}/downloads/manual" in message
+    assert f"{tmp_path}/downloads/manual: expected {archive.file_name}" in message
     assert f"s2d data {name} --download" in message
     assert "\n" not in message
     assert not list(tmp_path.iterdir())

@@ -183,10 +183,10 @@ def test_part_of_tiny_imagenet_is_not_the_protocol():
 @pytest.mark.parametrize(
     ("name", "needed"),
     [
-        (TEXTURES, "needs dtd-r1.0.1.tar.gz"),
-        (PLACES, "needs val_256.tar"),
-        ("openood_tiny_imagenet", "needs tiny-imagenet-200.zip"),
-        ("openood_mnist", "Dataset 'mnist' is not in"),
+        (TEXTURES, "expected dtd-r1.0.1.tar.gz"),
+        (PLACES, "expected val_256.tar"),
+        ("openood_tiny_imagenet", "expected tiny-imagenet-200.zip"),
+        ("openood_mnist", "expected the dataset 'mnist'"),
     ],
 )
 def test_missing_files_are_named(tmp_path, name, needed):

@@ -308,7 +308,7 @@ class TestShape:
             ({"epochs": 0}, "epochs, num_heads: expected at least 1"),
             ({"augmentation": "flip"}, "augmentation: expected None or mirror_shift"),
             ({"augmentation": "mirror_shift"}, "padding: expected one of"),
-            (AUGMENTED | {"max_shift": 8}, "max_shift: expected 0 to 7; received 8"),
+            (AUGMENTED | {"max_shift": 8}, "max_shift: expected 0 to 7, received 8"),
         ],
     )
     def test_bad_arguments(self, options, message):
@@ -319,7 +319,7 @@ class TestShape:
         images, labels = _examples()
         with pytest.raises(ValueError, match=r"images: expected uint8 .* received float64"):
             _train(images / 255.0, labels)
-        with pytest.raises(ValueError, match=r"labels: expected integers \[84\]; .*\[83\]"):
+        with pytest.raises(ValueError, match=r"labels: expected integers \[84\], .*\[83\]"):
             _train(images, labels[1:])
         with pytest.raises(ValueError, match=r"labels: expected integers"):
             _train(images, labels.astype(np.float32))

@@ -171,7 +171,7 @@ def test_no_and_damaged_files_are_refused(tmp_path):
     with pytest.raises(OperationError, match=r"received no saved_model\.pb"):
         check(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 40)
-    with pytest.raises(OperationError, match="is damaged"):
+    with pytest.raises(OperationError, match="received damaged content"):
         check(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"")
     with pytest.raises(OperationError, match="no graph"):

@@ -146,11 +146,11 @@ def test_curves_contain_the_areas():
     ("id_scores", "ood_scores", "message"),
     [
         ([0.0, np.inf], [1.0], "id_scores: expected finite numbers, received inf at index 1"),
-        ([0.0], [-np.inf], "ood_scores must be finite"),
+        ([0.0], [-np.inf], "ood_scores: expected finite numbers"),
         ([0.0], [np.nan], "ood_scores: expected finite numbers, received nan at index 0"),
-        ([], [1.0], "id_scores is empty"),
-        ([1.0], [], "ood_scores is empty"),
-        ([[1.0]], [1.0], "id_scores must be a vector"),
+        ([], [1.0], "id_scores: expected at least one example"),
+        ([1.0], [], "ood_scores: expected at least one example"),
+        ([[1.0]], [1.0], "id_scores: expected a vector"),
     ],
 )
 def test_bad_scores_are_refused_in_one_line(metric, _, id_scores, ood_scores, message):

@@ -112,8 +112,8 @@ def test_order_and_monotone_rescaling_do_not_matter():
 @pytest.mark.parametrize(
     ("scores", "errors", "message"),
     [
-        ([], [], "scores is empty"),
-        ([np.inf], [0], "scores must be finite"),
+        ([], [], "scores: expected at least one example"),
+        ([np.inf], [0], "scores: expected finite numbers"),
         ([1.0], [0, 1], r"errors: expected the shape \(1,\)"),
         ([1.0], [0.5], "errors: expected booleans or 0/1.*received 0.5"),
         ([1.0], [np.nan], "errors: expected booleans or 0/1"),

@@ -76,7 +76,7 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, recipe, proj
     )
     try:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(runs.RunError, match="is in use by") as error, run.lock():
+        with pytest.raises(runs.RunError, match="one in use by") as error, run.lock():
             pytest.fail("both hold the directory")
         assert "\n" not in str(error.value)
     finally:

@@ -150,7 +150,7 @@ def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
 
 def test_determinism_and_xla_exclude_each_other():
     strategy = tf.distribute.get_strategy()
-    with pytest.raises(ValueError, match="turn XLA off"):
+    with pytest.raises(ValueError, match="XLA, which it turns off"):
         strategies.set_determinism(True, strategy, jit_compile=True)
     assert not strategies.set_determinism(None, strategy, jit_compile=True)
     assert not strategies.set_determinism(False, strategy)

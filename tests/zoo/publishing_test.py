@@ -134,13 +134,13 @@ def copied(runs, tmp_path):
 def test_an_unfinished_run_is_refused(runs, tmp_path):
     run = copied(runs, tmp_path)
     (run / "final.safetensors").unlink()
-    refused(run, "is not finished. `s2d train", tmp_path)
+    refused(run, "that is not. Run `s2d train", tmp_path)
 
 
 def test_a_run_for_tuning_is_refused(make_runs, tmp_path):
     recipe = recipes.resolve(SINGLE)
     make_runs(tmp_path / "run", recipe, split="train_without_validation")
-    refused(tmp_path / "run", "was trained on train_without_validation", tmp_path)
+    refused(tmp_path / "run", "received one on train_without_validation", tmp_path)
 
 
 def test_another_seed_is_refused(runs, tmp_path):
@@ -150,7 +150,7 @@ def test_another_seed_is_refused(runs, tmp_path):
 @pytest.mark.parametrize("method", ["individual", "mimo", "mc", "s2d_swag", "s2d_ensemble"])
 def test_another_method_is_refused(runs, tmp_path, method):
     name = f"wrn_10_2_s2.{method}.digits"
-    refused(runs / "member_0", "is a run of wrn_10_2_s2.s2d.digits, not", tmp_path, name)
+    refused(runs / "member_0", "received one of wrn_10_2_s2.s2d.digits", tmp_path, name)
 
 
 def test_other_numbers_are_refused_unless_asked_for(runs, tmp_path):
