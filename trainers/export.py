@@ -46,8 +46,6 @@ flags.DEFINE_string(
 )
 _DATA_DIR = _flags.data_dir()
 
-CALIBRATION_IMAGES = 512
-
 
 def main(argv):
     if len(argv) != 3:
@@ -66,7 +64,9 @@ def main(argv):
     }[FLAGS.format]
     opened = storage.open_model(source, encoder=_ENCODER.value)
     if FLAGS.format == "onnx" and FLAGS.precision == "int8":
-        options["calibration"] = _calibration(opened)
+        options["calibration"] = export.calibration_images(
+            opened, FLAGS.calibration, _DATA_DIR.value
+        )
     print(save(opened.predictor, argv[2], **options))
 
 
@@ -91,22 +91,3 @@ def _options():
             f"{FLAGS.xla_batch_sizes}. Separate them by commas."
         )
     return {"xla_batch_sizes": [int(size) for size in FLAGS.xla_batch_sizes]}
-
-
-def _calibration(opened):
-    """Random training images."""
-    import numpy as np
-
-    from s2d_tf import data
-
-    if FLAGS.calibration:
-        images = data.load_images(FLAGS.calibration, opened.predictor.image_shape)
-    elif opened.recipe.own_data is None:
-        images, _ = data.load_arrays(opened.recipe.source_dataset, "train", _DATA_DIR.value)
-    else:
-        raise ValueError(
-            f"--calibration: expected the folder of the training images of {opened.name}, received "
-            "none. Pass it."
-        )
-    chosen = np.random.default_rng(0).permutation(len(images))[:CALIBRATION_IMAGES]
-    return images[np.sort(chosen)]

@@ -31,6 +31,11 @@ def dense(
 
     Returns:
         A functional `keras.Model`: vectors `[batch, size]` -> features `[batch, width]`.
+
+    Example:
+
+    >>> backbones.dense((13,), width=32).output_shape
+    (None, 32)
     """
     if len(input_shape) != 1:
         raise ValueError(

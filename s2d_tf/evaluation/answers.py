@@ -105,5 +105,5 @@ def score_model(
 
 
 def identity(model: models.Predictor | ExportedModel) -> str:
-    """Hash that tells a model from all others."""
+    """Hash by which a model is recognized."""
     return model.sha256 if isinstance(model, ExportedModel) else weights_hash(model)

@@ -2,7 +2,7 @@
 
 Two kinds: the CSV files of its leaderboard, `results/cifar100.csv` in the branch `leaderboard` of
 https://github.com/Jingkang50/OpenOOD, and those that its `scripts/eval_ood.py --save-csv` writes,
-one for each detector. Numbers are per cent, "80.27 ± 0.11"; the second is one standard deviation
+one for each detector. Numbers are percent, "80.27 ± 0.11"; the second is one standard deviation
 over training runs (divisor n). Its AUPR is the trapezoid's, not ours, and is left out.
 """
 
@@ -127,7 +127,6 @@ def _number(text, path):
         mean, spread = float("nan"), []
     if not 0.0 <= mean <= 1.0 or len(spread) > 1:
         raise ValueError(
-            f"{path}: expected per cent such as '80.27 ± 0.11', received {text!r}. Correct the "
-            "cell."
+            f"{path}: expected percent such as '80.27 ± 0.11', received {text!r}. Correct the cell."
         )
     return mean, 2.0 * spread[0] if spread else None

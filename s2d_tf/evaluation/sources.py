@@ -84,7 +84,7 @@ def open_source(
     if isinstance(data, str):
         arrays = datasets.load_arrays(data, split, data_dir)
         return Source(name or data, split, lambda: iter([arrays]), datasets.info(data).class_names)
-    name = _checked_name(name or "")
+    name = checked_name(name or "")
     if isinstance(data, os.PathLike) and (not image_shape or None in image_shape):
         raise ValueError(
             f"{name}: expected a model of images of a fixed size for the folder {data}, received "
@@ -116,7 +116,7 @@ def facts_of(predictor: Any) -> dict:
     return {name: getattr(predictor, name, None) for name in ("image_shape", "class_names")}
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str) -> str:
     """The name, if keys of metrics can begin with it."""
     if not isinstance(name, str) or not name or "/" in name:
         raise ValueError(

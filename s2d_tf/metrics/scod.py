@@ -32,7 +32,7 @@ def scod_risk_coverage_curve(
 
     Example:
 
-    >>> curve = scod_risk_coverage_curve([0.1, 0.2], [0, 1], [0.3])
+    >>> curve = metrics.scod_risk_coverage_curve([0.1, 0.2], [0, 1], [0.3])
     >>> curve.coverage.tolist(), curve.selective_risk.tolist()
     ([0.25, 0.5, 1.0], [0.0, 0.5, 0.75])
     """
@@ -66,7 +66,7 @@ def area_under_scod_risk_coverage(
 
     Example:
 
-    >>> area_under_scod_risk_coverage([0.0, 0.0], [0, 0], [1.0])
+    >>> metrics.area_under_scod_risk_coverage([0.0, 0.0], [0, 0], [1.0])
     0.25
     """
     curve = scod_risk_coverage_curve(id_scores, id_errors, ood_scores, ood_share)

@@ -22,6 +22,15 @@ class Encoded(Predictor):
     Args:
         encoder: functional `keras.Model` from any inputs, such as texts, to one vector each.
         predictor: a `Predictor` of these vectors.
+
+    Example:
+
+    >>> texts = keras.Input([4])
+    >>> encoder = keras.Model(texts, keras.layers.Dense(3)(texts))
+    >>> head = models.Classifier(backbones.dense((3,), width=8), num_classes=2)
+    >>> encoded = models.Encoded(encoder, head)
+    >>> encoded.predict_uncertainty(np.ones([5, 4], "float32"))["probs"].shape
+    (5, 2)
     """
 
     inside = "predictor"

@@ -78,7 +78,7 @@ class TestNames:
             data.load_arrays(name, "test", tmp_path)
 
     def test_only_test_images(self, tmp_path):
-        with pytest.raises(ValueError, match="no split 'train'"):
+        with pytest.raises(ValueError, match=r"expected one of test .* received 'train'"):
             data.load_arrays(f"{NAME}.fog_3", "train", tmp_path)
 
 

@@ -36,8 +36,8 @@ def test_mean_and_two_std_by_hand():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: statistics.mean_and_two_std([]), "values is empty"),
-        (lambda: statistics.mean_and_two_std([np.nan]), "values must be finite"),
+        (lambda: statistics.mean_and_two_std([]), "values: expected at least one"),
+        (lambda: statistics.mean_and_two_std([np.nan]), "values: expected finite"),
         (
             lambda: statistics.compare_over_seeds([1.0], [1.0, 2.0]),
             "paired by seed, received 1 and 2",

@@ -77,7 +77,7 @@ def test_wrong_formats_and_rows_are_refused(table):
         ValueError, match="expected one of markdown, csv, latex, text, html, received 'pdf'"
     ):
         tables.render(table, "pdf")
-    with pytest.raises(ValueError, match=r"Expected 2 cells .* received 1"):
+    with pytest.raises(ValueError, match=r"expected 2 cells .* received 1"):
         tables.make("t", ["a", "b"], [[["only one"]]])
 
 

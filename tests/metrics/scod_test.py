@@ -70,7 +70,7 @@ def test_a_share_outside(share):
 
 
 def test_errors_of_another_length():
-    with pytest.raises(ValueError, match="errors must have shape"):
+    with pytest.raises(ValueError, match="errors: expected the shape"):
         metrics.area_under_scod_risk_coverage([0.0, 1.0], [0], [1.0])
 
 

@@ -290,7 +290,7 @@ def test_missing_teacher_is_refused():
         (IMAGES, LABELS),
         (tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(4),),
     ]:
-        with pytest.raises(ValueError, match=r"learn_from\(\) before fit") as error:
+        with pytest.raises(ValueError, match=r"call learn_from\(teacher\) first") as error:
             student("end").fit(*data)
         one_line(error)
 

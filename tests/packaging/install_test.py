@@ -220,6 +220,7 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
     distributions = {
         "absl": "absl-py",
         "apache_beam": "apache-beam",
+        "keras_hub": "keras-hub",
         "sklearn": "scikit-learn",
         "tensorflow_datasets": "tensorflow-datasets",
         "tensorflow_probability": "tensorflow-probability",
