@@ -124,6 +124,7 @@ def test_a_run_of_the_study_is_evaluated_and_published_as_an_entry(
     run = study.run("s2d", settings, 0)
     name = example.ENTRIES["s2d"]
     flags = [f"--encoder={folder}", f"--data_dir={folder}"]
+    capsys.readouterr()  # what the study has printed
     assert cli.main(["evaluate", str(run.directory), *flags]) == 0
     found = json.loads(capsys.readouterr().out)
     measured = study.measure("s2d", settings, 0, "test")
