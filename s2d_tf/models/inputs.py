@@ -70,12 +70,18 @@ def check_inputs(inputs, contract: Contract, num_heads: int = 1) -> None:
         _check_values(tensor, declared)
 
 
-def cast(inputs, contract: Contract):
-    """Checked inputs as the network takes them: numbers in float32, else in their own type."""
+def cast(inputs, contract: Contract, keep_arrays: bool = False):
+    """Checked inputs as the network takes them: numbers in float32, else in their own type.
+
+    Args:
+        inputs: arrays or tensors of a batch, as the contract nests them.
+        contract: what the model takes.
+        keep_arrays: whether arrays stay arrays, as an engine takes them.
+    """
     flat = []
     for tensor, declared in zip(contract.flatten(inputs), contract.tensors, strict=True):
         dtype = declared.network_dtype
-        if isinstance(tensor, np.ndarray):
+        if keep_arrays and isinstance(tensor, np.ndarray):
             tensor = tensor.astype(dtype.as_numpy_dtype, copy=False)
         elif dtype != tf.string:
             tensor = tf.cast(tensor, dtype)

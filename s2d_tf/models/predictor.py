@@ -228,7 +228,8 @@ class Predictor(keras.Model):
             if not seen:
                 inputs.warn_outside(self, batch)
             seen += 1
-            yield compute(self.contract.flatten(inputs.cast(batch, self.contract)), engine)
+            batch = inputs.cast(batch, self.contract, keep_arrays=True)
+            yield compute(self.contract.flatten(batch), engine)
             # Keras looks into whatever is set as an attribute, which takes its time.
             self.__dict__["engine_used"] = compute.used
         if not seen:

@@ -160,7 +160,7 @@ def _run(network, data, features, batch_size):
     contract = network.contract
     data, labels = _pair(data, contract)
     for batch, targets in feeding.batches(data, contract, batch_size, labels):
-        values = compute(contract.flatten(inputs_lib.cast(batch, contract)))
+        values = compute(contract.flatten(inputs_lib.cast(batch, contract, keep_arrays=True)))
         yield Outputs(**values, labels=None if targets is None else np.asarray(targets))
 
 

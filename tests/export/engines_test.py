@@ -77,8 +77,8 @@ STEPS = {
 def test_steps(build_model, name, engine):
     model = build_model("s2d")
     random = np.random.RandomState(5)
-    images = random.randint(0, 256, [40, *model.image_shape]).astype(np.uint8)
-    labels = np.arange(40) % model.num_classes
+    images = random.randint(0, 256, [200, *model.image_shape]).astype(np.uint8)
+    labels = np.arange(200) % model.num_classes
     for step in STEPS[name]:
         model = step.fit(model, (images, labels))
     found = model.predict_uncertainty(images[:7], batch_size=4, engine=engine)
