@@ -107,7 +107,7 @@ def open_source(
             f"{sorted(sizes)}. Pass one row of each for every example."
         )
     (count,) = sizes
-    arrays = inputs, _class_numbers(labels, count, name)
+    arrays = inputs, class_numbers(labels, count, name)
     return Source(name, "", lambda: iter([arrays]))
 
 
@@ -126,7 +126,7 @@ def checked_name(name: str) -> str:
     return name
 
 
-def _class_numbers(labels: Any, count: int, name: str) -> np.ndarray:
+def class_numbers(labels: Any, count: int, name: str) -> np.ndarray:
     """Labels as int64 `[count]`: class numbers as they are, of one-hot rows the place of the one.
 
     `None` is -1 for every example.
@@ -181,7 +181,7 @@ def _passes(dataset, name, batch_size, image_shape):
             inputs, labels = _pair(element, name)
             inputs = list(inputs) if isinstance(inputs, tuple) else inputs
             count = len(tf.nest.flatten(inputs)[0])
-            yield inputs, _class_numbers(labels, count, name)
+            yield inputs, class_numbers(labels, count, name)
 
     return batches
 
