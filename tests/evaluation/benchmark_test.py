@@ -66,9 +66,9 @@ class TestTheirs:
             ("", "expected the columns .*received none"),
             ("a,b\n1,2\n", "received a, b. Pass a result file"),
             (",FPR@95,AUROC\nimagenet,1,2\n", "expected one of the sets .*'imagenet'"),
-            (",FPR@95,AUROC\ntin,1,high\n", "expected per cent .*received 'high'"),
-            (",FPR@95,AUROC\ntin,1,180\n", "expected per cent .*received '180'"),
-            (",FPR@95,AUROC\ntin,1,nan\n", "expected per cent"),
+            (",FPR@95,AUROC\ntin,1,high\n", "expected percent .*received 'high'"),
+            (",FPR@95,AUROC\ntin,1,180\n", "expected percent .*received '180'"),
+            (",FPR@95,AUROC\ntin,1,nan\n", "expected percent"),
         ],
     )
     def test_other_files(self, tmp_path, text, message):
