@@ -1,14 +1,11 @@
 """SCOD against brute force over a mixture in which examples are repeated."""
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from s2d_tf import metrics
-from s2d_tf.metrics import scod
 
 known = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12)
 unknown = st.lists(st.integers(0, 5), min_size=1, max_size=12)
@@ -72,7 +69,3 @@ def test_a_share_outside(share):
 def test_errors_of_another_length():
     with pytest.raises(ValueError, match="errors: expected the shape"):
         metrics.area_under_scod_risk_coverage([0.0, 1.0], [0], [1.0])
-
-
-def test_examples_of_docstrings():
-    assert doctest.testmod(scod) == (0, 3)
