@@ -59,11 +59,7 @@ def test_records_are_consistent(name):
 def test_an_unknown_name_lists_the_near_ones():
     with pytest.raises(ValueError, match=r"received 'cifar_100'\. Did you mean .*cifar100"):
         data.info("cifar_100")
-<<<<<<< HEAD
-    with pytest.raises(ValueError, match=r"dataset: expected one of .*svhn_cropped"):
-=======
     with pytest.raises(ValueError, match=r"expected one of .*svhn_cropped"):
->>>>>>> h3_t
         data.load("zzz", "test")
 
 
