@@ -27,7 +27,7 @@ def draw(answers, inputs=None, labels=None, count=12, by=None, path=None) -> Fig
     size = len(answers["probs"])
     if by is not None and (by not in answers or np.ndim(answers[by]) != 1):
         known = [name for name, value in answers.items() if np.ndim(value) == 1]
-        raise ValueError(f"by: expected one of {known}, received {by!r}.")
+        raise ValueError(f"by: expected one of {known}, received {by!r}. Choose one of these.")
     order = np.arange(size) if by is None else np.argsort(-answers[by], kind="stable")
     if by == "confidence":
         order = order[::-1]  # the least certain first, as for the others

@@ -76,7 +76,7 @@ class ViM(Detector):
 
     Example:
 
-    >>> posthoc.ViM(dimension=4).fit(model, (images, labels)).score(images).shape
+    >>> posthoc.ViM(dimension=2).fit(model, (images, labels)).score(images).shape
     (40,)
     """
 

@@ -252,7 +252,7 @@ def test_examples_of_docstrings(function, model, conditions, shift):
 
 def test_labels_must_be_known(model, conditions):
     images, labels = conditions["clean"]
-    with pytest.raises(ValueError, match="labels must be in"):
+    with pytest.raises(ValueError, match="labels: expected classes in"):
         evaluation.evaluate_shift(model, {"dark_1": (images, labels - 1)})
 
 
