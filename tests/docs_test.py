@@ -3,7 +3,6 @@
 import ast
 import re
 
-import keras
 import numpy as np
 
 
@@ -38,27 +37,6 @@ def test_your_model_runs(project_root, tmp_path, monkeypatch):
     found = served(**{name: tf.constant(value) for name, value in names["x"].items()})
     expected = names["model"].predict_uncertainty(names["x"])
     np.testing.assert_allclose(found["probabilities"], expected["probs"], atol=1e-5)
-
-
-def test_the_page_on_posthoc_methods_runs(project_root, tmp_path, monkeypatch):
-    from s2d_tf import models, posthoc
-
-    monkeypatch.chdir(tmp_path)
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input([4, 4, 1])
-    features = keras.layers.Dense(8, "relu")(keras.layers.Flatten()(inputs))
-    model = models.S2DClassifier(keras.Model(inputs, features), 3, seed=0)
-    images = np.random.default_rng(0).integers(0, 256, [40, 4, 4, 1], dtype=np.uint8)
-    # Labels that an untrained network gets right more often than not.
-    labels = posthoc.collect(model, images).member_logits[0].argmax(axis=-1)
-    labels[:3] = range(3)
-    text = (project_root / "docs" / "posthoc.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    scope = {"model": model, "images": images, "labels": labels}
-    exec(compile(block, "posthoc.md", "exec"), scope)
-    assert {"knn", "prediction_set", "abstain"} <= set(scope["found"])
-    for name in posthoc.STEPS:
-        assert f"`{name}" in text, name
 
 
 def test_the_table_of_imports_is_that_of_build(project_root):
