@@ -11,6 +11,7 @@ from s2d_tf import models, posthoc
 
 @pytest.fixture(scope="module")
 def names():
+    keras.utils.set_random_seed(0)
     inputs = keras.Input([4, 4, 1])
     features = keras.layers.Dense(8, "relu")(keras.layers.Flatten()(inputs))
     backbone = keras.Model(inputs, features)

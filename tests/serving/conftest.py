@@ -89,8 +89,8 @@ def encode():
 
 
 @pytest.fixture(scope="session")
-def running():
-    """`with running(servables, limits) as url`: a server on a free loopback port."""
+def listening():
+    """`with listening(make_app, limits) as url`: `make_app(limits)` on a free loopback port."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
@@ -99,10 +99,10 @@ def running():
     from s2d_tf.serving.server import _listen
 
     @contextlib.contextmanager
-    def run(servables, limits=None):
+    def run(make_app, limits=None):
         listener = _listen("127.0.0.1", 0)
         limits = limits or serving.Limits()
-        server = make_server(serving.create_app("tiny", servables, limits), limits)
+        server = make_server(make_app(limits), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -115,6 +115,17 @@ def running():
             server.should_exit = True
             thread.join()
             listener.close()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def running(listening):
+    """`with running(servables, limits) as url`: a server of models."""
+    from s2d_tf import serving
+
+    def run(servables, limits=None):
+        return listening(lambda limits: serving.create_app("tiny", servables, limits), limits)
 
     return run
 
@@ -149,32 +160,12 @@ def client(project_root):
 
 
 @pytest.fixture(scope="session")
-def showing():
-    """`with showing(demo) as url`: the page on a free loopback port."""
-    for module in ("fastapi", "uvicorn", "prometheus_client"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
+def showing(listening):
+    """`with showing(demo) as url`: the demo page."""
     from s2d_tf import serving
-    from s2d_tf.serving.connections import make_server
-    from s2d_tf.serving.server import _listen
 
-    @contextlib.contextmanager
     def run(demo, limits=None):
-        listener = _listen("127.0.0.1", 0)
-        limits = limits or serving.Limits()
-        server = make_server(serving.create_demo_app(demo, limits), limits)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            deadline = time.monotonic() + 60
-            while not server.started:
-                assert time.monotonic() < deadline, "the server did not start"
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            listener.close()
+        return listening(lambda limits: serving.create_demo_app(demo, limits), limits)
 
     return run
 
