@@ -126,7 +126,7 @@ def test_the_documented_numbers_are_those_of_the_code(project_root):
         f"| examples (images, texts, rows) in a request | {limits.batch_size} |",
         f"before it is decoded | 2^{limits.image_pixels.bit_length() - 1} |",
         f"encoded images in a request | 2^{limits.request_pixels.bit_length() - 1} |",
-        f"| time to send a request, or to take an answer | {limits.request_seconds:g} s |",
+        f"| time to send a request, or to read the response | {limits.request_seconds:g} s |",
         f"answered at once | {limits.concurrency} |",
         f"`s2d serve` takes {limits.batch_size}",
         f"a request of more than {max(warmup.BATCH_SIZES)} images",
