@@ -1,4 +1,4 @@
-"""Writes a web page with tables, figures and the paper's claims from your runs.
+"""Writes a web page with tables, plots and the paper's claims from your runs.
 
 usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER]
 

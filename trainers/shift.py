@@ -11,7 +11,7 @@ compared with each of the others, with 95% intervals. For each of 18 corruptions
 computes accuracy, NLL, ECE, mean uncertainty, and the AUROC of wrong predictions by each
 uncertainty; then means, and whether uncertainty rises as accuracy falls.
 
-Writes the numbers of all models, shift.md and figures to DIR. A run also stores its numbers as
+Writes the numbers of all models, shift.md and plots to DIR. A run also stores its numbers as
 shift.json, for `s2d report`. The images are generated on first use (2.8 GB; with --images, only
 those). Rerun the command to resume. See docs/shift.md.
 """
