@@ -1,4 +1,4 @@
-"""Cast a classifier from keras.applications to S2D and fine-tune it."""
+"""Convert a classifier from keras.applications to S2D and fine-tune it."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ application = keras.applications.MobileNetV2(
 )
 for layer in application.layers:
     if isinstance(layer, keras.layers.BatchNormalization):
-        layer.momentum = 0.9  # statistics that follow within a short fine-tuning
+        layer.momentum = 0.9  # so that statistics adapt during short fine-tuning
 
 model = models.S2DClassifier.from_classifier(application, student_weight=1e-3)
 model.compile(keras.optimizers.Adam(2e-3))

@@ -1,4 +1,4 @@
-"""Distill an ensemble of S2D models into one network (H2D, ours): its uncertainty in one pass."""
+"""Distill an ensemble of S2D models into one network that predicts its uncertainty in one pass."""
 
 import keras
 
@@ -26,7 +26,7 @@ members = [
 ]
 ensemble = models.Ensemble(members)
 
-# A cross-entropy to the ensemble's mean prediction; the other term, how sure its members are.
+# Cross-entropy with the ensemble's mean prediction, plus a term for how certain its members are.
 objective = losses.WithSoftCrossEntropy(losses.DirichletFisherDistance(), weight=0.1)
 student = models.Student(backbone(0), objective=objective, **common)
 student.warm_start(members[0]).learn_from(ensemble)

@@ -1,4 +1,4 @@
-"""Train an S2D model with plain `fit` on a tf.data pipeline, and see its uncertainty."""
+"""Train an S2D model with plain `fit` on a tf.data pipeline and print its uncertainty."""
 
 import keras
 import numpy as np

@@ -1,16 +1,15 @@
-"""Intents of sentences, and sentences that have none: S2D on a frozen text encoder (CLINC150).
+"""Classifies sentences by intent, and detects those with none: S2D on a frozen encoder (CLINC150).
 
     pip install 's2d_tf[text]'
     python examples/text_intents.py --encoder=FOLDER --workdir=text_intents
 
-FOLDER holds all-MiniLM-L6-v2 as Hugging Face publishes it; `clinc150/data_full.json` is in the
-folder of the datasets (docs/data.md). Sentence vectors are computed once, which takes some minutes
-on two cores; a fit on them takes seconds. All of it is kept in the workdir: a stopped command
-continues.
+FOLDER is all-MiniLM-L6-v2 from Hugging Face. Put `clinc150/data_full.json` into the dataset folder
+(docs/data.md). Encoding the sentences takes some minutes on two cores, once; each fit takes
+seconds. Rerun the command to resume.
 
-Settings are compared on the validation sentences only. The test sentences are looked at once, with
-the settings that were chosen. Writes `text_intents.json` and `text_intents.md` to --out, and prints
-the run directories of the two models that the zoo has.
+Settings are compared on the validation sentences. The test sentences are evaluated once, with the
+chosen settings. Writes `text_intents.json` and `text_intents.md` to --out, and prints the run
+directories of the two models in the zoo.
 """
 
 import argparse
@@ -173,9 +172,9 @@ def page(record):
     """The results as Markdown: over seeds, in pairs of seeds, and all that was tried."""
     return "\n".join(
         [
-            "# Intents of sentences: CLINC150 on a frozen MiniLM encoder\n",
+            "# Sentence intents: CLINC150 on a frozen MiniLM encoder\n",
             "Output of `python examples/text_intents.py`: one hidden layer on cached vectors.",
-            f"Settings by the lowest validation NLL: {json.dumps(record['chosen'])}.\n",
+            f"Settings with the lowest validation NLL: {json.dumps(record['chosen'])}.\n",
             over_seeds(record["test"]),
             sweep(record["sweep"]),
         ]
@@ -229,10 +228,10 @@ def _markdown(caption, columns, rows, footnotes=()):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--encoder", required=True, help="Folder of all-MiniLM-L6-v2.")
-    parser.add_argument("--data_dir", help="Folder of the datasets.")
-    parser.add_argument("--workdir", default="text_intents", help="What is computed once.")
-    parser.add_argument("--out", default="text_intents", help="Folder of the results.")
+    parser.add_argument("--encoder", required=True, help="Folder with all-MiniLM-L6-v2.")
+    parser.add_argument("--data_dir", help="Dataset folder (default: TFDS_DATA_DIR).")
+    parser.add_argument("--workdir", default="text_intents", help="Folder for vectors and runs.")
+    parser.add_argument("--out", default="text_intents", help="Folder for the results.")
     flags = parser.parse_args()
     encoders.check(ENCODER, flags.encoder)
     study = Study(flags.workdir, flags.encoder, flags.data_dir)

@@ -16,7 +16,7 @@ def data_dir() -> flags.FlagHolder:
 
 def moved_data() -> flags.FlagHolder:
     return flags.DEFINE_string(
-        "data", None, "Where the images of runs on a folder are now, if they have moved."
+        "data", None, "New location of a run's image folder, if it has moved."
     )
 
 
@@ -26,7 +26,7 @@ def batch_size() -> flags.FlagHolder:
 
 def encoder() -> flags.FlagHolder:
     return flags.DEFINE_string(
-        "encoder", None, "Folder of the text encoder of a head on vectors; needs s2d_tf[text]."
+        "encoder", None, "Folder of the text encoder, for a head on vectors; needs s2d_tf[text]."
     )
 
 

@@ -89,7 +89,7 @@ def overview() -> str:
     lines = []
     for name, path in found.items():
         text = ast.get_docstring(ast.parse(path.read_bytes())) or "(no description)"
-        head, indent = f"  {name}".ljust(column), " " * column
+        head, indent = f"  {name.replace('_', '-')}".ljust(column), " " * column
         lines += textwrap.wrap(
             text.split("\n")[0], width, initial_indent=head, subsequent_indent=indent
         )

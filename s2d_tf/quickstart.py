@@ -25,7 +25,7 @@ def run(out: PathLike, seeds: int = 1, verbose: int | None = None) -> str:
     """Trains, evaluates and explains both models.
 
     Args:
-        out: folder for the runs, the table and the figures.
+        out: folder for the runs, the table and the plots.
         seeds: how many pairs to train; above 1 the table shows mean and spread.
         verbose: Keras' verbosity; `None` shows a bar for each epoch on a terminal.
 
@@ -62,7 +62,7 @@ def run(out: PathLike, seeds: int = 1, verbose: int | None = None) -> str:
             "",
             _explanation(*results.values()),
             "",
-            f"{time.monotonic() - began:.0f} seconds; table and figures are in {out}/:",
+            f"{time.monotonic() - began:.0f} seconds; the table and plots are in {out}/:",
             *(f"  {name}" for name in WRITTEN),
         ]
     )

@@ -40,11 +40,7 @@ WORDS = {
 
 # A figure is a picture in these files.
 PICTURES = {
-    "CHANGELOG.md",
-    "README.md",
-    "docs/architecture.md",
     "docs/evaluation.md",
-    "docs/shift.md",
     "s2d_tf/evaluation/__init__.py",
     "s2d_tf/evaluation/drawing.py",
     "s2d_tf/evaluation/figures.py",
@@ -53,10 +49,6 @@ PICTURES = {
     "s2d_tf/evaluation/report_pictures.py",
     "s2d_tf/evaluation/shift_report.py",
     "s2d_tf/evaluation/shift_study.py",
-    "s2d_tf/quickstart.py",
-    "trainers/quickstart.py",
-    "trainers/report.py",
-    "trainers/shift.py",
 }
 EXCEPTIONS = {
     *((name, "figure") for name in PICTURES),

@@ -1,29 +1,29 @@
-"""Enters models into the benchmark, and regenerates its CSV and its page.
+"""Adds models to the benchmark and regenerates its CSV and page.
 
 usage: s2d benchmark RESULTS [MODEL...] [--name=NAME] [--detectors=all|NAME,...] [--data_dir=DIR]
 
     s2d benchmark results                                  # only regenerate
-    s2d benchmark results exported/mine --name="My net"    # a SavedModel of your own
+    s2d benchmark results exported/mine --name="My net"    # your own SavedModel
     s2d benchmark results wrn_10_2_s2.s2d.cifar100 --detectors=all
 
-RESULTS is a folder with the JSON files of runs; benchmark.csv and benchmark.md in it are made from
-them and nothing else. MODEL is a run directory, the name, folder or address of a zoo entry, or an
-exported model of CIFAR-100's classes. It is evaluated on the test images and on OpenOOD's near and
-far sets, as far as they are on this machine, and kept as RESULTS/benchmark/NAME/metrics.json.
+RESULTS is a folder with the JSON files of runs, from which benchmark.csv and benchmark.md are
+generated. MODEL is a run directory, a zoo entry's name, folder or URL, or an exported model with
+CIFAR-100's classes. It is evaluated on the test images and the available near and far sets of
+OpenOOD; the metrics go to RESULTS/benchmark/NAME/metrics.json. See docs/shift.md.
 """
 
 import sys
 
 from absl import flags
 
-_NAME = flags.DEFINE_string("name", None, "What to call the model on the page.")
+from s2d_tf import _flags
+
+_NAME = flags.DEFINE_string("name", None, "Name of the model on the page.")
 _DETECTORS = flags.DEFINE_string(
-    "detectors", "", "Post-hoc detectors to fit and to evaluate: all, or names such as knn,energy."
+    "detectors", "", "Post-hoc detectors to evaluate: all, or names such as knn,energy."
 )
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
+_DATA_DIR = _flags.data_dir()
+_BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv):

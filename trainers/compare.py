@@ -4,9 +4,9 @@ usage: s2d compare RUN RUN [--data_dir=DIR] [--data=FOLDER] [--bootstrap=N] [--f
 
     s2d compare runs/s2d_0 runs/individual_0
 
-Prints, for each metric, the value of the first run minus that of the second, with a 95% interval
-from resampling the test examples in pairs. The interval says how certain the difference between
-these two models is, not what other seeds would give.
+For each metric, prints the first run's value minus the second's, with a 95% interval from
+resampling the test examples in pairs. The interval is for these two models; other seeds may differ
+more.
 """
 
 from absl import flags

@@ -1,10 +1,13 @@
-"""Shows a dataset's splits, sizes, classes and fingerprints, or lists all datasets.
+"""Lists all datasets, or shows one's splits, sizes, classes and fingerprints.
 
 usage: s2d data [NAME_OR_FOLDER] [--split=SPLIT] [--data_dir=DIR] [--preview=FILE.png] [--download]
 
-Without an argument, lists the datasets. A FOLDER of images with one subfolder per class is read as
-by `s2d train --data=FOLDER`. The fingerprint is a hash of all decoded images and labels of a split,
-in any order: two machines with the same fingerprint have the same data.
+    s2d data                              # all datasets
+    s2d data cifar100 --preview=100.png
+    s2d data flowers                      # a folder of images with one subfolder per class
+
+A fingerprint is a hash of all images and labels of a split, in any order. Equal fingerprints mean
+equal data.
 """
 
 import pathlib

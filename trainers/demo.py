@@ -1,30 +1,30 @@
-"""Opens a page in the browser where models answer, and say how certain they are.
+"""Opens a page in the browser that shows predictions and uncertainties.
 
 usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT]
 
-    s2d demo                                  # a plain digit classifier beside S2D, works offline
+    s2d demo                                  # a plain digit classifier beside S2D, offline
     s2d demo wrn_10_2_s2.s2d.cifar100         # a zoo entry beside its plain twin
     s2d demo runs/plain runs/s2d              # your own runs side by side
 
-Drop an image, choose a sample or draw a digit; for a model of text, type a sentence. Needs the
-extra s2d_tf[serve]. See docs/demo.md.
+Drop an image, choose a sample or draw a digit; for a text model, type a sentence. Needs the extra
+s2d_tf[serve]. See docs/demo.md.
 """
 
 import functools
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 _PORT = flags.DEFINE_integer(
-    "port", 8600, "Port to listen on; 0 takes a free one.", lower_bound=0, upper_bound=65535
+    "port", 8600, "Port to listen on; 0 picks a free one.", lower_bound=0, upper_bound=65535
 )
 _OPEN = flags.DEFINE_boolean("open", True, "Open the page in the browser.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
-_DATA = flags.DEFINE_string("data", None, "Images of a run on own data, if they have moved.")
+_DATA_DIR = _flags.data_dir()
+_DATA = _flags.moved_data()
 _EXAMPLES = flags.DEFINE_integer(
-    "examples", 2000, "Test examples behind distributions and thresholds, at most.", lower_bound=20
+    "examples", 2000, "Most test examples for distributions and thresholds.", lower_bound=20
 )
 
 

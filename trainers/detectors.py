@@ -1,15 +1,13 @@
-"""Compares post-hoc detectors and uncertainties of trained models on all OOD sets.
+"""Compares post-hoc detectors and uncertainties of trained models on all OOD datasets.
 
 usage: s2d detectors RUN_OR_NAME... --out=DIR [--detectors=all|NAME,...] [--data_dir=DIR]
 
     s2d detectors wrn_10_2_s2.individual.cifar100 wrn_10_2_s2.s2d.cifar100 --out=results/detectors
 
-Writes the metrics of each model to DIR/NAME/metrics.json and tables of all models in DIR to
-DIR/detectors.md: AUROC, AUPR and FPR at 95% recall of every score on every available
-out-of-distribution set; abstention by every score; S2D compared with post-hoc scores of its plain
-twin; and the rank correlation of data and knowledge uncertainty. Detectors are fitted on the
-training images. `s2d evaluate --detectors` adds the same metrics to a run, for `s2d table` and
-`s2d report`.
+Fits the detectors on the training images. Writes the metrics of each model to
+DIR/NAME/metrics.json, and tables of all models in DIR to DIR/detectors.md: detection on every
+available dataset and abstention, by every score. `s2d evaluate --detectors` adds the same metrics
+to a run. See docs/posthoc.md.
 """
 
 import sys

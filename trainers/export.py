@@ -1,15 +1,15 @@
 """Exports a trained model for TF Serving, ONNX or LiteRT.
 
-    s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          a pretrained zoo entry
-    s2d export their_zoo/ENTRY models/cifar100                   an entry's folder or URL
-    s2d export runs/s2d models/cifar100 --format=onnx            a finished run
-    s2d export minilm_l6_512.s2d.clinc150 models/intents --encoder=FOLDER     takes text
-    s2d export runs/s2d models/cifar100 --xla_batch_sizes=1,8,32
-    s2d export runs/s2d models/cifar100 --format=onnx --precision=int8
+usage: s2d export NAME_OR_RUN DIR [--format=saved_model|onnx|litert] [--precision=float32|int8]
+                                  [--xla_batch_sizes=N,...] [--encoder=FOLDER]
 
-Writes the next version (models/cifar100/1, 2, ...) and prints its path. A server that watches the
-folder sees a version only when it is complete. See docs/performance.md for what the last two gain
-and change.
+    s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          # a pretrained zoo entry
+    s2d export their_zoo/ENTRY models/cifar100                   # an entry's folder or URL
+    s2d export runs/s2d models/cifar100 --format=onnx            # a finished run
+    s2d export minilm_l6_512.s2d.clinc150 models/intents --encoder=FOLDER     # takes text
+
+Writes the next version (models/cifar100/1, 2, ...), which appears only when complete, and prints
+its path. See docs/serving.md, and docs/performance.md for --precision and --xla_batch_sizes.
 """
 
 import pathlib
@@ -23,26 +23,26 @@ flags.DEFINE_enum(
     "format",
     "saved_model",
     ["saved_model", "onnx", "litert"],
-    "saved_model: for TF Serving and `s2d serve`; onnx needs the extra s2d_tf[onnx].",
+    "saved_model is for TF Serving and `s2d serve`; onnx needs the extra s2d_tf[onnx].",
 )
 _ENCODER = _flags.encoder()
 flags.DEFINE_list(
     "xla_batch_sizes",
     [],
-    "Batch sizes for which XLA compiles a SavedModel. TF Serving then needs "
+    "Batch sizes to compile with XLA in a SavedModel. TF Serving then needs "
     "--xla_cpu_compilation_enabled=true.",
 )
 flags.DEFINE_enum(
     "precision",
     "float32",
     ["float32", "int8"],
-    "int8: for ONNX and LiteRT files of models of images; changes the answers.",
+    "int8 is for ONNX and LiteRT files of image models; it changes the predictions.",
 )
 flags.DEFINE_string(
     "calibration",
     None,
-    "Folder of training images that set the ranges for --precision=int8 of ONNX files; default: "
-    "the dataset that the model was trained on.",
+    "Folder of training images to calibrate int8 ONNX files (default: the dataset the model was "
+    "trained on).",
 )
 _DATA_DIR = _flags.data_dir()
 

@@ -7,10 +7,10 @@ usage: s2d fit-step RUN_OR_ENTRY STEP [--set OPTION=VALUE ...] [--split=SPLIT] [
     s2d fit-step runs/s2d_0 conformal_sets --set coverage=0.9 --set method=aps
     s2d fit-step runs/s2d_0 selective_classifier --set score=knn --set max_risk=0.1
 
-Steps stack in the order in which they are fitted. `zoo.load`, `s2d evaluate`, `s2d export` and
+Steps stack in the order in which you fit them. `zoo.load`, `s2d evaluate`, `s2d export` and
 `s2d publish` then use the model with its steps, and exported models also return ood_score,
-prediction_set and abstain. To start over, remove the folder `steps` of the run. An entry is changed
-in place; to keep the original, copy its folder first. See docs/posthoc.md for all steps.
+prediction_set and abstain. To start over, remove the run's folder `steps`. An entry is changed in
+place; to keep the original, copy its folder first. See docs/posthoc.md for all steps.
 """
 
 import json
@@ -21,12 +21,12 @@ from absl import flags
 
 from s2d_tf import _flags
 
-_SET = flags.DEFINE_multi_string("set", [], "An option of the step, e.g. --set k=50.")
+_SET = flags.DEFINE_multi_string("set", [], "Option of the step, e.g. --set k=50")
 _SPLIT = flags.DEFINE_string(
     "split",
     None,
-    "Split to fit on. Default: the training data of the network; for calibration, sets and "
-    "abstention, the validation split if the network was not trained on it.",
+    "Split to fit on (default: the network's training data; for calibration, sets and abstention, "
+    "the validation split if the network was not trained on it).",
 )
 _DATA_DIR = _flags.data_dir()
 _BATCH_SIZE = _flags.batch_size()

@@ -1,8 +1,10 @@
-"""Lists the entries of the zoo.
+"""Lists the zoo's entries.
 
-s2d list                     every architecture, method and dataset
-s2d list s2d cifar100        entries whose name contains all of these
-s2d list --pretrained        only entries with weights
+usage: s2d list [WORD...] [--[no]pretrained]
+
+    s2d list                     # every architecture, method and dataset
+    s2d list s2d cifar100        # entries whose name contains all of these
+    s2d list --pretrained        # only entries with weights
 """
 
 from absl import flags
@@ -10,7 +12,7 @@ from absl import flags
 from s2d_tf import zoo
 
 _PRETRAINED = flags.DEFINE_boolean(
-    "pretrained", None, "Only entries with weights (--nopretrained: without)."
+    "pretrained", None, "Only entries with weights (--nopretrained: only those without)."
 )
 
 

@@ -1,19 +1,21 @@
-"""Scores any number of inputs from files: label, confidence and uncertainties, as a table.
+"""Scores inputs in files: a table of labels, confidences and uncertainties.
 
-usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...]
+usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...] [--beam=OPTIONS]
 
     s2d predict wrn_10_2_s2.s2d.cifar100 photos --out=answers.parquet
     s2d predict runs/s2d_0 records.tfrecord --out=answers.csv --step=knn.safetensors
 
-MODEL is a name, a run directory, an entry's folder or an exported version. INPUTS is a folder of
-JPEG or PNG files, TFRecord or Parquet files, or a .txt file with one path on each line. FILE ends
-in .parquet or .csv; inputs that cannot be read are listed in FILE.skipped.csv. The same command
-continues after a kill. `s2d evaluate FILE` gives the metrics where the inputs have labels.
+MODEL is a zoo name, a run directory, an entry's folder or an exported version. INPUTS is a folder
+of JPEG or PNG files, TFRecord or Parquet files, or a .txt file with one path per line. FILE ends in
+.parquet or .csv. Unreadable inputs are listed in FILE.skipped.csv. Rerun the command to resume.
+`s2d evaluate FILE` computes metrics if the inputs have labels.
 
---beam runs it on Apache Beam with these options of a runner (needs the extra `beam`):
+--beam runs the command on Apache Beam (needs the extra `beam`):
 
-    s2d predict models/cifar100/1 photos --out=answers.parquet \
+    s2d predict models/cifar100/1 photos --out=answers.parquet \\
         --beam="--runner=FlinkRunner --flink_master=host:8081"
+
+See docs/prediction.md.
 """
 
 import shlex
@@ -22,20 +24,23 @@ from absl import flags
 
 from s2d_tf import _flags
 
-_OUT = flags.DEFINE_string("out", None, "File to write, .parquet or .csv.", required=True)
-_TOP_K = flags.DEFINE_integer("top_k", 5, "Classes to give the probability of.", lower_bound=1)
+_OUT = flags.DEFINE_string("out", None, "Output file, .parquet or .csv.", required=True)
+_TOP_K = flags.DEFINE_integer("top_k", 5, "Number of most probable classes to list.", lower_bound=1)
 _BATCH_SIZE = _flags.batch_size()
 _STEP = flags.DEFINE_multi_string(
     "step",
     [],
-    "File of a post-hoc step that the model does not carry yet, as `posthoc.save` wrote it; in "
-    "the order of fitting.",
+    "Post-hoc step to add, a file from `posthoc.save`; in the order of fitting",
 )
-_IMAGE_KEY = flags.DEFINE_string("image_key", None, "Feature or column of the inputs.")
-_LABEL_KEY = flags.DEFINE_string("label_key", None, "Feature or column of the true labels.")
+_IMAGE_KEY = flags.DEFINE_string(
+    "image_key", None, "Feature or column of the inputs, if not a usual name."
+)
+_LABEL_KEY = flags.DEFINE_string(
+    "label_key", None, "Feature or column of the labels (default: label)."
+)
 _ENGINE = _flags.engine()
 _BEAM = flags.DEFINE_string(
-    "beam", None, "Run on Apache Beam with these options of a runner, separated by spaces."
+    "beam", None, "Run on Apache Beam with these runner options, separated by spaces."
 )
 
 

@@ -1,4 +1,4 @@
-"""Turns a finished run into an entry of the zoo: weights, golden predictions, record, card.
+"""Turns a finished run into a zoo entry: weights, model card, golden predictions.
 
 usage: s2d publish RUN --name=NAME [--zoo=DIR] [--to=ADDRESS] [--data_dir=DIR] [--also=RUN ...]
 
@@ -6,11 +6,11 @@ usage: s2d publish RUN --name=NAME [--zoo=DIR] [--to=ADDRESS] [--data_dir=DIR] [
     s2d publish runs/s2d_0 --name=wrn_10_2_s2.s2d.cifar100 --also=runs/s2d_1 --also=runs/s2d_2
 
 RUN must be finished, evaluated and trained on all of train, with seed 0 (an ensemble: seeds 0, 1,
-...). Weights are stored in float16 if no metric of the tables moves by more than 0.0005. Weights
-that another entry has are not stored again, so publish single models before their ensembles. For a
-Monte Carlo entry, publish the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Fitted steps
-of the run (`s2d fit-step`) are published with it, in float32. --to=hf://user/repository sends the
-entry to the Hugging Face Hub, from where `zoo.load` takes it by the same address.
+...). Weights are stored in float16 if no metric moves by more than 0.0005. Weights of another entry
+are not stored again, so publish single models before their ensembles. For a Monte Carlo entry,
+publish the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Post-hoc steps of the run
+(`s2d fit-step`) are published with it, in float32. --to=hf://user/repository uploads the entry to
+the Hugging Face Hub. See docs/zoo.md.
 """
 
 import functools
@@ -19,24 +19,26 @@ from absl import flags
 
 from s2d_tf import _flags
 
-_NAME = flags.DEFINE_string("name", None, "The entry, architecture.method.dataset.", required=True)
-_ZOO = flags.DEFINE_string("zoo", None, "Folder of entries; else that of this library.")
+_NAME = flags.DEFINE_string(
+    "name", None, "Name of the entry, architecture.method.dataset.", required=True
+)
+_ZOO = flags.DEFINE_string("zoo", None, "Folder of entries (default: this library's).")
 _TO = flags.DEFINE_string(
     "to",
     None,
-    "Send it to the Hugging Face Hub, hf://user/repository, and keep it here only with --zoo. "
-    "Needs s2d_tf[hf].",
+    "Upload to the Hugging Face Hub, hf://user/repository; --zoo also keeps a local copy. Needs "
+    "s2d_tf[hf].",
 )
 _DATA_DIR = _flags.data_dir()
-_ALSO = flags.DEFINE_multi_string("also", [], "A run of the same recipe with another seed.")
+_ALSO = flags.DEFINE_multi_string("also", [], "Run of the same recipe with another seed")
 _PRECISION = flags.DEFINE_enum(
     "precision",
     "auto",
     ["auto", "float32"],
-    "auto: float16 if no metric moves by more than 0.0005.",
+    "auto is float16 if no metric moves by more than 0.0005.",
 )
 _OTHER_NUMBERS = flags.DEFINE_boolean(
-    "other_numbers", False, "Publish even if the run's values differ from the recipe's."
+    "other_numbers", False, "Allow values that differ from the recipe's."
 )
 _ENCODER = _flags.encoder()
 

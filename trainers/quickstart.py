@@ -1,17 +1,17 @@
-"""Trains S2D and a plain twin on embedded images, compares them and explains the result.
+"""Trains S2D and a plain twin on embedded images and compares them.
+
+usage: s2d quickstart [--out=DIR] [--seeds=N]
 
     s2d quickstart --out=s2d_quickstart
 
-Trains both models on scikit-learn's digits, without a network connection. Tests them on known
-digits, on digits they have never seen and on photographs. Writes a table and figures.
+Trains both models on scikit-learn's digits, offline. Tests them on known digits, on digits they
+have never seen and on photographs. Writes a table and plots.
 """
 
 from absl import flags
 
-_OUT = flags.DEFINE_string(
-    "out", "s2d_quickstart", "Folder for the runs, the table and the figures."
-)
-_SEEDS = flags.DEFINE_integer("seeds", 1, "Pairs of models to train.", lower_bound=1)
+_OUT = flags.DEFINE_string("out", "s2d_quickstart", "Folder for the runs, the table and the plots.")
+_SEEDS = flags.DEFINE_integer("seeds", 1, "Number of pairs to train.", lower_bound=1)
 
 
 def main(argv):

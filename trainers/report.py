@@ -1,11 +1,10 @@
-"""Writes one web page with tables, figures and the paper's claims, from your runs.
+"""Writes a web page with tables, plots and the paper's claims from your runs.
 
 usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER]
 
     s2d report runs/* --out=report
 
-The page, report.html, is self-contained and needs no network. RUNS are evaluated run directories
-(`s2d evaluate`); figures are drawn from the predictions stored there.
+RUNS are evaluated run directories (`s2d evaluate`). The page, report.html, is self-contained.
 """
 
 from absl import flags

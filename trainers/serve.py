@@ -1,12 +1,13 @@
 """Serves an exported model over HTTP, with TF Serving's REST protocol.
 
+usage: s2d serve DIR [--host=ADDRESS] [--port=PORT] [--name=NAME]
+
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100
     s2d serve models/cifar100
 
-For machines without TF Serving; needs the extra s2d_tf[serve]. Answers on /v1/models/NAME:predict,
-reloads when a new version appears in the folder, and rejects requests that are too large or hold no
-image. /healthz and /readyz are for orchestrators, /metrics for Prometheus; the log is JSON lines on
-the standard error. See docs/serving.md for clients.
+Serves /v1/models/NAME:predict, /healthz, /readyz and /metrics, and reloads when a new version
+appears in the folder. Logs are JSON lines on standard error. Needs the extra s2d_tf[serve]. See
+docs/serving.md for clients.
 """
 
 import functools
@@ -20,29 +21,31 @@ from s2d_tf.serving.logs import LEVELS
 FLAGS = flags.FLAGS
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all interfaces.")
 flags.DEFINE_integer(
-    "port", 8501, "Port to listen on; 0 takes a free one.", lower_bound=0, upper_bound=65535
+    "port", 8501, "Port to listen on; 0 picks a free one.", lower_bound=0, upper_bound=65535
 )
-flags.DEFINE_string("name", None, "The model's name in the addresses (default: the folder's).")
+flags.DEFINE_string("name", None, "Model name in URLs (default: the folder's name).")
 flags.DEFINE_integer(
     "max_request_mb", Limits.request_bytes >> 20, "Largest request body in MB.", lower_bound=1
 )
-flags.DEFINE_integer("max_batch", Limits.batch_size, "Most examples in a request.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_batch", Limits.batch_size, "Largest number of examples in a request.", lower_bound=1
+)
 flags.DEFINE_float(
     "max_megapixels",
     MAX_IMAGE_PIXELS / 1e6,
-    "Largest encoded image in millions of pixels; exported models reject images larger than the "
-    "default themselves.",
+    "Largest encoded image, in millions of pixels. Cannot be raised: exported models have the "
+    "same limit.",
     lower_bound=0.001,
     upper_bound=MAX_IMAGE_PIXELS / 1e6,
 )
 flags.DEFINE_integer(
     "max_connections",
     Limits.connections,
-    "Open connections; more are closed at once.",
+    "Largest number of open connections.",
     lower_bound=1,
 )
 flags.DEFINE_enum(
-    "log_level", "warning", LEVELS, "Least severe log line; info has one for each request."
+    "log_level", "warning", LEVELS, "Lowest level to log; info adds one line per request."
 )
 _ENGINE = _flags.engine()
 

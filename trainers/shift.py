@@ -1,47 +1,40 @@
-"""Evaluates models on corrupted images: accuracy, calibration and uncertainty against severity.
+"""Evaluates models on corrupted images: accuracy, calibration, uncertainty by severity.
 
 usage: s2d shift [MODEL...] [--out=DIR] [--images=N] [--dataset=NAME] [--data_dir=DIR]
 
-    s2d shift --out=results/shift --images=1000                 # a quick look at the published pair
+    s2d shift --out=results/shift --images=1000        # a quick look at the published networks
     s2d shift runs/plain runs/s2d runs/ensemble --out=results/shift
-    s2d shift exported/mine --out=results/shift                 # what `s2d export` wrote
+    s2d shift exported/mine --out=results/shift        # a model exported with `s2d export`
 
-MODEL is a run directory, the name, folder or address of a zoo entry, or an exported model; the
-others are compared with the first, with 95% intervals. For each of 18 corruptions at 5 severities:
-accuracy, NLL, ECE, mean uncertainty, and the AUROC of wrong answers by each uncertainty; then
-means, and whether uncertainty rises as accuracy falls. A run keeps its numbers as shift.json, and
-`s2d report` draws the curves. DIR gets the numbers of all models, shift.md and figures. The images
-are generated on first use (2.8 GB; with --images only those). A stopped command continues.
+MODEL is a run directory, a zoo entry's name, folder or URL, or an exported model. The first is
+compared with each of the others, with 95% intervals. For each of 18 corruptions at 5 severities,
+computes accuracy, NLL, ECE, mean uncertainty, and the AUROC of wrong predictions by each
+uncertainty; then means, and whether uncertainty rises as accuracy falls.
+
+Writes the numbers of all models, shift.md and plots to DIR. A run also stores its numbers as
+shift.json, for `s2d report`. The images are generated on first use (2.8 GB; with --images, only
+those). Rerun the command to resume. See docs/shift.md.
 """
 
 import sys
 
 from absl import flags
 
-from s2d_tf._choices import ENGINES
+from s2d_tf import _flags
 
-_OUT = flags.DEFINE_string("out", None, "Folder to write to; not needed where all are runs.")
-_IMAGES = flags.DEFINE_integer(
-    "images", None, "Only the first N test images, for a quick look.", lower_bound=2
-)
+_OUT = flags.DEFINE_string("out", None, "Folder to write to; optional if all models are runs.")
+_IMAGES = flags.DEFINE_integer("images", None, "Use only the first N test images.", lower_bound=2)
 _DATASET = flags.DEFINE_string(
     "dataset",
     "cifar100_c_generated",
-    "A dataset with conditions; cifar100_c is the published archive, if you have it.",
+    "Dataset of corrupted images; cifar100_c is the published archive.",
 )
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
-)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
+_DATA_DIR = _flags.data_dir()
+_BATCH_SIZE = _flags.batch_size()
 _BOOTSTRAP = flags.DEFINE_integer(
-    "bootstrap", 1_000, "Resamples behind the intervals of differences.", lower_bound=1
+    "bootstrap", 1_000, "Number of resamples for the intervals.", lower_bound=1
 )
-_ENGINE = flags.DEFINE_enum(
-    "engine",
-    "auto",
-    ENGINES,
-    "What computes predictions; auto takes what was measured to be the fastest on this machine.",
-)
+_ENGINE = _flags.engine()
 
 
 def main(argv):

@@ -6,20 +6,22 @@ usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html] [--
     s2d table runs/* --table=3 --format=latex
     s2d table runs/* --keep=results      # copy the runs' numbers, write tables.md
 
-Tables have the paper's layout: mean ± 2 standard deviations over seeds, the best of a column in
-bold, the best overall marked, and the published number in brackets. What was not run says so. Runs
-on data other than CIFAR-100 get an overview. RUNS are evaluated run directories (`s2d evaluate`);
-an ensemble's members count as seeds of its single models. --keep also takes folders of `s2d tune`.
+RUNS are evaluated run directories (`s2d evaluate`); with --keep, also folders of `s2d tune`. Tables
+have the paper's layout: mean ± 2 standard deviations over seeds, the best of a column in bold, the
+best overall marked, and the published number in brackets. An ensemble's members count as seeds of
+its single models. Runs on data other than CIFAR-100 get an overview. See docs/evaluation.md.
 """
 
 from absl import flags
 
 from s2d_tf import _flags
 
-_TABLE = flags.DEFINE_integer("table", None, "Number in the paper; without it all that have data.")
+_TABLE = flags.DEFINE_integer(
+    "table", None, "Number of the table in the paper (default: all with data)."
+)
 _FORMAT = _flags.table_format()
 _KEEP = flags.DEFINE_string(
-    "keep", None, "Folder for copies of the runs' JSON files and all tables of them."
+    "keep", None, "Folder for copies of the runs' JSON files and their tables."
 )
 
 

@@ -1,17 +1,20 @@
-"""Trains a zoo model by name, or resumes its training.
+"""Trains a model by name, or resumes its training.
+
+usage: s2d train NAME --workdir=DIR [--data_dir=DIR] [--seed=N] [--set KEY=VALUE ...]
+       s2d train ARCHITECTURE.METHOD --data=FOLDER --workdir=DIR ...
 
     s2d train wrn_10_2_s2.s2d.cifar100 --workdir=runs/s2d --data_dir=~/tensorflow_datasets
     s2d train wrn_10_2_s2.s2d --data=flowers --workdir=runs/flowers
 
 The second trains on your own images: flowers/CLASS/*.jpg, or flowers/train/CLASS/*.jpg with
-flowers/test/ (docs/data.md).
+flowers/test/ (docs/data.md). `s2d list` lists the names.
 
-Rerun the command to resume a stopped run, even within an epoch. An ensemble trains its members one
-after another. A student of an ensemble finds its teachers next to its own directory, or in
---teachers. See docs/scaling.md for multi-device training.
+Rerun the command to resume, even within an epoch. An ensemble trains its members one after another.
+A student of an ensemble finds its teachers next to its own directory, or in --teachers. See
+docs/scaling.md for multi-device training.
 
-Exit codes: 0 finished; 75 stopped by SIGTERM (saved at that step) or because another worker is gone
-(its newest checkpoint stays), rerun to resume; 130 stopped by Ctrl-C, saved; 1 failed; 2 usage.
+Exit codes: 0 finished; 75 stopped by SIGTERM and saved, or another worker is gone: rerun to resume;
+130 stopped by Ctrl-C and saved; 1 failed; 2 wrong usage.
 """
 
 from absl import flags, logging
@@ -19,30 +22,30 @@ from absl import flags, logging
 from s2d_tf import _flags, recipes, storage, training
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("workdir", None, "Run directory; made if it does not exist.", required=True)
+flags.DEFINE_string("workdir", None, "Run directory; created if it does not exist.", required=True)
 _flags.data_dir()
 flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
 flags.DEFINE_integer(
     "image_size",
     None,
-    "Height and width of --data's images (default: their own if all are equal and <= 64, else 32).",
+    "Image size for --data (default: that of the images if all are equal and <= 64, else 32).",
     lower_bound=1,
 )
-flags.DEFINE_integer("seed", 0, "Fixes initial weights, data order and noise.")
+flags.DEFINE_integer("seed", 0, "Seed of initial weights, data order and noise.")
 flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
 flags.DEFINE_integer("members", None, "Size of an ensemble (paper: 5, 10, 20).", lower_bound=1)
-flags.DEFINE_integer("member", None, "Train only this member of an ensemble.", lower_bound=0)
-flags.DEFINE_string("split", "train", "train, or train_without_validation for tuning.")
-flags.DEFINE_string("strategy", "auto", "auto, one_device, mirrored or multi_worker.")
-flags.DEFINE_boolean("sync_batch_norm", False, "Batch statistics over all replicas.")
-flags.DEFINE_boolean("jit", None, "Compile the step with XLA (default: chosen by device).")
+flags.DEFINE_integer("member", None, "Train only this ensemble member, from 0.", lower_bound=0)
+flags.DEFINE_string("split", "train", "Split to train on: train, or train_without_validation.")
+flags.DEFINE_string("strategy", "auto", "Devices: auto, one_device, mirrored or multi_worker.")
+flags.DEFINE_boolean("sync_batch_norm", False, "Compute batch statistics over all replicas.")
+flags.DEFINE_boolean("jit", None, "Compile training with XLA (default: depends on the device).")
 flags.DEFINE_string("precision", "float32", "float32, bfloat16, or auto (bfloat16 if supported).")
-flags.DEFINE_boolean("deterministic", None, "Same bits in every run (default: on one CPU).")
+flags.DEFINE_boolean("deterministic", None, "Same bits in every run (default: only on one CPU).")
 flags.DEFINE_float("checkpoint_seconds", 120, "Also checkpoint every N seconds; 0: off.")
 flags.DEFINE_integer("checkpoint_steps", None, "Also checkpoint every N steps.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
-flags.DEFINE_multi_string("set", [], "Override a value, e.g. --set model.noise_stddev=0.2.")
+flags.DEFINE_multi_string("set", [], "Override a value, e.g. --set model.noise_stddev=0.2")
 
 
 def main(argv):

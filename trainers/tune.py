@@ -1,14 +1,15 @@
-"""Chooses a value of a recipe on the validation split.
+"""Chooses a recipe's value on the validation split.
+
+usage: s2d tune NAME KEY VALUE... --workdir=DIR [--data_dir=DIR] [--epochs=N] [--set KEY=VALUE ...]
 
     s2d tune wrn_10_2_s2.end.digits model.temperature 1 2 3 4 5 --workdir=runs/end_temperature
     s2d tune wrn_10_2_s2.s2d model.student_weight 1e-4 1e-3 --data=flowers --workdir=runs/weight
 
-Trains once per value on the training images without the validation images. Prints a table with the
-number of validation images and 95% intervals, and writes it to tuning.json. Then train with
-`s2d train NAME --set KEY=VALUE`. Teachers must not have seen the validation images either: train
-them with --split=train_without_validation.
+Trains once per value, without the validation images. Prints a table with 95% intervals and writes
+it to tuning.json. Then train with `s2d train NAME --set KEY=VALUE`. Teachers must not have seen the
+validation images either: train them with --split=train_without_validation.
 
-Exit codes: those of `s2d train`. After 75 (stopped by SIGTERM, saved), rerun to resume.
+Exit codes are those of `s2d train`.
 """
 
 from absl import flags
@@ -22,7 +23,7 @@ flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder 
 flags.DEFINE_integer("image_size", None, "As in `s2d train`.", lower_bound=1)
 flags.DEFINE_integer("seed", 0, "Seed of every run.")
 flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
-flags.DEFINE_multi_string("set", [], "Override a value in all runs, e.g. --set model.dropout=0.2.")
+flags.DEFINE_multi_string("set", [], "Override a value in all runs, e.g. --set model.dropout=0.2")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
 

@@ -1,10 +1,10 @@
-"""Chooses from which uncertainty on a model should say "I don't know".
+"""Chooses the uncertainty above which a model should abstain.
 
     python choose_threshold.py RUN --max_risk=0.05 [--uncertainty=total] [--data_dir=DIR]
 
-RUN is a run directory that was trained with --split=train_without_validation, so that the images of
-the validation split are new to it. Prints the threshold, how many answers it leaves and how many of
-those will be wrong at most.
+RUN is a run directory trained with --split=train_without_validation, so the validation images are
+new to it. Prints the threshold, the share of images that get a prediction, and a 95% bound on the
+error rate of these predictions.
 """
 
 import argparse
@@ -14,9 +14,9 @@ import sys
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", help="run directory")
-    parser.add_argument("--max_risk", type=float, required=True, help="error rate to stay below")
+    parser.add_argument("--max_risk", type=float, required=True, help="highest error rate")
     parser.add_argument("--uncertainty", choices=["total", "data", "knowledge"], default="total")
-    parser.add_argument("--data_dir", help="TFDS folder")
+    parser.add_argument("--data_dir", help="dataset folder")
     arguments = parser.parse_args()
     from s2d_tf import data, posthoc, storage
 
@@ -29,12 +29,10 @@ def main():
     images, labels = data.load_arrays(run.recipe.source_dataset, "validation", arguments.data_dir)
     answers = run.predictor().predict_uncertainty(images)
     errors = answers["probs"].argmax(axis=-1) != labels
-    print(f"{len(labels)} validation images, {errors.mean():.1%} of the answers are wrong")
+    print(f"{len(labels)} validation images, {errors.mean():.1%} of the predictions are wrong")
     found = posthoc.choose_threshold(answers[arguments.uncertainty], errors, arguments.max_risk)
     if found is None:
-        sys.exit(
-            "choose_threshold: no threshold keeps to this risk: take a higher one, or more images"
-        )
+        sys.exit("choose_threshold: no threshold meets this risk: raise it, or use more images")
     threshold, coverage, bound = found
     print(
         f"abstain above {arguments.uncertainty} uncertainty {threshold:.4g} nats: "

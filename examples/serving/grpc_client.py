@@ -1,9 +1,9 @@
-"""Gets predictions of a model in TF Serving for pictures over gRPC.
+"""Gets predictions for image files from TF Serving over gRPC.
 
     pip install tensorflow-serving-api
     python grpc_client.py photo.jpg other.png --target localhost:8500 --model cifar100
 
-gRPC sends tensors as bytes and keeps one connection; it is the faster of the two for many requests.
+gRPC sends tensors as bytes over one connection, so it is faster than REST for many requests.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
 def predict(channel, model, signature_name, input_name, values, timeout=30.0):
-    """Dict of output name to NumPy array for one batch.
+    """Returns the outputs for one batch: a dict of name to NumPy array.
 
     Args:
         channel: `grpc.Channel` to the server.

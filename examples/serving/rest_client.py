@@ -1,8 +1,8 @@
-"""Gets predictions of a served model for pictures over REST; needs only Python.
+"""Gets predictions for image files over REST; needs only Python.
 
     python rest_client.py photo.jpg other.png --url http://localhost:8501 --model cifar100
 
-For TF Serving and `s2d serve`, which has the same protocol.
+Works with TF Serving and `s2d serve`.
 """
 
 import argparse
@@ -15,10 +15,9 @@ import urllib.request
 
 
 def predict(url, model, files, timeout=30.0):
-    """Answers for the contents of JPEG or PNG files: a list with one dict for each.
+    """Returns one dict of outputs per JPEG or PNG file.
 
-    Encoded files are a tenth of the size of pixels as JSON numbers, which TF Serving's users wait
-    seconds for.
+    Encoded files are a tenth of the size of pixels as JSON numbers.
     """
     instances = [{"b64": base64.b64encode(content).decode()} for content in files]
     answer = post(
@@ -30,7 +29,7 @@ def predict(url, model, files, timeout=30.0):
 
 
 def post(address, content, timeout=30.0):
-    """Posts JSON and returns the JSON answer; an error of the server is a RuntimeError."""
+    """Posts JSON and returns the JSON response; raises RuntimeError on a server error."""
     request = urllib.request.Request(
         address, json.dumps(content).encode(), {"Content-Type": "application/json"}
     )
@@ -45,7 +44,7 @@ def post(address, content, timeout=30.0):
 
 
 def describe(answer, class_names=None):
-    """One line for a person."""
+    """Formats a prediction as one line."""
     label = answer["label"]
     name = class_names[label] if class_names else f"class {label}"
     return (
@@ -61,7 +60,7 @@ def main():
     parser.add_argument("--url", default="http://localhost:8501")
     parser.add_argument("--model", required=True, help="name of the served model")
     parser.add_argument("--classes", help="classes.txt of the exported model")
-    parser.add_argument("--json", action="store_true", help="print the answers as they came")
+    parser.add_argument("--json", action="store_true", help="print the predictions as JSON")
     arguments = parser.parse_args()
     class_names = None
     if arguments.classes:

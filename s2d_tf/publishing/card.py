@@ -14,18 +14,20 @@ if TYPE_CHECKING:
     from s2d_tf.storage import entries
 
 WHAT = {
-    "labels": "a plain classifier, trained on labels with cross-entropy",
-    "self": "trained by self-distribution distillation (S2D): it learns a Dirichlet over class "
+    "labels": "trained on labels with cross-entropy",
+    "self": "trained with self-distribution distillation (S2D): it learns a Dirichlet over class "
     "probabilities from its own noisy predictions",
-    "teachers": "a student that learned from the predictions of an ensemble",
+    "teachers": "a student trained on the predictions of an ensemble",
 }
 DRAWS = {
-    "point": "in one forward pass",
-    "gaussian": "with {n} members from one forward pass, drawn from a Gaussian over {outputs}",
-    "heads": "with {n} members from one forward pass",
-    "dropout": "with {n} members, drawn by Monte Carlo dropout from fixed masks",
-    "swag": "with {n} members, weights drawn from a diagonal Gaussian (SWAG-Diag)",
-    "ensemble": "with {n} members, networks trained from different seeds",
+    "point": "It predicts {one} in one forward pass.",
+    "gaussian": "It averages {n} {kind} predictions, drawn from a Gaussian over {outputs} in one "
+    "forward pass.",
+    "heads": "It averages {n} {kind} predictions, one per head, in one forward pass.",
+    "dropout": "It averages {n} {kind} predictions, with fixed Monte Carlo dropout masks.",
+    "swag": "It averages {n} {kind} predictions, with weights drawn from a diagonal Gaussian "
+    "(SWAG-Diag).",
+    "ensemble": "It averages {n} {kind} predictions, of networks trained with different seeds.",
 }
 # Title, key, factor and digits.
 METRICS = (
@@ -44,7 +46,7 @@ CITATION = """\
 
 
 def text(record: entries.Record) -> str:
-    """The card as Markdown."""
+    """Returns the card as Markdown."""
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
     inputs, splits = of(recipe), decomposes(record.kind, record.num_members)
@@ -67,19 +69,19 @@ from s2d_tf import zoo
 model.class_names[answer["probs"][0].argmax()], answer["{most_telling}"][0]
 ```
 
-`s2d export {record.name} DIR` makes a SavedModel for TensorFlow Serving; `s2d serve DIR` \
-answers the same requests without it. {inputs.preparation}
+`s2d export {record.name} DIR` writes a SavedModel for TensorFlow Serving or `s2d serve DIR`. \
+{inputs.preparation}
 
 {_steps(record)}## Metrics
 
-On the {known} test set, measured with exactly these weights:
+These weights on the {known} test set:
 
 {_metrics(record)}
 {_portrait(record)}
 ## Data
 
-Trained on the split `{facts["split"]}` of {_trained_on(recipe)}. Class names are in `entry.json`. \
-Fingerprints (sha256 over all {inputs.examples} and labels, in any order):
+Trained on the `{facts["split"]}` split of {_trained_on(recipe)}. Class names are in `entry.json`. \
+Fingerprints (sha256 of all {inputs.examples} and labels, in any order):
 
 - training: `{facts["training_data_fingerprint"] or "not available"}`
 {_fingerprints(record)}
@@ -90,18 +92,18 @@ Fingerprints (sha256 over all {inputs.examples} and labels, in any order):
 
 ## Limits
 
-- It predicts only the {recipe.num_classes} classes of {known}, for {inputs.like}. Any other \
-input also gets one of these classes, ideally with high uncertainty.
-- Uncertainties rank {inputs.examples}; they are no guarantee. The metrics above show how well \
-they do on the datasets that were tried.
-{certain}- Do not use it for decisions about people or where errors cause harm.
+- It predicts only the {recipe.num_classes} classes of {known}, for {inputs.size} like the \
+training data. Any other input also gets one of these classes, ideally with high uncertainty.
+- Uncertainty ranks {inputs.examples} but guarantees nothing. The metrics above show how well it \
+works on the listed datasets.
+{certain}- Do not use it for decisions about people, or where errors cause harm.
 
 ## Files
 
 {_table([("file", "precision", "seed", "sha256"), *map(_file, record.weights)])}
 {inputs.origin}
-`{record.golden.file}`: the predictions for fixed {inputs.taken} (`s2d_tf.storage.golden`), \
-which every machine must reproduce.
+`{record.golden.file}` has the predictions for fixed {inputs.taken} (`s2d_tf.storage.golden`), \
+to check that an installation reproduces them.
 
 ## Citation
 
@@ -109,7 +111,7 @@ which every machine must reproduce.
 {CITATION}
 ```
 
-The data: {source.citation}.
+Data: {source.citation}.
 """
 
 
@@ -119,31 +121,32 @@ def _what(record):
         draws = "heads" if recipe.heads > 1 else "gaussian"
     learns = recipe.learns or recipe.sibling(recipe.member).learns
     heads = f" with {recipe.heads} heads (MIMO)" if recipe.heads > 1 else ""
-    kind, outputs = (
-        ("Dirichlets", "log-concentrations")
+    one, kind, outputs = (
+        ("a Dirichlet", "Dirichlet", "log-concentrations")
         if record.kind == "dirichlet"
-        else ("class probabilities", "logits")
+        else ("class probabilities", "softmax", "logits")
     )
     arguments = ", ".join(f"{name} {value}" for name, value in recipe.arguments.items())
     network = f"{recipe.backbone}, {arguments}".replace("_", " ")
     if recipe.stands_on is not None:
         network += f", on vectors of {recipe.stands_on.name}"
-    how = DRAWS[draws].format(n=record.num_members, outputs=outputs)
+    how = DRAWS[draws].format(n=record.num_members, one=one, kind=kind, outputs=outputs)
+    known = names.dataset_title(recipe.source_dataset)
     return (
-        f"{recipe.title}: {recipe.architecture} ({network}){heads} on {_trained_on(recipe)}, "
-        f"{WHAT[learns]}. It predicts {how}. Members predict "
-        f"{kind}. The output is class probabilities, confidence, and total, data and knowledge "
-        f"uncertainty in nats. {record.parameters:,} trained parameters."
+        f"Classifies {of(recipe).size} into the {recipe.num_classes} classes of {known}. Returns "
+        "class probabilities, confidence, and total, data and knowledge uncertainty in nats.\n\n"
+        f"{recipe.title}: {recipe.architecture} ({network}){heads}, {WHAT[learns]}. {how} "
+        f"{record.parameters:,} trained parameters."
     )
 
 
 def _steps(record):
-    """Which post-hoc steps the model has; nothing where it has none."""
+    """Lists the model's post-hoc steps, if any."""
     if not record.steps:
         return ""
     rows = [(f"`{s.step}`", s.fitted_on, f"`{s.file}`", f"`{s.sha256}`") for s in record.steps]
     table = _table([("step", "fitted on", "file", "sha256"), *rows])
-    return f"## Steps\n\nPart of every prediction, in this order:\n\n{table}\n\n"
+    return f"## Steps\n\nApplied to every prediction, in this order:\n\n{table}\n\n"
 
 
 def _trained_on(recipe):
@@ -152,7 +155,9 @@ def _trained_on(recipe):
     augmentation = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace(
         "_", " "
     )
-    how = "without augmentation" if augmentation == "none" else f"augmented ({augmentation})"
+    how = (
+        "without augmentation" if augmentation == "none" else f"with augmentation ({augmentation})"
+    )
     return f"{names.dataset_title(recipe.source_dataset)} {how}"
 
 
@@ -166,7 +171,7 @@ def _metrics(record):
             key = names.reading_key(reading, key) if reading else key
             own, over = _value(record, key, factor, digits)
             rows += [(f"{title}, {words}" if reading else title, own, over)] if own else []
-    detection = [("by", *(names.LONG_NAMES[u].lower() for u in names.UNCERTAINTIES))]
+    detection = [("dataset", *(names.LONG_NAMES[u].lower() for u in names.UNCERTAINTIES))]
     for name in record.recipe.out_of_distribution:
         values = [_value(record, f"{name}/auroc/{u}", 100, 1) for u in names.UNCERTAINTIES]
         cells = [f"{own} ({over})" if over else own for own, over in values]
@@ -176,21 +181,19 @@ def _metrics(record):
         parts += ["Out-of-distribution detection, AUROC %:", _table(detection)]
         if record.recipe.detection_score:
             score = names.LONG_NAMES[record.recipe.detection_score].lower()
-            parts += [
-                f"The recipe names its score for this before the test images are read: {score}."
-            ]
+            parts += [f"The recipe chose its score, {score}, before any test image was read."]
     seeds = next(iter(record.spread.values()))["seeds"] if spread else record.provenance["seeds"]
     which = "; the weights here are those of seed 0" if spread else ""
     readings = record.metrics.get("run/test_readings")
     count = "once" if readings == 1 else f"{readings} times"
     examples = of(record.recipe).examples
-    read = f" The test {examples} were read {count} with these weights."
+    read = f" These weights were evaluated on the test {examples} {count}."
     times = "" if readings is None else read
     return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}.{times}"])
 
 
 def _portrait(record):
-    """What it is good and bad at, if that was found out when it was published."""
+    """Strengths and weaknesses, if they were measured when the entry was published."""
     facts, examples = record.provenance, of(record.recipe).examples
     if "picture" not in facts:
         return ""
@@ -202,15 +205,14 @@ def _portrait(record):
     )
     lines = [f"- {title}: {', '.join(facts[key])}." for title, key in listed if facts[key]]
     return f"""
-## Good and bad at
+## Strengths and weaknesses
 
 {chr(10).join(lines)}
 
 ![Histograms of each uncertainty on known and unknown {examples}]({facts["picture"]})
 
-Each panel shows one uncertainty: on test {examples} with right and with wrong answers, and on \
-{examples} of other datasets. The less they overlap, the better \
-the model separates them.
+Each panel shows one uncertainty on correctly and wrongly classified test {examples} and on \
+{examples} of other datasets. Less overlap is better.
 """
 
 
@@ -233,7 +235,7 @@ def _fingerprints(record):
     lines = []
     for name in (record.recipe.source_dataset, *record.recipe.out_of_distribution):
         images, digest = (record.metrics.get(f"data/{name}/{f}") for f in ("images", "fingerprint"))
-        read = ": not available, not measured"
+        read = ": not available, not evaluated"
         if digest:
             read = f", {images:,} test {of(record.recipe).examples}: `{digest}`"
         lines.append(f"- {names.dataset_title(name)}{read}")
@@ -252,7 +254,7 @@ def _training(record):
     if recipe.teachers is not None:
         before += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
     if "validated_on" in facts:
-        before += f" Its temperature follows the split `{facts['validated_on']}`."
+        before += f" Its temperature follows the `{facts['validated_on']}` split."
     listed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
     changed = f"\nValues that differ from this recipe: {listed}.\n" if listed else ""
     commands = "\n".join(facts["commands"])
@@ -266,7 +268,7 @@ def _training(record):
 {facts["training_seconds"] / 60:.1f} wall-clock minutes on a shared machine.{before} \
 The full recipe is in `entry.json`.
 {changed}
-Measured with {versions}."""
+Evaluated with {versions}."""
 
 
 def _file(item):

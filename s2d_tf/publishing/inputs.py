@@ -7,16 +7,16 @@ class Images:
     """A model of raw pixels."""
 
     examples = taken = "images"
-    preparation = "Pixels are normalized inside the model: pass them as they are."
+    preparation = "Pass raw pixels: the model normalizes them."
     origin = ""
 
     def __init__(self, image_shape: tuple[int, int, int]) -> None:
         self.image_shape = image_shape
 
     @property
-    def like(self) -> str:
+    def size(self) -> str:
         height, width, _ = self.image_shape
-        return f"{height}x{width} images like them"
+        return f"{height}x{width} images"
 
     def use(self, name: str) -> str:
         """Lines of Python that load the model and predict."""
@@ -29,8 +29,8 @@ answer = model.predict_uncertainty(images)   # raw pixels [n, {sizes}], 0 to 255
 class Texts:
     """A head on the vectors of an encoder."""
 
-    examples, taken, like = "sentences", "vectors", "sentences like them"
-    preparation = "With `--encoder=FOLDER` it takes texts, else vectors of the encoder."
+    examples, taken, size = "sentences", "vectors", "sentences"
+    preparation = "With `--encoder=FOLDER` it takes texts, otherwise vectors of the encoder."
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -41,9 +41,9 @@ class Texts:
         encoder = self.encoder
         listed = "\n".join(f"- `{name}`: `{digest}`" for name, digest in encoder.sha256.items())
         return f"""
-The encoder is not in this folder: {encoder.name}, as its authors publish it. A vector is the mean \
-of its outputs over at most {encoder.sequence_length} tokens, {encoder.features} numbers. Files of \
-the encoder with other hashes than these are rejected:
+The encoder is not included: {encoder.name}, as published by its authors. A vector is the mean of \
+its outputs over at most {encoder.sequence_length} tokens, {encoder.features} numbers. Its files \
+must have these hashes:
 
 {listed}
 """

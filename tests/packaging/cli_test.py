@@ -211,7 +211,7 @@ def test_the_overview_lists_every_command_with_its_summary(s2d, args):
     assert result.stderr == ""
     commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
     assert [line.split()[0] for line in commands.splitlines()] == [
-        name for name in sorted(TRAINERS) if not name.startswith("_")
+        name.replace("_", "-") for name in sorted(TRAINERS) if not name.startswith("_")
     ]
     assert "Says hello to people." in commands
     assert "The rest of the story." not in commands

@@ -69,10 +69,10 @@ def test_a_typo_in_set_gets_the_nearest_key(assignment, near):
 @pytest.mark.parametrize(
     ("command", "flag", "purpose"),
     [
-        ("train", "workdir", "Run directory; made if it does not exist"),
+        ("train", "workdir", "Run directory; created if it does not exist"),
         ("tune", "workdir", "Folder for the runs and tuning.json"),
-        ("predict", "out", "File to write, .parquet or .csv"),
-        ("publish", "name", "The entry, architecture.method.dataset"),
+        ("predict", "out", "Output file, .parquet or .csv"),
+        ("publish", "name", "Name of the entry, architecture.method.dataset"),
     ],
 )
 def test_a_missing_flag_says_what_it_is_for(command, flag, purpose, capsys):

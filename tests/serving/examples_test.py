@@ -90,7 +90,7 @@ def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, ca
     images, labels = data.load_arrays("digits", "validation")
     answers = model.predict_uncertainty(images)
     errors = answers["probs"].argmax(axis=-1) != labels
-    seen = f"{len(labels)} validation images, {errors.mean():.1%} of the answers are wrong"
+    seen = f"{len(labels)} validation images, {errors.mean():.1%} of the predictions are wrong"
     run_main(program, run.directory, "--max_risk=0.3", "--uncertainty=knowledge")
     threshold, coverage, bound = choose(answers["knowledge"], errors, 0.3)
     assert coverage == np.mean(answers["knowledge"] <= threshold)
@@ -101,7 +101,7 @@ def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, ca
     ]
     # The model is opened and traced only once.
     monkeypatch.setattr(storage.Run, "predictor", lambda self: model, raising=False)
-    with pytest.raises(SystemExit, match="no threshold keeps to this risk"):
+    with pytest.raises(SystemExit, match="no threshold meets this risk"):
         run_main(program, run.directory, "--max_risk=1e-6")
 
 
@@ -126,7 +126,7 @@ def test_the_documented_numbers_are_those_of_the_code(project_root):
         f"| examples (images, texts, rows) in a request | {limits.batch_size} |",
         f"before it is decoded | 2^{limits.image_pixels.bit_length() - 1} |",
         f"encoded images in a request | 2^{limits.request_pixels.bit_length() - 1} |",
-        f"| time to send a request, or to take an answer | {limits.request_seconds:g} s |",
+        f"| time to send a request, or to read the response | {limits.request_seconds:g} s |",
         f"answered at once | {limits.concurrency} |",
         f"`s2d serve` takes {limits.batch_size}",
         f"a request of more than {max(warmup.BATCH_SIZES)} images",

@@ -90,7 +90,7 @@ def test_the_card_says_what_the_model_is_good_and_bad_at(small_zoo, runs):
     assert found["worst_classes"][0] == f"{own.class_names[worst]} ({share[worst]:.0%})"
     assert len(found["best_classes"]) == 5
     card = (folder / CARD).read_text()
-    assert "\n## Good and bad at\n" in card
+    assert "\n## Strengths and weaknesses\n" in card
     assert found["confusions"][0] in card
     assert f"]({found['picture']})" in card
     assert (folder / found["picture"]).read_bytes().startswith(b"\x89PNG")
