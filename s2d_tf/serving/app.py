@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import time
+from typing import Any
 
 import fastapi
 from fastapi.responses import JSONResponse, Response
@@ -30,6 +31,16 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
         name: the model's name in the addresses.
         servables: `Servables` of the model.
         limits: `Limits`; the default ones if `None`.
+
+    Returns:
+        An ASGI application, which `serve` runs; it can be mounted in another one.
+
+    Example:
+
+    >>> folder = export.save(model, "models/mine")
+    >>> app = serving.create_app("mine", serving.Servables("models/mine"))
+    >>> "/v1/models/{model}:predict" in [route.path for route in app.routes]
+    True
     """
     limits = limits or Limits()
     monitor = monitoring.Monitor(servables)
@@ -136,11 +147,11 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
 class _Observed:
     """Counts and logs every request."""
 
-    def __init__(self, app, monitor):
+    def __init__(self, app: Any, monitor: monitoring.Monitor) -> None:
         self._app = app
         self._monitor = monitor
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

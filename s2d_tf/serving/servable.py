@@ -123,6 +123,15 @@ class Servables:
     Attributes:
         current: the loaded `Servable`.
         failed: versions that could not be loaded, with the files that were tried.
+
+    Raises:
+        ValueError: `directory` holds no version that can be loaded.
+
+    Example:
+
+    >>> folder = export.save(model, "models/mine")
+    >>> serving.Servables("models/mine").current.version
+    1
     """
 
     def __init__(self, directory: PathLike, poll_seconds: float = 2.0) -> None:

@@ -1,10 +1,17 @@
 """What `entry.json` says, as a typed record. It is data from outside: all of it is checked."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import re
+from typing import TYPE_CHECKING
 
 from s2d_tf import files, recipes
+from s2d_tf._types import PathLike
+
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
 
 FORMAT = 1
 MAX_TEXT_BYTES = 2**20
@@ -112,7 +119,7 @@ class Record:
         return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
 
 
-def read(text: str | bytes, where) -> Record:
+def read(text: str | bytes, where: PathLike) -> Record:
     """The `Record` in the text of an `entry.json`.
 
     Raises:
@@ -133,7 +140,7 @@ def read(text: str | bytes, where) -> Record:
         raise ZooError(f"{where} is not an entry of a zoo: {reason[:400]}") from None
 
 
-def preprocessing(recipe) -> dict:
+def preprocessing(recipe: Recipe) -> dict:
     """What a model of this recipe does with the raw pixels that it is given."""
     encoder = recipe.stands_on
     if encoder is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from s2d_tf import _paths, files, recipes
 from s2d_tf._types import PathLike
@@ -12,7 +12,10 @@ from s2d_tf.storage.entries import ZooError, entry_name, file_name
 from s2d_tf.storage.layout import ENTRY, RECIPE
 
 if TYPE_CHECKING:
+    from s2d_tf.storage.hub import Repository
     from s2d_tf.storage.web import Address
+
+Source: TypeAlias = "Folder | Address | Repository"
 
 
 class Folder:
@@ -34,7 +37,13 @@ class Folder:
 
 
 def pretrained_directory() -> pathlib.Path:
-    """The folder of this library's entries with weights."""
+    """The folder of this library's entries with weights.
+
+    Example:
+
+    >>> (zoo.directory() / "wrn_10_2_s2.s2d.digits" / "README.md").is_file()
+    True
+    """
     return _paths.zoo_directory() / "pretrained"
 
 
@@ -49,7 +58,7 @@ def is_name(where: PathLike) -> bool:
     return plain and (where in recipes.names() or not os.path.isdir(where))
 
 
-def find(where: PathLike) -> Folder | Address:
+def find(where: PathLike) -> Source:
     """The source of an entry.
 
     Args:
