@@ -274,7 +274,12 @@ class Recipe:
         for name, (holds, expected) in rules.RULES.items():
             value = operator.attrgetter(name)(self)
             if value is not None and not holds(value):
-                raise RecipeError(f"{name}: expected {expected}, received {value!r}.")
+                raise RecipeError(
+                    f"{name}: expected {expected}, received {value!r}. Correct the value."
+                )
         if self.stands_on is None and not (self.data.mean and self.data.stddev):
-            raise RecipeError("data.mean, data.stddev: expected one number for each channel.")
+            raise RecipeError(
+                "data.mean, data.stddev: expected one number for each channel, received "
+                f"{self.data.mean!r}, {self.data.stddev!r}. State those of the raw pixels."
+            )
         return self

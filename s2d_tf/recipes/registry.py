@@ -151,7 +151,10 @@ def override(
         changes["training"]["epochs"] = epochs
     if members is not None:
         if recipe.draws == "point":
-            raise RecipeError(f"{recipe.name} has one member, received --members={members}.")
+            raise RecipeError(
+                f"--members: expected none for {recipe.name}, which has one member, received "
+                f"{members}. Leave it out."
+            )
         changes["num_members"] = members
     for assignment in assignments:
         key, _, text = assignment.partition("=")
@@ -229,7 +232,10 @@ def _known(parts):
 def _read(name, values):
     obstacle = _obstacle(values)
     if obstacle:
-        raise RecipeError(f"{name} does not exist: {obstacle}.")
+        raise RecipeError(
+            f"{name}: expected parts that fit each other, received others: {obstacle}. `s2d list` "
+            "lists all entries."
+        )
     return Recipe.from_dict({key: value for key, value in values.items() if key != "methods"})
 
 

@@ -136,8 +136,11 @@ def read(text: str | bytes, where: PathLike) -> Record:
         return record
     # TypeError: of values in lists, which the rules of recipes compare.
     except (ValueError, TypeError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ZooError(f"{where} is not an entry of a zoo: {reason[:400]}") from None
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise ZooError(
+            f"{where}: expected the record of a zoo entry, received another: {reason[:400]}. Get "
+            "the entry again."
+        ) from None
 
 
 def preprocessing(recipe: Recipe) -> dict:
@@ -155,18 +158,18 @@ def preprocessing(recipe: Recipe) -> dict:
 
 def entry_name(name: str) -> str:
     """The name, if it can only be that of an entry: no path, nothing hidden."""
-    return _require(_matches("entry name", name, _NAME))
+    return _require(_matches("entry name", name, _NAME), ". Get the entry again.")
 
 
 def file_name(name: str) -> str:
     """The name, if it can only be that of a file in the entry's own folder."""
-    return _require(_matches("file name", name, _FILE))
+    return _require(_matches("file name", name, _FILE), ". Get the entry again.")
 
 
-def _require(rule):
+def _require(rule, advice=""):
     name, holds, expected, received = rule
     if not holds:
-        raise ZooError(f"{name}: expected {expected}, received {received!r:.80}.")
+        raise ZooError(f"{name}: expected {expected}, received {received!r:.80}{advice}")
     return received
 
 

@@ -26,8 +26,8 @@ def images(image_shape: tuple[int, ...], count: int = NUM_IMAGES) -> np.ndarray:
     """
     if image_shape is None or None in image_shape:
         raise ValueError(
-            "image_shape: expected a model of images of one size, for which the fixed images are "
-            f"made, received {image_shape}."
+            f"image_shape: expected images of one size, received {image_shape}. Use a model with "
+            "a fixed size of images."
         )
     height, width, channels = image_shape
     index, y, x, channel = np.ogrid[:count, :height, :width, :channels]
@@ -61,7 +61,10 @@ def difference(predictor: Predictor, stored: dict[str, Any]) -> float:
     for name, value in _answers(predictor).items():
         expected = np.asarray(stored[name], dtype=np.float64)
         if expected.shape != value.shape or not np.isfinite(expected).all():
-            raise ValueError(f"{name}: expected {value.shape}, received {expected.shape}.")
+            raise ValueError(
+                f"{name}: expected finite numbers of the shape {value.shape}, received "
+                f"{expected.shape}. Use the answers that were stored with these weights."
+            )
         largest = max(largest, float(np.abs(expected - value).max()))
     return largest
 

@@ -100,7 +100,10 @@ def open_model(
     if not is_run(where) or sources.is_name(where):
         return open_entry(sources.find(where), sha256, encoder)
     if sha256 is not None:
-        raise RunError(f"sha256: expected None for the run directory {where}, received {sha256!r}.")
+        raise RunError(
+            f"sha256: expected None for the run directory {where}, received {sha256!r}. Leave it "
+            "out; it is for entries."
+        )
     return open_run(Run.open(where), encoder=encoder)
 
 
@@ -178,7 +181,7 @@ def open_entry(
     if (predictor.kind, predictor.num_members) != (record.kind, record.num_members):
         raise ZooError(
             f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
-            f"{record.num_members} {record.kind}."
+            f"{record.num_members} {record.kind}. Get the entry again."
         )
     _state_ranges(predictor, record.inputs, source)
     stepped = steps.on_entry(source, record.steps, predictor)
@@ -198,7 +201,10 @@ def read_record(source: Source, sha256: str | None = None) -> Record:
     text = source.read(ENTRY, MAX_TEXT_BYTES)
     received = hashlib.sha256(text).hexdigest()
     if sha256 not in (None, received):
-        raise ZooError(f"{source}/{ENTRY}: expected the sha256 {sha256}, received {received}.")
+        raise ZooError(
+            f"{source}/{ENTRY}: expected the sha256 {sha256}, received {received}. Get the version "
+            "that was pinned, or check this one and pin it."
+        )
     return read(text, f"{source}/{ENTRY}")
 
 
@@ -222,7 +228,9 @@ def _state_ranges(predictor, inputs, source):
     try:
         contract = predictor.contract.stated(inputs)
     except ValueError as error:
-        raise ZooError(f"{source}, {error}") from None
+        raise ZooError(
+            f"{source}: expected the inputs of its network, received others. {error}"
+        ) from None
     if contract != predictor.contract:
         predictor.contract = contract
 
@@ -237,8 +245,12 @@ def _read_weights(source, item, network):
         content = place.read(item.file, limit)
     except ZooError as error:
         if item.entry not in sources.pretrained_names():
-            refers = f"{source} refers to weights of {item.entry}: " if item.entry else ""
-            raise ZooError(f"{refers}{error}") from None
+            if not item.entry:
+                raise
+            raise ZooError(
+                f"{source}: expected the weights of {item.entry}, to which it refers, received "
+                f"none. {error}"
+            ) from None
         place = sources.Folder(sources.pretrained_directory() / item.entry)
         content = place.read(item.file, limit)
     return weights.parse(content, network, f"{place}/{item.file}", item.sha256)

@@ -74,11 +74,11 @@ class Run:
         if path.exists():
             held = cls.open(directory)
             if held != run and not held.grows_to(run):
+                others = ", other numbers" if held.recipe.name == recipe.name else ""
                 raise RunError(
-                    f"{directory} holds another run ({held.recipe.name}, seed {held.seed}, "
-                    f"split {held.split}"
-                    + (", other numbers" if held.recipe.name == recipe.name else "")
-                    + "); nothing was changed: choose another --workdir."
+                    f"{directory}: expected a new folder or the same run, received another run "
+                    f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose "
+                    "another --workdir; nothing was changed."
                 )
             if held == run and data in (None, held.data):
                 return held
@@ -103,17 +103,21 @@ class Run:
         directory = pathlib.Path(directory)
         path = directory / RECIPE
         if not is_run(directory):
-            raise RunError(f"Expected a run directory with a {RECIPE}, received {directory}.")
+            raise RunError(
+                f"{directory}: expected a run directory with a {RECIPE}, received none. Pass the "
+                "--workdir of `s2d train`."
+            )
         try:
             facts = files.read_json(path)
             recipe, seed, split = (facts[key] for key in ("recipe", "seed", "split"))
             if not (isinstance(recipe, dict) and isinstance(seed, int) and isinstance(split, str)):
-                raise ValueError("a value of another type")
+                raise ValueError("expected a recipe, a seed and a split, received other types")
             data = str(facts["data"]) if "data" in facts else None
             return cls(directory, Recipe.from_dict(recipe), seed, split, data)
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(
-                f"{path} is damaged ({error}): restore it, or train in another --workdir."
+                f"{path}: expected the record of a run, received a damaged one ({error}). Restore "
+                "it, or train in another --workdir."
             ) from None
 
     @property

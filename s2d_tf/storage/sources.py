@@ -69,7 +69,8 @@ def find(where: PathLike) -> Source:
         recipes.resolve(str(where))  # an unknown name lists near ones
         if where not in pretrained_names():
             raise ZooError(
-                f"{where} has no weights yet: `s2d train {where} --workdir=DIR` trains it."
+                f"{where}: expected an entry with weights, received one without. `s2d train "
+                f"{where} --workdir=DIR` trains it."
             )
         return Folder(pretrained_directory() / where)
     if isinstance(where, str) and where.startswith("hf://"):
@@ -87,7 +88,7 @@ def find(where: PathLike) -> Source:
         if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
             raise ZooError(
                 f"where: expected an http, https or file address without ? and #, received "
-                f"{where!r}."
+                f"{where!r}. Pass that of the entry's folder."
             )
         if parts.scheme == "file":
             return find(pathlib.Path(urllib.request.url2pathname(parts.path)))
@@ -96,7 +97,7 @@ def find(where: PathLike) -> Source:
     path = path.parent if path.name == ENTRY else path
     if not (path / ENTRY).exists():
         raise ZooError(
-            f"Expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
-            f"received {path}."
+            f"{path}: expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
+            "received neither. Check the path."
         )
     return Folder(path)

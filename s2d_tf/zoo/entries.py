@@ -73,7 +73,9 @@ def entry(name: str) -> Entry:
     folder = sources.pretrained_directory() / name
     record = opening.read_record(sources.Folder(folder))
     if record.name != name:
-        raise storage.ZooError(f"{folder}: expected the entry {name}, received {record.name}.")
+        raise storage.ZooError(
+            f"{folder}: expected the entry {name}, received {record.name}. Rename the folder."
+        )
     return Entry(name, record.recipe, folder, record)
 
 
