@@ -49,6 +49,6 @@ class Limits:
     def __post_init__(self) -> None:
         if not 1 <= self.image_pixels <= MAX_IMAGE_PIXELS:
             raise ValueError(
-                f"image_pixels: expected 1 to {MAX_IMAGE_PIXELS}, since exported models reject "
-                f"larger images themselves, received {self.image_pixels!r}."
+                f"image_pixels: expected 1 to {MAX_IMAGE_PIXELS}, received {self.image_pixels!r}. "
+                "Lower it; exported models reject larger images themselves."
             )

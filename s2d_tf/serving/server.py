@@ -57,7 +57,9 @@ def serve(
         ) from None
     name = name or pathlib.Path(directory).expanduser().resolve().name
     if not name or set(name) & set("/:?#%"):
-        raise ValueError(f"name: expected text without / : ? # or %, received {name!r}.")
+        raise ValueError(
+            f"name: expected text without / : ? # or %, received {name!r}. Choose another name."
+        )
     limits = limits or Limits()
     with contextlib.closing(_listen(host, port)) as listener:
         logs.configure(log_level)
