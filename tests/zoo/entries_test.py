@@ -62,7 +62,7 @@ def test_an_entry_loads_by_name(as_our_zoo, small_zoo):
 def test_an_entry_without_weights_says_how_to_train_it():
     name = "wrn_28_10.individual.digits"
     assert not zoo.entry(name).pretrained
-    with pytest.raises(zoo.ZooError, match=f"received one without. `s2d train {name} --workdir=DIR`"):
+    with pytest.raises(zoo.ZooError, match=f"without. `s2d train {name} --workdir=DIR`"):
         zoo.load(name)
 
 
