@@ -4,16 +4,32 @@ A terminal has one line that changes. A notebook has one output that changes, so
 holds plain text without control codes. A file gets a line now and then.
 """
 
+from __future__ import annotations
+
 import importlib
 import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO
 
 FILE_SECONDS = 60.0
 """Between lines of a log file."""
 _IN_FILE = "{desc}{n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 _ENDLESS = "{desc}{n_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+
+
+class Screen(Protocol):
+    """Where a bar is shown: how its line looks, how wide it is, and how often it comes."""
+
+    layout: str | None
+    seconds: float
+
+    @property
+    def columns(self) -> int | None: ...
+
+    def show(self, text: str, final: bool) -> None: ...
 
 
 class Bar:
@@ -43,8 +59,8 @@ class Bar:
         title: str = "",
         initial: int = 0,
         shown: bool = True,
-        stream=None,
-        screen=None,
+        stream: TextIO | None = None,
+        screen: Screen | None = None,
     ) -> None:
         self.total = total
         self.count = self._initial = initial
@@ -56,7 +72,7 @@ class Bar:
         self._postfix = ""
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,23 +86,23 @@ class Bar:
             now = time.monotonic()
             if self._screen is not None and now - self._last >= self._screen.seconds:
                 self._last = now
-                self._screen.show(self._text(), final=False)
+                self._screen.show(self._text(self._screen), final=False)
 
     def close(self) -> None:
         """Shows the end, which stays."""
         if self._screen is not None:
-            self._screen.show(self._text(), final=True)
+            self._screen.show(self._text(self._screen), final=True)
             self._screen = None
 
-    def _text(self):
+    def _text(self, screen: Screen) -> str:
         import tqdm  # Here: a program that shows nothing does not need it.
 
-        layout = self._screen.layout
+        layout = screen.layout
         return tqdm.tqdm.format_meter(
             self.count,
             self.total,
             time.monotonic() - self._began,
-            ncols=self._screen.columns,
+            ncols=screen.columns,
             prefix=self._title and f"{self._title}: ",
             unit=self._unit,
             initial=self._initial,
@@ -98,13 +114,14 @@ class Bar:
 class Terminal:
     """One line that is written over."""
 
-    layout, seconds = None, 0.1
+    layout: str | None = None
+    seconds = 0.1
 
-    def __init__(self, stream) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream, self._width = stream, 0
 
     @property
-    def columns(self):
+    def columns(self) -> int:
         return shutil.get_terminal_size().columns - 1
 
     def show(self, text: str, final: bool) -> None:
@@ -117,9 +134,10 @@ class Terminal:
 class File:
     """Lines, so few that a log stays short."""
 
-    layout, seconds, columns = _IN_FILE, FILE_SECONDS, None
+    layout: str | None = _IN_FILE
+    seconds, columns = FILE_SECONDS, None
 
-    def __init__(self, stream) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def show(self, text: str, final: bool) -> None:
@@ -130,10 +148,12 @@ class File:
 class Notebook:
     """One output of a cell, which holds all lines that are finished and the one under way."""
 
-    layout, seconds, columns = None, 0.3, 100
+    layout: str | None = None
+    seconds, columns = 0.3, 100
 
-    def __init__(self, display) -> None:
-        self._display, self._handle, self._lines = display, None, []
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display, self._handle = display, None
+        self._lines: list[str] = []
 
     def show(self, text: str, final: bool) -> None:
         content = {"text/plain": "\n".join([*self._lines, text])}
@@ -145,7 +165,7 @@ class Notebook:
             self._lines.append(text)
 
 
-def make_screen(stream=None):
+def make_screen(stream: TextIO | None = None) -> Screen:
     """What fits the process: `Notebook`, `Terminal` or `File`."""
     display = _notebook_display()
     if display is not None:

@@ -223,7 +223,7 @@ def use(name: str) -> None:
 
 def _seconds(run, tensors):
     """The median time of a call."""
-    taken = []
+    taken: list[float] = []
     while len(taken) < TIMED_CALLS or sum(taken) < TIMED_SECONDS:
         began = time.perf_counter()
         run(tensors)

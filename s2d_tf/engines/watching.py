@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -34,7 +35,7 @@ class Watch:
         return not all(map(np.array_equal, self._arrays, now))
 
 
-def _reader(variables) -> Callable:
+def _reader(variables: Sequence[Any]) -> Callable:
     """A function that gives the values of all variables, as tensors that share their buffers."""
     if not variables:
         return list

@@ -16,6 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     import onnx
 
+    from s2d_tf.models.contract import Contract
+
 PRECISIONS = ("float32", "int8")
 
 BATCH_SIZE = 32
@@ -31,7 +33,7 @@ def check_precision(precision: str) -> None:
         )
 
 
-def check_calibration(calibration: np.ndarray | None, contract) -> np.ndarray:
+def check_calibration(calibration: np.ndarray | None, contract: Contract) -> np.ndarray:
     """Images whose activations give the ranges, as `serving_default` takes them."""
     if calibration is None or contract.image is None:
         received = None if calibration is None else f"a model of {contract.form()[1]}"

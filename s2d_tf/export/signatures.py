@@ -40,7 +40,7 @@ class Signatures(tf.Module):
         xla_batch_sizes: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        answer = answer or answer_function(model, reject and not xla_batch_sizes)
+        answers = answer or answer_function(model, reject and not xla_batch_sizes)
         contract = model.contract
         self.contract, self.reject = contract, reject
         _check_names([tensor.name for tensor in contract.tensors])
@@ -52,7 +52,7 @@ class Signatures(tf.Module):
         ]
         self.specs = tf.nest.flatten(contract.specs())
         call, self.weights = freeze(
-            lambda *tensors: answer(contract.pack(tensors)), *self.specs, portable=not reject
+            lambda *tensors: answers(contract.pack(tensors)), *self.specs, portable=not reject
         )
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(call, input_signature=self.specs, autograph=False)

@@ -64,7 +64,7 @@ def requests(
         batch_sizes: how many examples the requests have.
         compiled_sizes: those that are compiled when they first come: requests of these, too.
     """
-    if contract.takes_raw_pixels:
+    if contract.image is not None and contract.takes_raw_pixels:
         shape = contract.image.shape
         yield from image_requests(shape, signature_names, batch_sizes, compiled_sizes)
         return

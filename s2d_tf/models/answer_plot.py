@@ -1,10 +1,18 @@
 """The picture of some answers: each input, its class, and a bar for its uncertainty."""
 
+from __future__ import annotations
+
 import io
 import textwrap
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
+
+from s2d_tf._types import ArrayLike, PathLike
+
+if TYPE_CHECKING:
+    from s2d_tf.models.answers import Answers
 
 DATA, KNOWLEDGE = "#56B4E9", "#D55E00"
 """Of Okabe and Ito's colors, which people with any color vision can tell apart."""
@@ -22,7 +30,14 @@ class Shown(Figure):
         return content.getvalue()
 
 
-def draw(answers, inputs=None, labels=None, count=12, by=None, path=None) -> Figure:
+def draw(
+    answers: Answers,
+    inputs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    count: int = 12,
+    by: str | None = None,
+    path: PathLike | None = None,
+) -> Figure:
     """See `Answers.plot`."""
     size = len(answers["probs"])
     if by is not None and (by not in answers or np.ndim(answers[by]) != 1):
@@ -40,18 +55,18 @@ def draw(answers, inputs=None, labels=None, count=12, by=None, path=None) -> Fig
     figure = Shown(figsize=(width, height))
     bottom = 0.6 / height
     for place, index in enumerate(chosen):
-        at = [0.1 / width, bottom + ROW * (len(chosen) - 1 - place) / height]
-        row = figure.add_axes([*at, (left - 0.08) / width, (ROW - 0.06) / height])
+        at = 0.1 / width, bottom + ROW * (len(chosen) - 1 - place) / height
+        row = figure.add_axes((*at, (left - 0.08) / width, (ROW - 0.06) / height))
         row.set_axis_off()
         if images is not None:
-            gray = {"cmap": "gray", "vmin": 0, "vmax": images.max() or 1}
+            gray: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": images.max() or 1}
             pixels = _shown_pixels(images[index], images)
             row.imshow(pixels, interpolation="nearest", **(gray if pixels.ndim == 2 else {}))
         else:
             text = f"input {index}" if texts is None else texts[index]
             shown = textwrap.shorten(text, 86, placeholder=" …")
             row.text(0, 0.5, textwrap.fill(shown, 44), va="center", fontsize=8, color=INK)
-    area = [bars / width, bottom, BARS / width, ROW * len(chosen) / height]
+    area = bars / width, bottom, BARS / width, ROW * len(chosen) / height
     _bars(figure.add_axes(area), answers, chosen, names)
     if path is not None:
         figure.savefig(path, dpi=160)

@@ -108,7 +108,7 @@ class Answers(dict):
         if np.ndim(value):
             if value.dtype != bool:
                 return f"{list(value.shape)}"
-            inside = [self.name_of(label) for label in np.flatnonzero(value)]
+            inside = [self.name_of(int(label)) for label in np.flatnonzero(value)]
             return ", ".join(inside) if len(inside) <= MAX_SET else f"{len(inside)} classes"
         if isinstance(value, np.bool_):
             return "yes" if value else "no"

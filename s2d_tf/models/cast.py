@@ -55,7 +55,7 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dens
     return (features if preprocessor is None else in_front(preprocessor, features)), last
 
 
-def mean_over_tokens(encoder: keras.Model, preprocessor) -> keras.Model:
+def mean_over_tokens(encoder: keras.Model, preprocessor: keras.layers.Layer) -> keras.Model:
     """The network from texts to the mean of an encoder's outputs over their tokens.
 
     Args:

@@ -1,12 +1,18 @@
 """What a model takes: the type, shape and range of each of its input tensors."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from s2d_tf._types import Inputs
 
 PIXELS = (0.0, 255.0)
 """Range of raw pixels."""
@@ -55,10 +61,10 @@ class InputTensor:
     def expected(self) -> str:
         """The beginning of an error about values."""
         what = "pixels" if self.is_image else "numbers"
-        bounds = " in [{:g}, {:g}]".format(*self.range) if self.bounded else ""
+        bounds = " in [{:g}, {:g}]".format(*(self.range or ())) if self.bounded else ""
         return f"{self.name}: expected {what}{bounds}"
 
-    def learned(self, low: float, high: float) -> "InputTensor":
+    def learned(self, low: float, high: float) -> InputTensor:
         """The same with a range, of which the lowest and the highest value that was seen tell."""
         if self.is_image:
             for lowest, highest in _IMAGE_RANGES:
@@ -93,10 +99,10 @@ class Contract:
     """
 
     tensors: tuple[InputTensor, ...]
-    structure: object = 0
+    structure: Any = 0
 
     @classmethod
-    def of(cls, backbone: keras.Model, input_range=None, num_heads: int = 1) -> "Contract":
+    def of(cls, backbone: keras.Model, input_range: Any = None, num_heads: int = 1) -> Contract:
         """The contract of a functional or sequential network.
 
         Args:
@@ -116,11 +122,11 @@ class Contract:
             tensors = [_one_of_stacked(tensor, num_heads, len(flat)) for tensor in tensors]
         sizes = _vocabulary_sizes(backbone, flat)
         ranges = _declared_ranges(input_range, tensors)
-        tensors = tuple(
+        bounded = tuple(
             dataclasses.replace(tensor, range=bounds, bounded=True) if bounds else tensor
             for tensor, bounds in zip(tensors, map(_first_given, ranges, sizes), strict=True)
         )
-        return cls(tensors, keras.tree.pack_sequence_as(inputs, list(range(len(flat)))))
+        return cls(bounded, keras.tree.pack_sequence_as(inputs, list(range(len(flat)))))
 
     @property
     def image(self) -> InputTensor | None:
@@ -142,7 +148,7 @@ class Contract:
         nested = keras.tree.lists_to_tuples(self.structure)
         return nested, tuple((each.name, each.shape, each.dtype) for each in self.tensors)
 
-    def fits(self, other: "Contract") -> bool:
+    def fits(self, other: Contract) -> bool:
         """Whether the same inputs can go into both: one with free sizes has none to compare."""
         (nested, own), (others_nested, theirs) = self.form(), other.form()
         return nested == others_nested and all(
@@ -157,7 +163,7 @@ class Contract:
         """The range of each input outside of which values are wrong, or `None`."""
         return tuple(each.range if each.bounded else None for each in self.tensors)
 
-    def specs(self):
+    def specs(self) -> Any:
         """The structure of `tf.TensorSpec` of a batch."""
         return self.pack(
             [
@@ -166,14 +172,14 @@ class Contract:
             ]
         )
 
-    def pack(self, tensors):
+    def pack(self, tensors: Iterable[Any]) -> Inputs:
         """The structure of inputs from one tensor for each."""
         if self.structure == 0:
             (tensor,) = tensors
             return tensor
         return keras.tree.pack_sequence_as(self.structure, list(tensors))
 
-    def flatten(self, inputs) -> list:
+    def flatten(self, inputs: Inputs) -> list:
         """One tensor for each input; `ValueError` where names or number are others."""
         if self.structure == 0 and isinstance(inputs, (np.ndarray, tf.Tensor)):
             return [inputs]
@@ -196,7 +202,7 @@ class Contract:
             )
         return flat
 
-    def learned(self, ranges: dict[int, tuple[float, float]]) -> "Contract":
+    def learned(self, ranges: dict[int, tuple[float, float]]) -> Contract:
         """The same with ranges seen in training, by position, where none is known yet."""
         tensors = list(self.tensors)
         for i, (low, high) in ranges.items():
@@ -204,7 +210,7 @@ class Contract:
                 tensors[i] = tensors[i].learned(low, high)
         return dataclasses.replace(self, tensors=tuple(tensors))
 
-    def stated(self, values) -> "Contract":
+    def stated(self, values: Any) -> Contract:
         """The same with the ranges in a record that `to_dict` made, where none is known yet.
 
         Raises:
@@ -221,7 +227,7 @@ class Contract:
             )
         return found
 
-    def sample(self, batch_size: int, free_size: int = 32, seed: int = 0):
+    def sample(self, batch_size: int, free_size: int = 32, seed: int = 0) -> Inputs:
         """Random inputs that the model takes, as NumPy arrays in its structure."""
         random = np.random.RandomState(seed)
 
@@ -249,13 +255,9 @@ class Contract:
         }
 
     @classmethod
-    def from_dict(cls, values: dict) -> "Contract":
-        tensors = [
-            InputTensor(
-                **{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}
-            )
-            for each in values["tensors"]
-        ]
+    def from_dict(cls, values: dict) -> Contract:
+        given: list[dict[str, Any]] = values["tensors"]
+        tensors = [InputTensor(**{n: _as_tuple(v) for n, v in each.items()}) for each in given]
         return cls(tuple(tensors), values["structure"])
 
     def _described(self):
@@ -290,7 +292,7 @@ def _one_of_stacked(tensor, num_heads, count):
 
 def _vocabulary_sizes(backbone, inputs):
     """The range of the numbers that an embedding looks up, for inputs that go into one."""
-    sizes = {}
+    sizes: dict[int, tuple[int, int]] = {}
     for layer in backbone._flatten_layers():
         if isinstance(layer, keras.layers.Embedding):
             for node in layer._inbound_nodes:
@@ -319,6 +321,11 @@ def _declared_ranges(input_range, tensors):
                 )
         ranges.append(bounds)
     return ranges
+
+
+def _as_tuple(value: Any) -> Any:
+    """JSON has no tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _first_given(*values):

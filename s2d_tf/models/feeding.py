@@ -1,12 +1,16 @@
 """Whatever Keras' `fit` takes, checked: arrays at once, all else in the input pipeline."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import ArrayLike, Data, Inputs
 from s2d_tf.models import inputs
 from s2d_tf.models.contract import Contract
 
@@ -17,7 +21,7 @@ FIRST_BATCHES = 8
 class Observed:
     """Lowest and highest values of the inputs whose range a model's contract does not say."""
 
-    def __init__(self, model):
+    def __init__(self, model: Any) -> None:
         self.model, self.contract = model, model.contract
         self.ranges = dict.fromkeys(self.contract.unknown, (math.inf, -math.inf))
 
@@ -25,7 +29,7 @@ class Observed:
         """The contract with what was seen."""
         return self.contract.learned(self.ranges)
 
-    def add(self, batch) -> None:
+    def add(self, batch: Inputs) -> None:
         """Looks at a batch of tensors, or traces looking at it."""
         bounds = inputs.ranges(batch, self.contract)
         flat = [tf.cast(bound, tf.float32) for i in self.ranges for bound in bounds[i]]
@@ -40,7 +44,9 @@ class Observed:
             self.ranges[i] = (min(known[0], float(low)), max(known[1], float(high)))
 
 
-def checked(x, y, check: Callable, observed: Observed | None = None, **options):
+def checked(
+    x: Data, y: Any, check: Callable, observed: Observed | None = None, **options: Any
+) -> Data:
     """Data for `fit` in which every batch passes `check(inputs, labels)` before it is used.
 
     Arrays are checked at once. In all else the check runs in the input pipeline, beside the
@@ -80,7 +86,7 @@ def checked(x, y, check: Callable, observed: Observed | None = None, **options):
     return x
 
 
-def adapter_options(x, arguments: dict) -> dict | None:
+def adapter_options(x: Data, arguments: dict) -> dict | None:
     """Takes those arguments of `fit` from a dict that Keras' adapter of `x` needs instead.
 
     Returns:
@@ -93,7 +99,9 @@ def adapter_options(x, arguments: dict) -> dict | None:
     return {"shuffle": shuffle, **options}
 
 
-def batches(data, contract: Contract, batch_size: int, labels=None) -> Iterator[tuple]:
+def batches(
+    data: Data, contract: Contract, batch_size: int, labels: ArrayLike | None = None
+) -> Iterator[tuple]:
     """Pairs of checked inputs, as the network takes them, and labels, or `None` for labels.
 
     Arrays of numbers stay arrays: for a single image, making tensors of them takes longer than

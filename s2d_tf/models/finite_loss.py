@@ -1,11 +1,15 @@
 """A loss that is no number stops training before the weights are lost."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 
 
-def broken_parts(logs: dict) -> str:
+def broken_parts(logs: Mapping[str, float]) -> str:
     """Names of what is NaN or infinite in Keras' logs; "loss" only where none of its parts is."""
     broken = {name for name, value in logs.items() if not math.isfinite(value)}
     return ", ".join(sorted(broken - {"loss"} or broken))
@@ -26,7 +30,7 @@ class FiniteLoss(keras.callbacks.Callback):
     requires_finite_loss = True
 
     @classmethod
-    def added_to(cls, callbacks):
+    def added_to(cls, callbacks: Any) -> Any:
         """The callbacks for `fit`, with this one first, so that no other saves what is lost."""
         if isinstance(callbacks, keras.callbacks.CallbackList):
             return callbacks
@@ -35,16 +39,16 @@ class FiniteLoss(keras.callbacks.Callback):
             return given
         return [cls(), *given]
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch = epoch
         self._variables = [*self.model.variables, *self.model.optimizer.variables]
         self._kept = [keras.ops.convert_to_numpy(variable) for variable in self._variables]
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if (batch + 1) % self.EVERY == 0:
             self._check(logs)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._check(logs)
 
     def _check(self, logs):

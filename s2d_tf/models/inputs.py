@@ -3,21 +3,26 @@
 The one place that tells kinds of input apart; what a model takes is its `Contract`.
 """
 
+from __future__ import annotations
+
 import contextlib
 import re
 import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf._types import Inputs
 from s2d_tf.models.contract import Contract
 
 _MARK = "bad input: "
 
 
 @contextlib.contextmanager
-def clear_errors():
+def clear_errors() -> Iterator[None]:
     """Turns what a check found inside a graph into a `ValueError` of one line."""
     try:
         yield
@@ -28,7 +33,7 @@ def clear_errors():
         raise ValueError(re.sub(r"\] \[", " ", found.group(1)).strip(" []")) from None
 
 
-def require(condition, *message):
+def require(condition: tf.Tensor, *message: Any) -> None:
     """Rejects input, now or when the graph runs in which this is traced."""
     if not tf.executing_eagerly():
         tf.debugging.Assert(condition, [_MARK + message[0], *message[1:], "end"])
@@ -36,7 +41,7 @@ def require(condition, *message):
         raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))
 
 
-def check_backbone(backbone, name: str = "backbone") -> None:
+def check_backbone(backbone: Any, name: str = "backbone") -> None:
     """Rejects a network that does not end in a feature vector; `name` is the argument's."""
     if not isinstance(backbone, keras.Model) or not getattr(backbone, "inputs", None):
         raise ValueError(
@@ -56,7 +61,7 @@ def check_backbone(backbone, name: str = "backbone") -> None:
         )
 
 
-def check_inputs(inputs, contract: Contract, num_heads: int = 1) -> None:
+def check_inputs(inputs: Inputs, contract: Contract, num_heads: int = 1) -> None:
     """Rejects inputs of other names, types or shapes, and numbers that are none.
 
     Args:
@@ -70,7 +75,7 @@ def check_inputs(inputs, contract: Contract, num_heads: int = 1) -> None:
         _check_values(tensor, declared)
 
 
-def cast(inputs, contract: Contract, keep_arrays: bool = False):
+def cast(inputs: Inputs, contract: Contract, keep_arrays: bool = False) -> Inputs:
     """Checked inputs as the network takes them: numbers in float32, else in their own type.
 
     Args:
@@ -91,7 +96,7 @@ def cast(inputs, contract: Contract, keep_arrays: bool = False):
     return contract.pack(flat)
 
 
-def ranges(inputs, contract: Contract) -> list:
+def ranges(inputs: Inputs, contract: Contract) -> list:
     """Pairs of the lowest and the highest value of each input; `None` for those of other types."""
     return [
         _bounds(tensor) if declared.is_float else None
@@ -99,13 +104,13 @@ def ranges(inputs, contract: Contract) -> list:
     ]
 
 
-def _bounds(tensor):
+def _bounds(tensor: Any) -> tuple[Any, Any]:
     if isinstance(tensor, np.ndarray):
         return tensor.min(), tensor.max()
     return tf.reduce_min(tensor), tf.reduce_max(tensor)
 
 
-def warn_outside(model, inputs) -> None:
+def warn_outside(model: Any, inputs: Inputs) -> None:
     """Warns once for each model of inputs that are clearly not what it was trained on."""
     if model.__dict__.get("_warned_outside") or len(model.contract.unknown) == len(
         model.contract.tensors
@@ -212,7 +217,9 @@ def _check_values(tensor, declared):
         )
 
 
-def pixel_statistics(name: str, values, contract: Contract) -> tuple[float, ...] | None:
+def pixel_statistics(
+    name: str, values: Sequence[float] | None, contract: Contract
+) -> tuple[float, ...] | None:
     """One number for each channel of an image model, or `None`."""
     if values is None:
         return None

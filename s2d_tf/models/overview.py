@@ -1,7 +1,14 @@
 """What `model.summary()` says before Keras' table of layers."""
 
+from __future__ import annotations
 
-def overview(model) -> str:
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from s2d_tf.models.predictor import Predictor
+
+
+def overview(model: Predictor) -> str:
     """A few lines: what a predictor takes, what it predicts, how it is trained, where it is from.
 
     Args:

@@ -20,10 +20,12 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
     """
 
     async_safe = True  # as Keras' own bar: it only reads the logs
+    progbar: Any
+    target: Any
 
     def __init__(self) -> None:
         super().__init__()
-        self._screen = None
+        self._screen: _progress.Screen | None = None
         self._title = ""
 
     @classmethod

@@ -1,11 +1,17 @@
 """From a recipe to Keras objects: the three choices of which every method is a product."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from s2d_tf import backbones, losses, models
 from s2d_tf.backbones.fast_resnet import SMALLEST_CROPPED
 from s2d_tf.recipes import Recipe, rules
 
 
-def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_size=False):
+def build_network(
+    recipe: Recipe, seed: int = 0, synchronized_batch_norm: bool = False, free_size: bool = False
+) -> models.Classifier:
     """The network that a recipe trains, with fresh weights.
 
     Args:
@@ -24,7 +30,7 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
                 f"{recipe.source_dataset}, or --set data.resolutions=[] --set "
                 "data.resolution_milestones=[]."
             )
-        size = (None, None)
+        size = [None, None]
     backbone = getattr(backbones, recipe.backbone)(
         input_shape=(*size, channels * recipe.heads),
         dropout=recipe.model.dropout,
@@ -32,7 +38,7 @@ def build_network(recipe: Recipe, seed=0, synchronized_batch_norm=False, free_si
         synchronized_batch_norm=synchronized_batch_norm,
         **recipe.arguments,
     )
-    common = {
+    common: dict[str, Any] = {
         "mean": recipe.data.mean or None,
         "stddev": recipe.data.stddev or None,
         "weight_decay": recipe.training.weight_decay,
@@ -76,7 +82,7 @@ def _objective(recipe):
     )
 
 
-def build_predictor(recipe: Recipe, networks):
+def build_predictor(recipe: Recipe, networks: list[Any]) -> models.Predictor:
     """The predictor that draws a recipe's members from its trained networks.
 
     Args:

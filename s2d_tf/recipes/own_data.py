@@ -1,11 +1,15 @@
 """Recipes for images of one's own: what has to be known of a folder, and its images again."""
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import numpy as np
 from absl import logging
 
 from s2d_tf import data
+from s2d_tf._types import PathLike
 from s2d_tf.recipes import registry
 from s2d_tf.recipes.records import OwnData, Recipe
 
@@ -27,10 +31,11 @@ def from_folder(name: str, path: str | os.PathLike, image_size: int | None = Non
     logging.info("reading %s as %s: %s", folder.path, shape, counts)
     for split in ("test", "validation"):
         folder.load_arrays(split)  # A damaged image is an error now and not after the training.
-    return registry.resolve_own(name, folder.name, describe(*folder.load_arrays("train"), folder))
+    images, labels = folder.load_arrays("train")
+    return registry.resolve_own(name, folder.name, describe(images, labels, folder))
 
 
-def describe(images, labels, folder) -> OwnData:
+def describe(images: np.ndarray, labels: np.ndarray, folder: data.ImageFolder) -> OwnData:
     """What a recipe must know of the training images of a `data.ImageFolder`."""
     mean, stddev = statistics(images)
     return OwnData(
@@ -43,7 +48,7 @@ def describe(images, labels, folder) -> OwnData:
     )
 
 
-def statistics(images) -> tuple[tuple, tuple]:
+def statistics(images: np.ndarray) -> tuple[tuple, tuple]:
     """Mean and standard deviation of each channel of raw pixels, to one decimal.
 
     A channel with less than one gray level of variation has a deviation of 1.
@@ -57,7 +62,9 @@ def statistics(images) -> tuple[tuple, tuple]:
     return tuple(mean.round(1).tolist()), tuple(stddev.round(1).tolist())
 
 
-def load_arrays(recipe: Recipe, split: str, data_dir=None, folder=None):
+def load_arrays(
+    recipe: Recipe, split: str, data_dir: PathLike | None = None, folder: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of a split of a recipe's data.
 
     Args:
@@ -71,7 +78,9 @@ def load_arrays(recipe: Recipe, split: str, data_dir=None, folder=None):
     return open_images(recipe, folder).load_arrays(split)
 
 
-def training_labels(recipe: Recipe, labels: np.ndarray, data_dir=None) -> np.ndarray:
+def training_labels(
+    recipe: Recipe, labels: np.ndarray, data_dir: PathLike | None = None
+) -> np.ndarray:
     """The labels that a recipe trains on: the official ones, unless it has label noise.
 
     Args:
@@ -85,9 +94,9 @@ def training_labels(recipe: Recipe, labels: np.ndarray, data_dir=None) -> np.nda
     return data.change_labels(labels, noise, recipe.source_dataset, recipe.num_classes, data_dir)
 
 
-def open_images(recipe: Recipe, folder) -> data.ImageFolder:
+def open_images(recipe: Recipe, folder: PathLike | None) -> data.ImageFolder:
     """The folder of own images of a recipe, with its image shape and classes."""
-    own = recipe.own_data
+    own: Any = recipe.own_data
     if folder is None:
         raise data.MissingDataError(
             f"{recipe.name}: expected the folder of its images, received none. Pass --data=FOLDER."

@@ -1,9 +1,13 @@
 """What a recipe is made of, and how its values are read and checked."""
 
+from __future__ import annotations
+
 import dataclasses
 import operator
+from typing import Any
 
 from s2d_tf import files
+from s2d_tf._types import Shape
 from s2d_tf.data.registry import info
 from s2d_tf.recipes import rules
 
@@ -21,6 +25,11 @@ class DataRecipe:
     `held_out` training images are not trained on: a model with `temperature = "auto"` follows its
     calibration on them. `label_noise` changes training labels on purpose: "symmetric@0.2",
     "class_dependent@0.2", or "human" for those of CIFAR-100N; see `data.label_noise`.
+
+    Example:
+
+    >>> recipes.DataRecipe(mean=(127.0,), stddev=(64.0,), batch_size=64).augmentation
+    'none'
     """
 
     mean: tuple
@@ -41,6 +50,11 @@ class TrainingRecipe:
 
     With the optimizer "muon", `learning_rate` is that of convolution kernels, and `sgd_ratio` times
     that the rate of all else; `momentum` is of all else. With "adam" there is no `momentum`.
+
+    Example:
+
+    >>> recipes.TrainingRecipe(epochs=200, learning_rate=0.1).schedule
+    'steps'
     """
 
     epochs: int
@@ -62,6 +76,11 @@ class ModelRecipe:
     """Numbers of the networks and their losses; each method uses those that concern it.
 
     A `distribution_weight` adds a soft cross-entropy to a student's objective, which it weighs.
+
+    Example:
+
+    >>> recipes.ModelRecipe(temperature=1.0).num_samples
+    5
     """
 
     dropout: float = 0.0
@@ -84,7 +103,17 @@ class ModelRecipe:
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Begin from another method's weights, at a fraction of its epochs."""
+    """Begin from another method's weights, at a fraction of its epochs.
+
+    Attributes:
+        method: whose weights.
+        at: after which fraction of its epochs, above 0 and at most 1.
+
+    Example:
+
+    >>> recipes.Start("s2d", at=0.5)
+    Start(method='s2d', at=0.5)
+    """
 
     method: str
     at: float = 1.0
@@ -94,8 +123,20 @@ class Start:
 class OwnData:
     """What a recipe must know of images that are in no registry, to be used without them.
 
-    `mean` and `stddev` of the training images' raw pixels; `images` and `fingerprint` are the
-    number and the hash of the training images. Where the images are is no part of it.
+    Where the images are is no part of it.
+
+    Attributes:
+        image_shape: height, width and channels.
+        class_names: one for each class.
+        mean, stddev: of the training images' raw pixels, one number for each channel.
+        images: number of training images.
+        fingerprint: their hash.
+
+    Example:
+
+    >>> own = recipes.OwnData((8, 8, 1), ("cat", "dog"), (127.0,), (64.0,), 8, "0" * 64)
+    >>> own.class_names
+    ('cat', 'dog')
     """
 
     image_shape: tuple[int, ...]
@@ -115,6 +156,12 @@ class Encoder:
         features: numbers in a vector.
         sequence_length: tokens of a text that it sees; the rest is cut off.
         sha256: by name, of its files that decide the vectors.
+
+    Example:
+
+    >>> encoder = recipes.Encoder("org/encoder", 384, sequence_length=64, sha256={})
+    >>> encoder.features
+    384
     """
 
     name: str
@@ -125,7 +172,16 @@ class Encoder:
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """All that defines a run, resolved: written to every run directory as `recipe.json`."""
+    """All that defines a run, resolved: written to every run directory as `recipe.json`.
+
+    Example:
+
+    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    >>> recipe.method, recipe.num_classes
+    ('s2d', 8)
+    >>> recipe.replace(training={"epochs": 1}).training.epochs
+    1
+    """
 
     architecture: str
     method: str
@@ -153,31 +209,31 @@ class Recipe:
     stands_on: Encoder | None = None
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"{self.architecture}.{self.method}.{self.dataset}"
 
     @property
-    def train_arguments(self):
+    def train_arguments(self) -> str:
         """What `s2d train` takes to train this recipe."""
         own = f"{self.architecture}.{self.method} --data=FOLDER"
         return self.name if self.own_data is None else own
 
     @property
-    def image_shape(self):
+    def image_shape(self) -> Shape:
         """Height, width and channels of the images; empty for texts."""
         return (self.own_data or info(self.source_dataset)).image_shape
 
     @property
-    def input_shape(self):
+    def input_shape(self) -> Shape:
         """What the network takes: `image_shape`, or the size of an encoder's vectors."""
         return self.image_shape if self.stands_on is None else (self.stands_on.features,)
 
     @property
-    def class_names(self):
+    def class_names(self) -> tuple[str, ...] | None:
         """One name for each class, where they are known."""
         return (self.own_data or info(self.source_dataset)).class_names
 
-    def sibling(self, method):
+    def sibling(self, method: str) -> Recipe:
         """The recipe of another method on the same network and data."""
         from s2d_tf.recipes import registry
 
@@ -187,19 +243,19 @@ class Recipe:
         return registry.resolve(f"{self.architecture}.{method}.{self.dataset}")
 
     @property
-    def member_recipe(self):
+    def member_recipe(self) -> Recipe:
         """What each member of a deep ensemble trains: the ensemble's own numbers."""
         numbers = {name: getattr(self, name) for name in ("arguments", "data", "training", "model")}
-        return self.sibling(self.member).replace(**numbers)
+        return self.sibling(self.member or "").replace(**numbers)
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any) -> Recipe:
         """A copy with other values; `training=`, `model=` and `data=` take dicts of changes."""
         for section in SECTIONS:
             if isinstance(changes.get(section), dict):
                 changes[section] = dataclasses.replace(getattr(self, section), **changes[section])
         return dataclasses.replace(self, **changes)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         values = dataclasses.asdict(self)
         for name in ("own_data", "stands_on"):
             if values[name] is None:  # As before there were any: hashes of recipes stay.
@@ -209,16 +265,21 @@ class Recipe:
         return values
 
     @classmethod
-    def from_dict(cls, values):
+    def from_dict(cls, values: dict[str, Any]) -> Recipe:
         """Reads what `to_dict` wrote, checking every name, type and range."""
         return files.read_record(cls, values, "recipe", RecipeError).checked()
 
-    def checked(self):
+    def checked(self) -> Recipe:
         """This recipe, if every value is in its range."""
         for name, (holds, expected) in rules.RULES.items():
             value = operator.attrgetter(name)(self)
             if value is not None and not holds(value):
-                raise RecipeError(f"{name}: expected {expected}, received {value!r}.")
+                raise RecipeError(
+                    f"{name}: expected {expected}, received {value!r}. Correct the value."
+                )
         if self.stands_on is None and not (self.data.mean and self.data.stddev):
-            raise RecipeError("data.mean, data.stddev: expected one number for each channel.")
+            raise RecipeError(
+                "data.mean, data.stddev: expected one number for each channel, received "
+                f"{self.data.mean!r}, {self.data.stddev!r}. State those of the raw pixels."
+            )
         return self

@@ -1,5 +1,7 @@
 """Recipes by name: an architecture, a method and a dataset make an entry of the zoo."""
 
+from __future__ import annotations
+
 import dataclasses
 import difflib
 import functools
@@ -7,24 +9,44 @@ import itertools
 import json
 import shlex
 import tomllib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf import _paths, data
 from s2d_tf.recipes.records import SECTIONS, Recipe, RecipeError
+
+if TYPE_CHECKING:
+    from s2d_tf.recipes.records import OwnData
 
 PARTS = ("architecture", "method", "dataset")
 MIN_STEPS = 8
 """Batches that an epoch of own data has at least."""
 
 
-def names():
-    """All entries' names, `architecture.method.dataset`."""
+def names() -> list[str]:
+    """All entries' names, `architecture.method.dataset`.
+
+    Example:
+
+    >>> "wrn_10_2_s2.s2d.digits" in recipes.names()
+    True
+    """
     products = itertools.product(*map(_stems, PARTS))
     return [".".join(parts) for parts in products if not _obstacle(_merge(*parts))]
 
 
 @functools.cache
-def resolve(name):
-    """The `Recipe` of an entry; an unknown name lists the near ones."""
+def resolve(name: str) -> Recipe:
+    """The `Recipe` of an entry.
+
+    Raises:
+        RecipeError: the name is unknown; the message lists the closest ones.
+
+    Example:
+
+    >>> recipes.resolve("densenet_bc_100_12.s2d.cifar100").training.epochs
+    300
+    """
     parts = name.split(".")
     if not _known(parts):
         near = difflib.get_close_matches(name, names(), n=4, cutoff=0.4)
@@ -37,7 +59,7 @@ def resolve(name):
     return _read(name, _merge(*parts))
 
 
-def resolve_own(name, dataset, own_data):
+def resolve_own(name: str, dataset: str, own_data: OwnData) -> Recipe:
     """The `Recipe` of a network and a method on images of one's own.
 
     The network's record says how to train, as for a dataset that it has no special case for. The
@@ -47,13 +69,22 @@ def resolve_own(name, dataset, own_data):
         name: `architecture.method`.
         dataset: what to call the data; see `own_name`.
         own_data: its `OwnData`.
+
+    Raises:
+        RecipeError: the name is unknown; the message lists the closest ones.
+
+    Example:
+
+    >>> own = recipes.OwnData((8, 8, 1), ("cat", "dog"), (127.0,), (64.0,), 8, "0" * 64)
+    >>> recipes.resolve_own("wrn_10_2_s2.s2d", "pictures", own).name
+    'wrn_10_2_s2.s2d.pictures'
     """
     check_network(name)
     dataset = own_name(dataset)
     return _read(f"{name}.{dataset}", _merge(*name.split("."), dataset, own_data=own_data))
 
 
-def check_network(name):
+def check_network(name: str) -> None:
     """Rejects what is not the name `architecture.method` of a recipe for own data."""
     networks = [a for a in _stems(PARTS[0]) if "stands_on" not in _load(PARTS[0], a)]
     known = [f"{network}.{method}" for network in networks for method in _stems(PARTS[1])]
@@ -65,14 +96,20 @@ def check_network(name):
         )
 
 
-def own_name(dataset):
+def own_name(dataset: str) -> str:
     """A name for own data that no record of the zoo and no registered dataset has."""
     taken = dataset in data.names() or any(dataset in _stems(part) for part in PARTS)
     return f"{dataset}_images" if taken else dataset
 
 
-def snapshots(recipe):
-    """Fractions of a recipe's epochs after which other methods start from its weights."""
+def snapshots(recipe: Recipe) -> set[float]:
+    """Fractions of a recipe's epochs after which other methods start from its weights.
+
+    Example:
+
+    >>> recipes.snapshots(recipes.resolve("densenet_bc_100_12.s2d.cifar100"))
+    {0.5}
+    """
     if recipe.own_data is None and not _known(recipe.name.split(".")):
         return set()
     names = [(recipe.architecture, method, recipe.dataset) for method in _stems("method")]
@@ -81,12 +118,32 @@ def snapshots(recipe):
     return {start.get("at", 1.0) for start in starts if start["method"] == recipe.method} - {1.0}
 
 
-def override(recipe, assignments=(), epochs=None, members=None):
-    """A recipe with some values changed, for example `["model.noise_stddev=0.2"]`.
+def override(
+    recipe: Recipe,
+    assignments: Iterable[str] = (),
+    epochs: int | None = None,
+    members: int | None = None,
+) -> Recipe:
+    """A recipe with some values changed.
 
     A student may have another loss, other teachers and another start:
     `["objective=normal_negative_log_likelihood", "teachers=ensemble", "start=individual"]`, where
     `start=none` is from scratch, and `start=s2d@0.5` from half of the epochs of `s2d`.
+
+    Args:
+        recipe: the recipe, which stays as it is.
+        assignments: texts such as "model.noise_stddev=0.2", as `--set` takes them.
+        epochs: the number of epochs.
+        members: the number of members of an ensemble.
+
+    Raises:
+        RecipeError: a key is unknown, or a value is of another type or out of its range.
+
+    Example:
+
+    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    >>> recipes.override(recipe, ["model.temperature=2.0"], epochs=5).model.temperature
+    2.0
     """
     changes = recipe.to_dict()
     changes["data"].setdefault("label_noise", None)
@@ -94,7 +151,10 @@ def override(recipe, assignments=(), epochs=None, members=None):
         changes["training"]["epochs"] = epochs
     if members is not None:
         if recipe.draws == "point":
-            raise RecipeError(f"{recipe.name} has one member, received --members={members}.")
+            raise RecipeError(
+                f"--members: expected none for {recipe.name}, which has one member, received "
+                f"{members}. Leave it out."
+            )
         changes["num_members"] = members
     for assignment in assignments:
         key, _, text = assignment.partition("=")
@@ -116,8 +176,15 @@ def override(recipe, assignments=(), epochs=None, members=None):
     return Recipe.from_dict(changes)
 
 
-def overrides(recipe) -> list[str]:
-    """The flags of `s2d train` that make this recipe of the one that has its name."""
+def overrides(recipe: Recipe) -> list[str]:
+    """The flags of `s2d train` that make this recipe of the one that has its name.
+
+    Example:
+
+    >>> recipe = recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), epochs=5)
+    >>> recipes.overrides(recipe)
+    ['--epochs=5']
+    """
     try:
         base = recipe.sibling(recipe.method).to_dict()
     except RecipeError:
@@ -165,7 +232,10 @@ def _known(parts):
 def _read(name, values):
     obstacle = _obstacle(values)
     if obstacle:
-        raise RecipeError(f"{name} does not exist: {obstacle}.")
+        raise RecipeError(
+            f"{name}: expected parts that fit each other, received others: {obstacle}. `s2d list` "
+            "lists all entries."
+        )
     return Recipe.from_dict({key: value for key, value in values.items() if key != "methods"})
 
 
@@ -190,7 +260,7 @@ def _merge(*parts, own_data=None):
     """The three records as one: architecture, then dataset, then method, then special cases."""
     architecture, method = map(_load, PARTS[:2], parts[:2])
     dataset = _own_record(parts[2], own_data) if own_data else _load(PARTS[2], parts[2])
-    merged = {section: {} for section in SECTIONS}
+    merged: dict[str, Any] = {section: {} for section in SECTIONS}
     records = (architecture, dataset, method)
     others = [name for own in zip(PARTS[:2], parts[:2], strict=True) for name in _lineage(*own)]
     cases = [

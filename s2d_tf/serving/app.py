@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import time
+from typing import Any
 
 import fastapi
 from fastapi.responses import JSONResponse, Response
@@ -30,6 +31,16 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
         name: the model's name in the addresses.
         servables: `Servables` of the model.
         limits: `Limits`; the default ones if `None`.
+
+    Returns:
+        An ASGI application, which `serve` runs; it can be mounted in another one.
+
+    Example:
+
+    >>> folder = export.save(model, "models/mine")
+    >>> app = serving.create_app("mine", serving.Servables("models/mine"))
+    >>> "/v1/models/{model}:predict" in [route.path for route in app.routes]
+    True
     """
     limits = limits or Limits()
     monitor = monitoring.Monitor(servables)
@@ -43,8 +54,8 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
             with contextlib.suppress(RequestError):
                 await _read(request, limits, keep=False)
             raise RequestError(
-                f"Expected at most {limits.concurrency} requests at once, received more: try "
-                "again later.",
+                f"request: expected at most {limits.concurrency} at once, received more. Try again "
+                "later.",
                 503,
             )
         async with admitted:
@@ -53,7 +64,9 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
     def find(request):
         model, version = request.path_params["model"], request.path_params.get("version")
         if model != name:
-            raise RequestError(f"Expected the model {name!r}, received {model!r}.", 404)
+            raise RequestError(
+                f"model: expected {name!r}, received {model!r}. Correct the address.", 404
+            )
         return servables.get(version)
 
     def answer(servable, body):
@@ -106,7 +119,10 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
         return JSONResponse({"error": str(error)}, error.status, headers)
 
     async def reject_route(request, error):
-        message = f"{error.detail}: expected /v1/models/{name}:predict (POST) or /v1/models/{name}."
+        message = (
+            f"address: expected /v1/models/{name}:predict (POST) or /v1/models/{name}, received "
+            f"{request.method} {request.url.path[:200]!r}. {error.detail}."
+        )
         return JSONResponse({"error": message}, error.status_code, error.headers)
 
     async def fail(request, error):
@@ -136,11 +152,11 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
 class _Observed:
     """Counts and logs every request."""
 
-    def __init__(self, app, monitor):
+    def __init__(self, app: Any, monitor: monitoring.Monitor) -> None:
         self._app = app
         self._monitor = monitor
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -169,7 +185,9 @@ class _Observed:
 async def _read(request, limits, keep=True):
     """The request's body, at most as large and as slow as the limits allow."""
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise RequestError("Expected a body without Content-Encoding, received one with it.", 415)
+        raise RequestError(
+            "Content-Encoding: expected none, received one. Send the body as it is.", 415
+        )
     parts, received = [], 0
     try:
         async with asyncio.timeout(limits.request_seconds):
@@ -181,10 +199,13 @@ async def _read(request, limits, keep=True):
                     break
     except (TimeoutError, ClientDisconnect):
         raise RequestError(
-            f"Expected the whole request within {limits.request_seconds:g} seconds.", 408
+            f"request: expected all of it within {limits.request_seconds:g} seconds, received a "
+            "part. Send it faster, or split it.",
+            408,
         ) from None
     if received > limits.request_bytes:
         raise RequestError(
-            f"Expected a request of at most {limits.request_bytes} bytes, received more.", 413
+            f"request: expected at most {limits.request_bytes} bytes, received more. Split it.",
+            413,
         )
     return b"".join(parts)

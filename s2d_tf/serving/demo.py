@@ -76,8 +76,10 @@ class Demo:
     def kind(self) -> str | None:
         """What goes in: "image", "text", or `None` for what the page has no way to enter."""
         contract = self.contract
-        if contract.takes_raw_pixels and None not in contract.image.shape:
-            return "image" if contract.image.shape[-1] in (1, 3) else None
+        if contract.image is not None and contract.takes_raw_pixels:
+            *size, channels = contract.image.shape
+            if None not in size:
+                return "image" if channels in (1, 3) else None
         single = len(contract.tensors) == 1 and contract.tensors[0].dtype == "string"
         return "text" if single else None
 

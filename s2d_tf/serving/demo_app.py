@@ -85,7 +85,10 @@ def create_demo_app(
     async def sample(request):
         number = request.path_params["number"]
         if demo.kind != "image" or number >= len(content.samples):
-            raise RequestError("sample: expected the number of an image, received another.", 404)
+            raise RequestError(
+                "sample: expected the number of an image, received another. Use one of the page's.",
+                404,
+            )
         return reply(_png(content.samples[number].input), "image/png")
 
     async def predict(request):
@@ -185,32 +188,47 @@ def _inputs(page, body, kind, invert, limits):
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or len(content) != 1:
-        raise RequestError("Expected a JSON object with one input, received something else.")
+        raise RequestError(
+            "request: expected a JSON object with one input, received something else. Send a "
+            "sample, a text or pixels."
+        )
     ((key, value),) = content.items()
     if key == "sample":
         if type(value) is not int or not 0 <= value < len(page.samples):
             raise RequestError(
-                f"sample: expected a number below {len(page.samples)}, received {value!r:.40}."
+                f"sample: expected a number below {len(page.samples)}, received {value!r:.40}. Use "
+                "one of the page's."
             )
         return np.array([page.samples[value].input])
     if key == "text" and demo.kind == "text":
         if not isinstance(value, str) or not 1 <= len(value) <= MAX_TEXT:
-            raise RequestError(f"text: expected 1 to {MAX_TEXT:,} characters, received others.")
+            raise RequestError(
+                f"text: expected 1 to {MAX_TEXT:,} characters, received others. Send a string of "
+                "this length."
+            )
         try:
             value.encode()
         except UnicodeError:
-            raise RequestError("text: expected whole characters, received parts.") from None
+            raise RequestError(
+                "text: expected whole characters, received parts. Send valid Unicode."
+            ) from None
         return np.array([value], object)
     if key == "pixels" and demo.kind == "image":
         return _pixels(value, demo.contract.image.shape)
-    raise RequestError(f"Expected an input for a model of {demo.kind}s, received {key!r:.40}.")
+    raise RequestError(
+        f"request: expected an input for a model of {demo.kind}s, received {key!r:.40}. Send a "
+        "sample, or an input of this kind."
+    )
 
 
 def _pixels(value, shape):
     size = int(np.prod(shape))
     whole = isinstance(value, list) and all(type(each) is int for each in value)
     if not whole or len(value) != size or not all(0 <= each <= 255 for each in value):
-        raise RequestError(f"pixels: expected {size} whole numbers from 0 to 255, received others.")
+        raise RequestError(
+            f"pixels: expected {size} whole numbers from 0 to 255, received others. Send those of "
+            "one image."
+        )
     return np.array(value, np.uint8).reshape([1, *shape])
 
 

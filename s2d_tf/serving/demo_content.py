@@ -1,11 +1,16 @@
 """The numbers of the demo page: answers, their place among known inputs, thresholds by risk."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 
 from s2d_tf import posthoc, uncertainty
+from s2d_tf._types import Inputs
+from s2d_tf.models.answers import Answers
 from s2d_tf.serving.demo import Demo
 
 SCORES = ("total", "data", "knowledge")
@@ -36,7 +41,8 @@ class Content:
 
     def __init__(self, demo: Demo) -> None:
         self.demo = demo
-        self._known = self._unknown = None
+        self._known: list[Answers] | None = None
+        self._unknown: list[Answers] | None = None
         if demo.known is not None:
             inputs, self._labels = demo.known
             self._known = [model.predict_uncertainty(inputs) for model in demo.models.values()]
@@ -44,7 +50,7 @@ class Content:
             inputs = np.concatenate(list(demo.unknown.values()))
             self._unknown = [model.predict_uncertainty(inputs) for model in demo.models.values()]
 
-    def predict(self, inputs) -> list[dict]:
+    def predict(self, inputs: Inputs) -> list[dict]:
         """One answer of each model for one input, as JSON values.
 
         `below` is the share of known inputs with a lower uncertainty. `added` is what fitted
@@ -79,7 +85,7 @@ class Content:
             "note": demo.note,
             "examples": 0 if demo.known is None else len(self._labels),
             "unknown": list(demo.unknown),
-            "shape": list(demo.contract.image.shape) if demo.kind == "image" else None,
+            "shape": self._image_shape,
             "draw": self._drawing(),
             "risks": list(RISKS),
             "confidence": CONFIDENCE,
@@ -92,6 +98,11 @@ class Content:
             ],
         }
 
+    @property
+    def _image_shape(self) -> list[Any] | None:
+        image = self.demo.contract.image
+        return None if image is None else list(image.shape)
+
     @functools.cached_property
     def samples(self) -> list[Sample]:
         """Known ones of all classes, those that the last model is least certain of, unknown ones.
@@ -99,7 +110,7 @@ class Content:
         The last one, since that is S2D where the models are a pair.
         """
         demo, chosen = self.demo, []
-        if demo.known is not None:
+        if demo.known is not None and self._known is not None:
             inputs, names = demo.known[0], demo.class_names
             certain = np.argsort(self._known[-1]["total"])
             groups = {"Known": self._typical(certain), "Known, but hard": certain[: -HARD - 1 : -1]}
@@ -159,13 +170,13 @@ class Content:
     def _edges(self):
         """Edges of the bins, evenly spaced by their logarithm: most uncertainties are near 0."""
         highest = np.log(len(self.demo.class_names))
-        values = [
+        found = [
             answers[name]
-            for found in (self._known, self._unknown)
-            for answers in found or ()
+            for each in (self._known, self._unknown)
+            for answers in each or ()
             for name in SCORES
         ]
-        values = np.concatenate(values) if values else np.array([1e-4])
+        values = np.concatenate(found) if found else np.array([1e-4])
         values = values[values > LEAST]
         lowest = np.quantile(values, 0.02) if len(values) else 1e-4
         first = np.clip(np.floor(np.log10(lowest)), np.log10(LEAST), -2)
@@ -174,7 +185,7 @@ class Content:
     def _drawing(self):
         """How to draw an input by hand: only gray images, with light ink where most is dark."""
         demo = self.demo
-        if demo.kind != "image" or demo.contract.image.shape[-1] != 1:
+        if self._image_shape is None or self._image_shape[-1] != 1:
             return None
         light = demo.known is None or float(np.mean(demo.known[0])) < 128
         return {"ink": 255 if light else 0, "fill": demo.fills}

@@ -9,7 +9,7 @@ MAX_IMAGE_PIXELS = 1 << 24
 class RequestError(Exception):
     """A rejected request: one line that says what was expected, and an HTTP status."""
 
-    def __init__(self, message: str, status: int = 400):
+    def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
 
@@ -30,6 +30,11 @@ class Limits:
         concurrency: requests that are received or answered at once; more are told to come again.
         connections: open connections, busy or idle; more are closed at once. Where the system
             lets the process have fewer files, fewer.
+
+    Example:
+
+    >>> serving.Limits(batch_size=64, request_bytes=1 << 20).concurrency
+    64
     """
 
     request_bytes: int = 16 << 20
@@ -41,9 +46,9 @@ class Limits:
     concurrency: int = 64
     connections: int = 512
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 1 <= self.image_pixels <= MAX_IMAGE_PIXELS:
             raise ValueError(
-                f"image_pixels: expected 1 to {MAX_IMAGE_PIXELS}, since exported models reject "
-                f"larger images themselves, received {self.image_pixels!r}."
+                f"image_pixels: expected 1 to {MAX_IMAGE_PIXELS}, received {self.image_pixels!r}. "
+                "Lower it; exported models reject larger images themselves."
             )

@@ -29,6 +29,7 @@ _KINDS = {
     float: "a number",
     type(None): "null",
 }
+_ADVICE = 'Send one with "instances" or "inputs".'
 
 
 def parse(body: bytes) -> tuple[str, str, Any]:
@@ -41,18 +42,25 @@ def parse(body: bytes) -> tuple[str, str, Any]:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"Expected a JSON object, received something else: {error}.") from None
+        raise RequestError(
+            f"request: expected a JSON object, received something else: {error}. {_ADVICE}"
+        ) from None
     if not isinstance(content, dict):
-        raise RequestError(f"Expected a JSON object, received {_KINDS[type(content)]}.")
+        raise RequestError(
+            f"request: expected a JSON object, received {_KINDS[type(content)]}. {_ADVICE}"
+        )
     given = [key for key in ("instances", "inputs") if key in content]
     if len(given) != 1:
         raise RequestError(
-            'Expected either "instances" (rows) or "inputs" (columns) in the request, received '
-            f"{' and '.join(given) or 'neither'}."
+            'request: expected either "instances" (rows) or "inputs" (columns), received '
+            f"{' and '.join(given) or 'neither'}. Send one of them."
         )
     name = content.get("signature_name", "serving_default")
     if not isinstance(name, str):
-        raise RequestError(f"signature_name: expected text, received {_KINDS[type(name)]}.")
+        raise RequestError(
+            f"signature_name: expected text, received {_KINDS[type(name)]}. Leave it out for the "
+            "default."
+        )
     return name, given[0], content[given[0]]
 
 
@@ -75,18 +83,22 @@ def arrays(
     if not _is_named(values):
         if len(specs) != 1:
             raise RequestError(
-                f"Expected an object of {sorted(specs)}, received {_KINDS[type(values)]} without "
-                "names."
+                f"inputs: expected an object of {sorted(specs)}, received {_KINDS[type(values)]} "
+                "without names. Name each input."
             )
         values = dict.fromkeys(specs, values)
     if set(values) != set(specs):
-        raise RequestError(f"Expected the inputs {sorted(specs)}, received {sorted(values)}.")
+        raise RequestError(
+            f"inputs: expected {sorted(specs)}, received {sorted(values)}. Send exactly these."
+        )
     found = {
         name: _array(name, values[name], spec, limits, has_texts) for name, spec in specs.items()
     }
     counts = {name: len(array) for name, array in found.items()}
     if len(set(counts.values())) > 1:  # TensorFlow would repeat a single row for all others
-        raise RequestError(f"Expected as many rows of each input, received {counts}.")
+        raise RequestError(
+            f"inputs: expected as many rows of each, received {counts}. Send one for each example."
+        )
     return found
 
 
@@ -104,13 +116,18 @@ def response(outputs: dict[str, np.ndarray], form: str) -> bytes:
 def _columns(rows):
     """Rows of named inputs as one object of columns; rows of a single unnamed input as they are."""
     if not isinstance(rows, list):
-        raise RequestError(f"instances: expected a list, received {_KINDS[type(rows)]}.")
+        raise RequestError(
+            f"instances: expected a list, received {_KINDS[type(rows)]}. Send a list of examples."
+        )
     if not rows or not _is_named(rows[0]):
         return rows
     names = set(rows[0])
     for i, row in enumerate(rows):
         if not isinstance(row, dict) or set(row) != names:
-            raise RequestError(f"instances[{i}]: expected an object of {sorted(names)}.")
+            raise RequestError(
+                f"instances[{i}]: expected an object of {sorted(names)}, received something else. "
+                "Send the same inputs in each row."
+            )
     return {name: [row[name] for row in rows] for name in names}
 
 
@@ -121,10 +138,13 @@ def _is_named(value):
 
 def _array(name, value, spec, limits, has_texts):
     if not isinstance(value, list):
-        raise RequestError(f"{name}: expected a list, received {_KINDS[type(value)]}.")
+        raise RequestError(
+            f"{name}: expected a list, received {_KINDS[type(value)]}. Send a list of examples."
+        )
     if not 1 <= len(value) <= limits.batch_size:
         raise RequestError(
-            f"Expected 1 to {limits.batch_size} examples in a request, received {len(value)}."
+            f"{name}: expected 1 to {limits.batch_size} examples in a request, received "
+            f"{len(value)}. Send this many at a time."
         )
     is_string = spec.dtype.name == "string"
     if is_string and not has_texts:
@@ -136,19 +156,26 @@ def _array(name, value, spec, limits, has_texts):
     else:
         array = _numbers(name, value, spec.dtype.as_numpy_dtype)
     if not spec.shape.is_compatible_with(array.shape):
-        raise RequestError(f"{name}: expected the shape {spec.shape}, received {array.shape}.")
+        raise RequestError(
+            f"{name}: expected the shape {spec.shape}, received {array.shape}. Send a batch of "
+            "this shape."
+        )
     return array
 
 
 def _texts(place, value, rank):
     """An array of UTF-8 bytes, from lists of texts that are nested `rank` deep."""
     if not isinstance(value, list):
-        raise RequestError(f"{place}: expected a list of texts, received {_KINDS[type(value)]}.")
+        raise RequestError(
+            f"{place}: expected a list of texts, received {_KINDS[type(value)]}. Send a list."
+        )
     if rank == 1:
         return np.array([_text(f"{place}[{i}]", each) for i, each in enumerate(value)], object)
     rows = [_texts(f"{place}[{i}]", each, rank - 1) for i, each in enumerate(value)]
     if len({row.shape for row in rows}) != 1:
-        raise RequestError(f"{place}: expected texts in lists of equal lengths, received others.")
+        raise RequestError(
+            f"{place}: expected texts in lists of equal lengths, received others. Make them equal."
+        )
     return np.stack(rows)
 
 
@@ -156,13 +183,16 @@ def _text(place, value):
     if isinstance(value, dict):
         value = _bytes(place, value)
     if not isinstance(value, (str, bytes)):
-        raise RequestError(f"{place}: expected text, received {_KINDS[type(value)]}.")
+        raise RequestError(
+            f"{place}: expected text, received {_KINDS[type(value)]}. Send a string."
+        )
     try:
         # JSON can write halves of characters, and base64 anything.
         return value.encode() if isinstance(value, str) else value.decode().encode()
     except UnicodeError:
         raise RequestError(
-            f"{place}: expected text in UTF-8, received characters that are none."
+            f"{place}: expected text in UTF-8, received characters that are none. Send valid "
+            "Unicode."
         ) from None
 
 
@@ -179,7 +209,8 @@ def _numbers(name, value, dtype):
         kinds, what = "b", "truth values"
     if array.dtype.kind not in kinds:
         raise RequestError(
-            f"{name}: expected {what} in lists of equal lengths, received something else."
+            f"{name}: expected {what} in lists of equal lengths, received something else. Send "
+            "nested lists of numbers."
         )
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
@@ -189,18 +220,26 @@ def _numbers(name, value, dtype):
             if whole
             else "finite numbers"
         )
-        raise RequestError(f"{name}: expected {expected}, received {array.min()} to {array.max()}.")
+        raise RequestError(
+            f"{name}: expected {expected}, received {array.min()} to {array.max()}. Correct the "
+            "values."
+        )
     return converted
 
 
 def _bytes(place, value):
     encoded = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
     if not isinstance(encoded, str):
-        raise RequestError(f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}.')
+        raise RequestError(
+            f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}. Encode the file '
+            "in base64."
+        )
     try:
         return base64.b64decode(encoded, validate=True)
     except ValueError:
-        raise RequestError(f"{place}: expected base64 text, received something else.") from None
+        raise RequestError(
+            f"{place}: expected base64 text, received something else. Encode the file in base64."
+        ) from None
 
 
 def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
@@ -221,6 +260,6 @@ def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
     most = max(limits.request_pixels, limits.image_pixels)
     if total > most:
         raise RequestError(
-            f"{name}: expected at most {most} pixels in a request, received {total}: send fewer "
-            "or smaller images."
+            f"{name}: expected at most {most} pixels in a request, received {total}. Send fewer or "
+            "smaller images."
         )

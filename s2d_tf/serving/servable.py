@@ -85,7 +85,8 @@ class Servable:
         name, form, values = protocol.parse(body)
         if name not in self._specs:
             raise RequestError(
-                f"signature_name: expected one of {sorted(self._specs)}, received {name!r}."
+                f"signature_name: expected one of {sorted(self._specs)}, received {name!r}. Choose "
+                "one of these."
             )
         # What a model takes as it was trained is text; files come in a signature of their own.
         has_texts = self._contract is not None and name == "serving_default"
@@ -123,6 +124,15 @@ class Servables:
     Attributes:
         current: the loaded `Servable`.
         failed: versions that could not be loaded, with the files that were tried.
+
+    Raises:
+        ValueError: `directory` holds no version that can be loaded.
+
+    Example:
+
+    >>> folder = export.save(model, "models/mine")
+    >>> serving.Servables("models/mine").current.version
+    1
     """
 
     def __init__(self, directory: PathLike, poll_seconds: float = 2.0) -> None:
@@ -142,7 +152,7 @@ class Servables:
         if self.current is None:
             raise ValueError(
                 f"{self.directory}: expected a version that can be loaded, received "
-                f"{sorted(self.failed)}, of which the oldest fails with: {self._reason} "
+                f"{sorted(self.failed)}. The oldest fails with: {self._reason} "
                 f"`s2d export NAME_OR_RUN {self.directory}` writes another."
             )
 
@@ -156,7 +166,9 @@ class Servables:
         servable = self.current
         if version not in (None, str(servable.version)):
             raise RequestError(
-                f"Expected version {servable.version}, which is loaded, received {version}.", 404
+                f"version: expected {servable.version}, which is loaded, received {version}. Leave "
+                "it out for the newest one.",
+                404,
             )
         return servable
 
@@ -219,7 +231,10 @@ def _contract(directory, specs):
 
     path = directory / "assets" / "model.json"
     if not path.is_file() and any(spec.dtype == tf.string for spec in specs.values()):
-        raise ValueError(f"{path}: expected the description of a model of strings, received none.")
+        raise ValueError(
+            f"{path}: expected the description of a model of strings, received none. Export the "
+            "model with `s2d export`."
+        )
     if not path.is_file():
         return None
     try:
@@ -227,11 +242,14 @@ def _contract(directory, specs):
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path}: expected the description of a model with its inputs, received another: "
-            f"{error!r}."
+            f"{error!r}. Export the model again."
         ) from None
     names = [tensor.name for tensor in contract.tensors]
     if set(names) != set(specs):
-        raise ValueError(f"{path}: expected the inputs {sorted(specs)}, received {sorted(names)}.")
+        raise ValueError(
+            f"{path}: expected the inputs {sorted(specs)}, received {sorted(names)}. Export the "
+            "model again."
+        )
     return contract
 
 

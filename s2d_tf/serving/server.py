@@ -43,10 +43,9 @@ def serve(
 
     Example:
 
-    ```python
-    export.save(model, "models/digits")
-    serving.serve("models/digits", port=8501)   # http://127.0.0.1:8501/v1/models/digits:predict
-    ```
+    >>> folder = export.save(model, "models/digits")  # doctest: +SKIP
+    >>> serving.serve("models/digits", port=8501)  # doctest: +SKIP
+    Serving digits, version 1, at http://127.0.0.1:8501/v1/models/digits (stop with Ctrl-C)
     """
     try:
         from s2d_tf.serving.app import create_app
@@ -58,7 +57,9 @@ def serve(
         ) from None
     name = name or pathlib.Path(directory).expanduser().resolve().name
     if not name or set(name) & set("/:?#%"):
-        raise ValueError(f"name: expected text without / : ? # or %, received {name!r}.")
+        raise ValueError(
+            f"name: expected text without / : ? # or %, received {name!r}. Choose another name."
+        )
     limits = limits or Limits()
     with contextlib.closing(_listen(host, port)) as listener:
         logs.configure(log_level)

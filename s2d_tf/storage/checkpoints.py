@@ -168,8 +168,8 @@ def restore(directory: PathLike, variables: Sequence[keras.Variable]) -> dict[st
         return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
     if folders:
         raise CheckpointError(
-            f"Every checkpoint in {directory} is damaged ({', '.join(f.name for f in folders)}): "
-            "remove the folder to start over."
+            f"{directory}: expected a checkpoint that is whole, received only damaged ones "
+            f"({', '.join(f.name for f in folders)}). Remove the folder to start over."
         )
     return None
 
@@ -179,11 +179,11 @@ def _manifest(folder):
     path, arrays = folder / MANIFEST, folder / ARRAYS
     manifest = files.read_json(path)
     if manifest.pop("checksum") != _checksum(manifest):
-        raise CheckpointError(f"{path} does not match its checksum")
+        raise CheckpointError(f"{path}: expected content with its checksum, received another")
     if manifest["format"] != FORMAT:
-        raise CheckpointError(f"{path} is of another release, format {manifest['format']}")
+        raise CheckpointError(f"{path}: expected format {FORMAT}, received {manifest['format']!r}")
     if files.sha256(arrays) != manifest["sha256"][ARRAYS]:
-        raise CheckpointError(f"{arrays} does not match its sha256")
+        raise CheckpointError(f"{arrays}: expected content with its sha256, received another")
     facts, step = manifest["facts"], manifest["step"]
     if not isinstance(facts, dict) or type(step) is not int or step < 0:
         raise CheckpointError(
@@ -209,8 +209,8 @@ def _read_arrays(path, variables):
     except packing.ArraysError as error:
         # Not damage, which the sha256 shows, unless somebody wrote that as well.
         raise CheckpointError(
-            f"{path} is of another model: {error}. Continue with that model, or remove the folder "
-            "to continue from the one before."
+            f"{path}: expected the arrays of this model, received others: {error}. Continue with "
+            "the model that it is of, or remove the folder to continue from the one before."
         ) from None
     return [stored[key] for key in named], list(metrics.values())
 

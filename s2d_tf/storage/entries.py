@@ -1,10 +1,17 @@
 """What `entry.json` says, as a typed record. It is data from outside: all of it is checked."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import re
+from typing import TYPE_CHECKING
 
 from s2d_tf import files, recipes
+from s2d_tf._types import PathLike
+
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
 
 FORMAT = 1
 MAX_TEXT_BYTES = 2**20
@@ -112,7 +119,7 @@ class Record:
         return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
 
 
-def read(text: str | bytes, where) -> Record:
+def read(text: str | bytes, where: PathLike) -> Record:
     """The `Record` in the text of an `entry.json`.
 
     Raises:
@@ -129,11 +136,14 @@ def read(text: str | bytes, where) -> Record:
         return record
     # TypeError: of values in lists, which the rules of recipes compare.
     except (ValueError, TypeError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ZooError(f"{where} is not an entry of a zoo: {reason[:400]}") from None
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise ZooError(
+            f"{where}: expected the record of a zoo entry, received another: {reason[:400]}. Get "
+            "the entry again."
+        ) from None
 
 
-def preprocessing(recipe) -> dict:
+def preprocessing(recipe: Recipe) -> dict:
     """What a model of this recipe does with the raw pixels that it is given."""
     encoder = recipe.stands_on
     if encoder is not None:
@@ -148,18 +158,18 @@ def preprocessing(recipe) -> dict:
 
 def entry_name(name: str) -> str:
     """The name, if it can only be that of an entry: no path, nothing hidden."""
-    return _require(_matches("entry name", name, _NAME))
+    return _require(_matches("entry name", name, _NAME), ". Get the entry again.")
 
 
 def file_name(name: str) -> str:
     """The name, if it can only be that of a file in the entry's own folder."""
-    return _require(_matches("file name", name, _FILE))
+    return _require(_matches("file name", name, _FILE), ". Get the entry again.")
 
 
-def _require(rule):
+def _require(rule, advice=""):
     name, holds, expected, received = rule
     if not holds:
-        raise ZooError(f"{name}: expected {expected}, received {received!r:.80}.")
+        raise ZooError(f"{name}: expected {expected}, received {received!r:.80}{advice}")
     return received
 
 

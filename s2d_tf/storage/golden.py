@@ -1,6 +1,13 @@
 """Fixed inputs and a model's answers for them: the same weights must answer the same anywhere."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
 
 NUM_IMAGES = 8
 DIGITS = 6
@@ -8,7 +15,7 @@ DIGITS = 6
 TOLERANCE = 2e-3
 
 
-def images(image_shape, count=NUM_IMAGES):
+def images(image_shape: tuple[int, ...], count: int = NUM_IMAGES) -> np.ndarray:
     """Triangle waves of several frequencies in whole numbers, so that no machine rounds them.
 
     Returns:
@@ -19,8 +26,8 @@ def images(image_shape, count=NUM_IMAGES):
     """
     if image_shape is None or None in image_shape:
         raise ValueError(
-            "image_shape: expected a model of images of one size, for which the fixed images are "
-            f"made, received {image_shape}."
+            f"image_shape: expected images of one size, received {image_shape}. Use a model with "
+            "a fixed size of images."
         )
     height, width, channels = image_shape
     index, y, x, channel = np.ogrid[:count, :height, :width, :channels]
@@ -29,7 +36,7 @@ def images(image_shape, count=NUM_IMAGES):
     return np.minimum(wave, 511 - wave).astype(np.uint8)
 
 
-def vectors(size, count=NUM_IMAGES):
+def vectors(size: int, count: int = NUM_IMAGES) -> np.ndarray:
     """The same waves as numbers from -0.5 to 0.5, which float32 holds exactly.
 
     Returns:
@@ -38,13 +45,13 @@ def vectors(size, count=NUM_IMAGES):
     return (images((1, size, 1), count)[:, 0, :, 0].astype(np.float32) - 128) / 256
 
 
-def answers(predictor):
+def answers(predictor: Predictor) -> dict[str, Any]:
     """What a predictor says about the fixed inputs, as JSON values."""
     found = _answers(predictor).items()
     return {name: np.round(value.astype(np.float64), DIGITS).tolist() for name, value in found}
 
 
-def difference(predictor, stored):
+def difference(predictor: Predictor, stored: dict[str, Any]) -> float:
     """The largest absolute difference between a predictor's answers and the stored ones.
 
     Raises:
@@ -54,7 +61,10 @@ def difference(predictor, stored):
     for name, value in _answers(predictor).items():
         expected = np.asarray(stored[name], dtype=np.float64)
         if expected.shape != value.shape or not np.isfinite(expected).all():
-            raise ValueError(f"{name}: expected {value.shape}, received {expected.shape}.")
+            raise ValueError(
+                f"{name}: expected finite numbers of the shape {value.shape}, received "
+                f"{expected.shape}. Use the answers that were stored with these weights."
+            )
         largest = max(largest, float(np.abs(expected - value).max()))
     return largest
 

@@ -68,7 +68,8 @@ class Repository:
             facts = hub.get_hf_file_metadata(url)
             if facts.size is None or facts.size > limit:
                 raise ZooError(
-                    f"{self}/{name}: expected at most {limit:,} bytes, received {facts.size}."
+                    f"{self}/{name}: expected at most {limit:,} bytes, received {facts.size}. "
+                    "Check that the repository is a zoo entry."
                 )
             # From here on the same commit, also if the branch moves meanwhile.
             self.revision = facts.commit_hash or self.revision
@@ -76,9 +77,10 @@ class Repository:
         except ZooError:
             raise
         except Exception as error:  # its own, and those of the HTTP client that it uses
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
             raise ZooError(
-                f"{self}/{name}: expected a file that can be fetched, received an error: {reason}"
+                f"{self}/{name}: expected a file that can be fetched, received an error: {reason}. "
+                "Check the address and the network."
             ) from None
         return files.read_bytes(path, limit, ZooError)
 

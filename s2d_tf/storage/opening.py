@@ -3,17 +3,26 @@
 TensorFlow is imported when a model is opened, not before: `s2d list` and tables need none.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import json
 import shlex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf import files, recipes
+from s2d_tf._types import PathLike
 from s2d_tf.recipes import Recipe
 from s2d_tf.storage import encoders, sources
 from s2d_tf.storage.entries import MAX_TEXT_BYTES, Record, ZooError, read
 from s2d_tf.storage.layout import ENTRY, SUMMARY
 from s2d_tf.storage.runs import Run, RunError, is_run
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.storage.sources import Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,18 +39,24 @@ class Opened:
             fitted steps.
         run: the run, if it is one.
         record: the entry's record, if it is one.
+
+    Example:
+
+    >>> opened = storage.open_model("wrn_10_2_s2.s2d.digits")
+    >>> opened.split, opened.seeds
+    ('train', (0,))
     """
 
-    predictor: object
+    predictor: Predictor
     recipe: Recipe
     seeds: tuple
     split: str
-    class_names: tuple
+    class_names: Any
     metadata: dict
     run: Run | None = None
     record: Record | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.predictor.class_names, self.predictor.metadata = self.class_names, self.metadata
 
     @property
@@ -50,7 +65,7 @@ class Opened:
         return self.recipe.name
 
     @property
-    def head(self):
+    def head(self) -> Predictor:
         """The predictor without the encoder with which it was opened, if any."""
         from s2d_tf import models
 
@@ -58,7 +73,9 @@ class Opened:
         return self.predictor.predictor if encoded else self.predictor
 
 
-def open_model(where, sha256: str | None = None, encoder=None) -> Opened:
+def open_model(
+    where: PathLike, sha256: str | None = None, encoder: PathLike | None = None
+) -> Opened:
     """Opens a trained model.
 
     Args:
@@ -70,21 +87,42 @@ def open_model(where, sha256: str | None = None, encoder=None) -> Opened:
         encoder: folder of the encoder on which a head stands. With it the predictor takes texts,
             without it the encoder's vectors. Its files must have the hashes that the recipe names.
 
+    Raises:
+        ZooError: an entry has no weights, or its files are damaged.
+        RunError: a run is not finished or damaged.
+
     Example:
 
-    >>> opened = open_model("wrn_10_2_s2.s2d.digits")
+    >>> opened = storage.open_model("wrn_10_2_s2.s2d.digits")
     >>> opened.recipe.method, opened.predictor.num_members
     ('s2d', 1)
     """
     if not is_run(where) or sources.is_name(where):
         return open_entry(sources.find(where), sha256, encoder)
     if sha256 is not None:
-        raise RunError(f"sha256: expected None for the run directory {where}, received {sha256!r}.")
+        raise RunError(
+            f"sha256: expected None for the run directory {where}, received {sha256!r}. Leave it "
+            "out; it is for entries."
+        )
     return open_run(Run.open(where), encoder=encoder)
 
 
-def open_run(run: Run, with_steps: bool = True, encoder=None) -> Opened:
-    """Opens a finished run, with its fitted post-hoc steps or without; see `open_model`."""
+def open_run(run: Run, with_steps: bool = True, encoder: PathLike | None = None) -> Opened:
+    """Opens a finished run; see `open_model`.
+
+    Args:
+        run: the run.
+        with_steps: with its fitted post-hoc steps, if any, or without.
+        encoder: folder of the encoder on which a head stands.
+
+    Raises:
+        RunError: the run is not finished.
+
+    Example:
+
+    >>> storage.open_run(storage.Run.open("run")).predictor.kind
+    'dirichlet'
+    """
     from s2d_tf.storage import steps, weights
 
     if not run.finished:
@@ -125,8 +163,10 @@ def open_run(run: Run, with_steps: bool = True, encoder=None) -> Opened:
     )
 
 
-def open_entry(source, sha256: str | None = None, encoder=None) -> Opened:
-    """Opens the entry in a `sources.Folder` or `web.Address`; see `open_model`."""
+def open_entry(
+    source: Source, sha256: str | None = None, encoder: PathLike | None = None
+) -> Opened:
+    """Opens the entry of a source; see `open_model`."""
     from s2d_tf.storage import steps, weights
 
     record = read_record(source, sha256)
@@ -141,7 +181,7 @@ def open_entry(source, sha256: str | None = None, encoder=None) -> Opened:
     if (predictor.kind, predictor.num_members) != (record.kind, record.num_members):
         raise ZooError(
             f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
-            f"{record.num_members} {record.kind}."
+            f"{record.num_members} {record.kind}. Get the entry again."
         )
     _state_ranges(predictor, record.inputs, source)
     stepped = steps.on_entry(source, record.steps, predictor)
@@ -156,16 +196,19 @@ def open_entry(source, sha256: str | None = None, encoder=None) -> Opened:
     )
 
 
-def read_record(source, sha256: str | None = None) -> Record:
+def read_record(source: Source, sha256: str | None = None) -> Record:
     """The record of an entry, without its weights."""
     text = source.read(ENTRY, MAX_TEXT_BYTES)
     received = hashlib.sha256(text).hexdigest()
     if sha256 not in (None, received):
-        raise ZooError(f"{source}/{ENTRY}: expected the sha256 {sha256}, received {received}.")
+        raise ZooError(
+            f"{source}/{ENTRY}: expected the sha256 {sha256}, received {received}. Get the version "
+            "that was pinned, or check this one and pin it."
+        )
     return read(text, f"{source}/{ENTRY}")
 
 
-def build_model(recipe: Recipe, members):
+def build_model(recipe: Recipe, members: Iterable[tuple[Recipe, int]]) -> Predictor:
     """A predictor with fresh weights.
 
     Args:
@@ -185,7 +228,9 @@ def _state_ranges(predictor, inputs, source):
     try:
         contract = predictor.contract.stated(inputs)
     except ValueError as error:
-        raise ZooError(f"{source}, {error}") from None
+        raise ZooError(
+            f"{source}: expected the inputs of its network, received others. {error}"
+        ) from None
     if contract != predictor.contract:
         predictor.contract = contract
 
@@ -200,8 +245,12 @@ def _read_weights(source, item, network):
         content = place.read(item.file, limit)
     except ZooError as error:
         if item.entry not in sources.pretrained_names():
-            refers = f"{source} refers to weights of {item.entry}: " if item.entry else ""
-            raise ZooError(f"{refers}{error}") from None
+            if not item.entry:
+                raise
+            raise ZooError(
+                f"{source}: expected the weights of {item.entry}, to which it refers, received "
+                f"none. {error}"
+            ) from None
         place = sources.Folder(sources.pretrained_directory() / item.entry)
         content = place.read(item.file, limit)
     return weights.parse(content, network, f"{place}/{item.file}", item.sha256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from s2d_tf import _paths, files, recipes
 from s2d_tf._types import PathLike
@@ -12,7 +12,10 @@ from s2d_tf.storage.entries import ZooError, entry_name, file_name
 from s2d_tf.storage.layout import ENTRY, RECIPE
 
 if TYPE_CHECKING:
+    from s2d_tf.storage.hub import Repository
     from s2d_tf.storage.web import Address
+
+Source: TypeAlias = "Folder | Address | Repository"
 
 
 class Folder:
@@ -34,7 +37,13 @@ class Folder:
 
 
 def pretrained_directory() -> pathlib.Path:
-    """The folder of this library's entries with weights."""
+    """The folder of this library's entries with weights.
+
+    Example:
+
+    >>> (zoo.directory() / "wrn_10_2_s2.s2d.digits" / "README.md").is_file()
+    True
+    """
     return _paths.zoo_directory() / "pretrained"
 
 
@@ -49,7 +58,7 @@ def is_name(where: PathLike) -> bool:
     return plain and (where in recipes.names() or not os.path.isdir(where))
 
 
-def find(where: PathLike) -> Folder | Address:
+def find(where: PathLike) -> Source:
     """The source of an entry.
 
     Args:
@@ -60,7 +69,8 @@ def find(where: PathLike) -> Folder | Address:
         recipes.resolve(str(where))  # an unknown name lists near ones
         if where not in pretrained_names():
             raise ZooError(
-                f"{where} has no weights yet: `s2d train {where} --workdir=DIR` trains it."
+                f"{where}: expected an entry with weights, received one without. `s2d train "
+                f"{where} --workdir=DIR` trains it."
             )
         return Folder(pretrained_directory() / where)
     if isinstance(where, str) and where.startswith("hf://"):
@@ -78,7 +88,7 @@ def find(where: PathLike) -> Folder | Address:
         if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
             raise ZooError(
                 f"where: expected an http, https or file address without ? and #, received "
-                f"{where!r}."
+                f"{where!r}. Pass that of the entry's folder."
             )
         if parts.scheme == "file":
             return find(pathlib.Path(urllib.request.url2pathname(parts.path)))
@@ -87,7 +97,7 @@ def find(where: PathLike) -> Folder | Address:
     path = path.parent if path.name == ENTRY else path
     if not (path / ENTRY).exists():
         raise ZooError(
-            f"Expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
-            f"received {path}."
+            f"{path}: expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
+            "received neither. Check the path."
         )
     return Folder(path)

@@ -20,8 +20,7 @@ from s2d_tf.storage.runs import RunError
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
     from s2d_tf.posthoc import Step, StepPredictor
-    from s2d_tf.storage.sources import Folder
-    from s2d_tf.storage.web import Address
+    from s2d_tf.storage.sources import Source
 
 MAX_BYTES = 2**29
 """Of all steps of one model together."""
@@ -60,9 +59,7 @@ def on_run(directory: PathLike, predictor: Predictor) -> Predictor:
     return predictor
 
 
-def on_entry(
-    source: Folder | Address, items: tuple[StepFile, ...], predictor: Predictor
-) -> Predictor:
+def on_entry(source: Source, items: tuple[StepFile, ...], predictor: Predictor) -> Predictor:
     """An entry's predictor with the steps that its record lists."""
     left = MAX_BYTES
     for item in items:

@@ -48,14 +48,19 @@ class Address:
                 "less. Download the folder, and load it from there."
             ) from None
         except urllib.error.HTTPError as error:
-            raise ZooError(f"{url} answered {error.code} {error.reason}.") from None
+            raise ZooError(
+                f"{url}: expected a file, received {error.code} {error.reason}. Check the address."
+            ) from None
         # URLError is an OSError; http.client has errors of its own for answers that are no HTTP.
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
-            raise ZooError(f"{url} cannot be fetched ({reason}).") from None
+            raise ZooError(
+                f"{url}: expected a file that can be fetched, received an error ({reason}). Check "
+                "the address and the network."
+            ) from None
         data = files.within(data, limit, url, ZooError)
         if stated.isdecimal() and len(stated) < 20 and len(data) < int(stated):
-            raise ZooError(f"{url} ended after {len(data):,} of {stated} bytes: try again.")
+            raise ZooError(f"{url}: expected {stated} bytes, received {len(data)}. Try again.")
         return data
 
     def _fetch(self, url, limit):
@@ -105,5 +110,8 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         scheme = urllib.parse.urlsplit(newurl).scheme
         if scheme not in ("https", req.type):
-            raise ZooError(f"{req.full_url} redirects to {newurl[:200]}, which is not followed.")
+            raise ZooError(
+                f"{req.full_url}: expected a redirect to https, received {newurl[:200]!r}. Pass "
+                "the address of the folder itself."
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)

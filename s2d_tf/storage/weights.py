@@ -37,9 +37,14 @@ def by_name(model: keras.Model) -> dict:
     """
     names = [variable.path.removeprefix(f"{model.name}/") for variable in model.weights]
     for name in (name for name in names if names.count(name) > 1):
-        raise WeightsError(f"Two weights of {model.name} are called {name}: name the layers.")
+        raise WeightsError(
+            f"{model.name}: expected weights of different names, received two called {name!r}. "
+            "Name the layers."
+        )
     if not names:
-        raise WeightsError(f"{model.name} has no weights of its own to save or load.")
+        raise WeightsError(
+            f"{model.name}: expected weights to save or load, received none. Pass a built model."
+        )
     return dict(zip(names, model.weights, strict=True))
 
 
@@ -109,7 +114,7 @@ def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = 
             raise packing.ArraysError(f"expected the digest of it all, received {metadata!r:.120}")
     except packing.ArraysError as error:
         raise WeightsError(
-            f"{path} is not a weights file of this model: {error}. {_ADVICE}"
+            f"{path}: expected a weights file of this model, received another: {error}. {_ADVICE}"
         ) from None
     _check_finite(arrays, path, _ADVICE)
     return arrays

@@ -103,7 +103,7 @@ def train(
 
     >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
     >>> recipe = recipes.override(recipe, ["data.batch_size=128"], epochs=1)
-    >>> run = training.train(recipe, "run", settings=training.Settings(verbose=0))
+    >>> run = training.train(recipe, "trained", settings=training.Settings(verbose=0))
     >>> run.finished
     True
     """

@@ -1,15 +1,24 @@
 """Choosing a number of a recipe on the validation split, with the table behind the choice."""
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
 from s2d_tf import files, metrics, recipes, uncertainty
+from s2d_tf._types import PathLike
 from s2d_tf.metrics.means import LEVEL
 from s2d_tf.recipes import own_data
 from s2d_tf.training import loop
+
+if TYPE_CHECKING:
+    from s2d_tf.recipes import Recipe
+    from s2d_tf.training.loop import Settings
 
 RECORD = "tuning.json"
 COLUMNS = (
@@ -19,7 +28,14 @@ COLUMNS = (
 )
 
 
-def tune(recipe, directory, key, values, seed=0, settings=None):
+def tune(
+    recipe: Recipe,
+    directory: PathLike,
+    key: str,
+    values: Sequence[str],
+    seed: int = 0,
+    settings: Settings | None = None,
+) -> list[dict[str, Any]]:
     """Trains a recipe once for each value, without the validation images, and validates.
 
     Args:
@@ -90,7 +106,7 @@ def _measured(probs, labels):
     }
 
 
-def table(key, rows):
+def table(key: str, rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown; those of sweeps without intervals as they are."""
     prefixes = ("", *(name.removesuffix("nll") for name in rows[0] if name.endswith("_nll")))
     head, cells = [key], [[f"{row['value']}"] for row in rows]

@@ -1,10 +1,17 @@
 """Entries by name, folder or address. Names, entries and recipes need no TensorFlow."""
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
+from typing import TYPE_CHECKING
 
 from s2d_tf import recipes, storage
+from s2d_tf._types import PathLike
 from s2d_tf.storage import entries, opening, sources
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,6 +23,12 @@ class Entry:
         recipe: all that defines its training.
         folder: where its weights and card are, or `None` if it has not been trained.
         record: what `entry.json` in that folder says, a `storage.entries.Record`, or `None`.
+
+    Example:
+
+    >>> held = zoo.entry("wrn_10_2_s2.s2d.digits")
+    >>> held.pretrained, round(held.record.metrics["digits/accuracy"], 2)
+    (True, 0.95)
     """
 
     name: str
@@ -28,26 +41,56 @@ class Entry:
         return self.record is not None
 
 
-def names(pretrained: bool | None = None) -> list:
-    """Names of all entries, or only of those with (`True`) or without (`False`) weights."""
+def names(pretrained: bool | None = None) -> list[str]:
+    """Names of entries.
+
+    Args:
+        pretrained: `True` for those with weights, `False` for those without, `None` for all.
+
+    Example:
+
+    >>> "wrn_10_2_s2.s2d.digits" in zoo.names(pretrained=True)
+    True
+    """
     held = sources.pretrained_names()
     return [n for n in recipes.names() if pretrained is None or (n in held) == pretrained]
 
 
 def entry(name: str) -> Entry:
-    """The `Entry` of a name; an unknown name lists the near ones."""
+    """The `Entry` of a name.
+
+    Raises:
+        RecipeError: the name is unknown; the message lists the closest ones.
+
+    Example:
+
+    >>> zoo.entry("wrn_28_10.s2d.cifar100").pretrained
+    False
+    """
     recipe = recipes.resolve(name)
     if name not in sources.pretrained_names():
         return Entry(name, recipe)
     folder = sources.pretrained_directory() / name
     record = opening.read_record(sources.Folder(folder))
     if record.name != name:
-        raise storage.ZooError(f"{folder}: expected the entry {name}, received {record.name}.")
+        raise storage.ZooError(
+            f"{folder}: expected the entry {name}, received {record.name}. Rename the folder."
+        )
     return Entry(name, record.recipe, folder, record)
 
 
-def build(name: str, seed: int = 0):
-    """The untrained network of an entry (of a deep ensemble: an ensemble of them)."""
+def build(name: str, seed: int = 0) -> Predictor:
+    """The untrained network of an entry (of a deep ensemble: an ensemble of them).
+
+    Args:
+        name: `architecture.method.dataset`.
+        seed: of the weights; the members of an ensemble have this and the following ones.
+
+    Example:
+
+    >>> zoo.build("wrn_10_2_s2.s2d.digits").num_classes
+    8
+    """
     recipe = recipes.resolve(name)
     members = [(recipe, seed)]
     if recipe.draws == "ensemble":
@@ -55,7 +98,7 @@ def build(name: str, seed: int = 0):
     return opening.build_model(recipe, members)
 
 
-def load(where, sha256: str | None = None, encoder=None):
+def load(where: PathLike, sha256: str | None = None, encoder: PathLike | None = None) -> Predictor:
     """Loads a trained predictor; see `storage.open_model` for all that is known about it.
 
     Args:
@@ -69,17 +112,30 @@ def load(where, sha256: str | None = None, encoder=None):
         A `models.Predictor`; it has the `class_names`, and the entry's record as `metadata`, which
         an export keeps.
 
+    Raises:
+        ZooError: there are no such weights, or their files are damaged.
+        RecipeError: the name is unknown; the message lists the closest ones.
+
     Example:
 
-    >>> model = load("wrn_10_2_s2.s2d.digits")
+    >>> model = zoo.load("wrn_10_2_s2.s2d.digits")
     >>> model.num_members, len(model.class_names)
     (1, 8)
     """
     return storage.open_model(where, sha256, encoder).predictor
 
 
-def listing(chosen: list) -> str:
-    """A table of entries for a person: how good those with weights are, and what they cost."""
+def listing(chosen: list[str]) -> str:
+    """A table of entries for a person: how good those with weights are, and what they cost.
+
+    Args:
+        chosen: names of entries.
+
+    Example:
+
+    >>> print(zoo.listing(["wrn_10_2_s2.s2d.digits"]).splitlines()[0].split()[:3])
+    ['entry', 'accuracy', 'NLL']
+    """
     rows = [("entry", "accuracy", "NLL", "ECE", "parameters", "time", "method")]
     rows += [_row(entry(name)) for name in chosen]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -26,7 +26,7 @@ class TestRecipe:
         assert recipes.Recipe.from_dict(noisy.to_dict()) == noisy
         assert recipes.overrides(noisy) == ["--set data.label_noise=symmetric@0.25"]
         storage.Run.create(tmp_path / "run", noisy, 0)
-        with pytest.raises(storage.RunError, match="holds another run"):
+        with pytest.raises(storage.RunError, match="received another run"):
             storage.Run.create(tmp_path / "run", recipes.resolve(NAME), 0)
 
     def test_members_of_an_ensemble_share_it(self):

@@ -137,7 +137,7 @@ def test_the_same_command_goes_on_and_other_images_are_another_run(world, traine
     shutil.copytree(world / "Stripes", changed)
     picture("dark", np.random.default_rng(9)).save(changed / "dark" / "0.png")
     assert cli.main([*command, f"--data={changed}"]) == 1
-    assert "holds another run" in capsys.readouterr().err
+    assert "received another run" in capsys.readouterr().err
     shutil.rmtree(changed)
 
 

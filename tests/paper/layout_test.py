@@ -145,9 +145,9 @@ def test_files_beside_runs_are_passed_over(make_run, tmp_path):
     log = tmp_path / "s2d.log"
     log.write_text("done")
     assert [r.directory for r in results.collect([log, run])] == [run]
-    with pytest.raises(ValueError, match="Expected a run directory"):
+    with pytest.raises(ValueError, match="expected a run directory"):
         results.collect([log])
-    with pytest.raises(ValueError, match="Expected a run directory"):
+    with pytest.raises(ValueError, match="expected a run directory"):
         results.collect([run, tmp_path / "missing"])
 
 

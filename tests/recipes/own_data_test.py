@@ -88,7 +88,7 @@ def test_two_parts_without_data_name_the_flag():
 
 
 def test_monte_carlo_needs_dropout():
-    with pytest.raises(recipes.RecipeError, match="does not exist"):
+    with pytest.raises(recipes.RecipeError, match="parts that fit each other"):
         resolve("fast_resnet.mc")
 
 

@@ -255,7 +255,7 @@ def test_bad_overrides_are_refused(assignment, message):
 
 
 def test_members_only_where_there_are_some():
-    with pytest.raises(recipes.RecipeError, match="has one member, received --members=3") as error:
+    with pytest.raises(recipes.RecipeError, match="which has one member, received 3") as error:
         recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), members=3)
     check(error)
 

@@ -141,13 +141,13 @@ def test_the_page_is_whole_and_asks_nobody_else(url):
     [
         (b"no picture", "image/png", "expected a JPEG or PNG file"),
         (b"\xff" * 60_000, "image/png", "at most 50000 bytes"),
-        (b"[]", "application/json", "Expected a JSON object"),
-        (b"{", "application/json", "Expected a JSON object"),
+        (b"[]", "application/json", "request: expected a JSON object"),
+        (b"{", "application/json", "request: expected a JSON object"),
         ({"sample": 99}, "application/json", "sample: expected a number below 12"),
         ({"sample": True}, "application/json", "sample: expected a number below 12"),
         ({"pixels": [0] * 5}, "application/json", "pixels: expected 144 whole numbers"),
         ({"pixels": [256] * 144}, "application/json", "pixels: expected 144 whole numbers"),
-        ({"text": "x"}, "application/json", "Expected an input for a model of images"),
+        ({"text": "x"}, "application/json", "request: expected an input for a model of images"),
     ],
 )
 def test_bad_input_is_rejected_in_one_line(url, content, kind, message):

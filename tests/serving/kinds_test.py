@@ -144,7 +144,7 @@ def one(**changed):
         ("sentences", {"instances": ["\ud800"]}, r"texts\[0\]: expected text in UTF-8"),
         ("sentences", {"instances": [{"b64": "/w=="}]}, r"texts\[0\]: expected text in UTF-8"),
         ("sentences", {"instances": [{"b64": "*"}]}, "expected base64 text"),
-        ("sentences", {"instances": ["red"] * 9}, "Expected 1 to 8 examples in a request"),
+        ("sentences", {"instances": ["red"] * 9}, "texts: expected 1 to 8 examples in a request"),
         ("sentences", {"instances": [{"text": "red"}]}, r"\['texts'\], received \['text'\]"),
         ("tokens", {"instances": [[1, 20]]}, r"ids: expected numbers in \[0, 19\], .* 1 to 20"),
         ("tokens", {"instances": [[1, -1]]}, r"ids: expected numbers in \[0, 19\], .* -1 to 1"),
@@ -159,9 +159,13 @@ def one(**changed):
         ("table", {"instances": [[1, 2, 3, 4, "5"]]}, "inputs: expected numbers in lists"),
         ("table", {"instances": [[1, 2, 3, 4, 1e39]]}, "inputs: expected finite numbers"),
         ("table", {"instances": [[3e38] * 5]}, "inputs: expected numbers, but their answer is no"),
-        ("several", {"instances": [[1, 2]]}, r"Expected an object of .*, received a list without"),
-        ("several", {"instances": [{"ids": [1, 2, 3]}]}, r"Expected the inputs .* \['ids'\]"),
-        ("several", one(other=3), "Expected the inputs .*'other'"),
+        (
+            "several",
+            {"instances": [[1, 2]]},
+            r"inputs: expected an object of .*, received a list without",
+        ),
+        ("several", {"instances": [{"ids": [1, 2, 3]}]}, r"inputs: expected .* \['ids'\]"),
+        ("several", one(other=3), "inputs: expected .*'other'"),
         (
             "several",
             one(Column_1=[0, 1.5]),
@@ -177,7 +181,7 @@ def one(**changed):
                 "inputs": {name: [value] for name, value in GOOD.items()}
                 | {"known": [[True] * 2] * 3}
             },
-            "Expected as many rows of each input, received .*'known': 3",
+            "inputs: expected as many rows of each, received .*'known': 3",
         ),
         (
             "several",

@@ -27,14 +27,14 @@ def get(url):
             {"instances": [1], "signature_name": "x"},
             "400: signature_name: expected",
         ),
-        ("tiny:predict", {}, "400: Expected either"),
-        ("tiny:predict", {"instances": [0] * 9}, "400: Expected 1 to 8 examples"),
-        ("tiny:predict", {"instances": ["x" * 300_000]}, "413: Expected a request of at most"),
-        ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: Expected a request of at most"),
+        ("tiny:predict", {}, "400: request: expected either"),
+        ("tiny:predict", {"instances": [0] * 9}, "400: images: expected 1 to 8 examples"),
+        ("tiny:predict", {"instances": ["x" * 300_000]}, "413: request: expected at most"),
+        ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: request: expected at most"),
         ("tiny:classify", {}, "40[45]: "),
-        ("other:predict", {}, "404: Expected the model 'tiny', received 'other'"),
-        ("tiny/versions/2:predict", {}, "404: Expected version 1, which is loaded, received 2"),
-        ("tiny/versions/x:predict", {}, "404: Expected version 1"),
+        ("other:predict", {}, "404: model: expected 'tiny', received 'other'"),
+        ("tiny/versions/2:predict", {}, "404: version: expected 1, which is loaded, received 2"),
+        ("tiny/versions/x:predict", {}, "404: version: expected 1"),
         ("nothing", {}, "40[45]: "),
     ],
 )
@@ -123,10 +123,10 @@ def test_more_requests_at_once_than_the_limit_are_told_to_come_again(
             assert refused.status == 503
             assert refused.headers["Retry-After"] == "1"
             assert json.loads(refused.content) == {
-                "error": "Expected at most 2 requests at once, received more: try again later."
+                "error": "request: expected at most 2 at once, received more. Try again later."
             }
             # Also when all of a large body is sent before the answer is read.
-            with pytest.raises(RuntimeError, match="503: Expected at most 2 requests at once"):
+            with pytest.raises(RuntimeError, match="503: request: expected at most 2 at once"):
                 client.post(f"{url}/v1/models/tiny:predict", {"instances": ["x" * 3_000_000]})
             first.sendall(b"}")
             assert b"HTTP/1.1 400" in first.recv(1000)

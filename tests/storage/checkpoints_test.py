@@ -84,7 +84,7 @@ def test_a_damaged_one_is_passed_over_and_all_damaged_is_an_error(tmp_path, dama
     assert checkpoints.restore(tmp_path, held)["epoch"] == 1
     assert same(held, variables(1))
     DAMAGE[damage](first)
-    with pytest.raises(checkpoints.CheckpointError, match="remove the folder") as error:
+    with pytest.raises(checkpoints.CheckpointError, match="received only damaged ones") as error:
         checkpoints.restore(tmp_path, held)
     assert "\n" not in str(error.value)
     assert same(held, variables(1)), "nothing is half restored"
@@ -103,7 +103,7 @@ def test_a_damaged_one_is_passed_over_and_all_damaged_is_an_error(tmp_path, dama
 def test_another_model_is_refused_and_its_checkpoint_kept(tmp_path, other):
     checkpoints.save(tmp_path, 7, variables(7), {"epoch": 1})
     before = values(other)
-    with pytest.raises(checkpoints.CheckpointError, match="another model") as error:
+    with pytest.raises(checkpoints.CheckpointError, match="arrays of this model") as error:
         checkpoints.restore(tmp_path, other)
     assert "\n" not in str(error.value)
     for a, b in zip(before, values(other), strict=True):
@@ -138,7 +138,7 @@ def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables are not there yet
         assert checkpoints.restore(tmp_path, held)["metrics"] == [0]
         return
-    message = f"{key}.*received" if which < 3 else "another model"
+    message = f"{key}.*received" if which < 3 else "expected the arrays of this model"
     with pytest.raises(checkpoints.CheckpointError, match=message) as error:
         checkpoints.restore(tmp_path, held)
     assert "\n" not in str(error.value)
@@ -162,7 +162,7 @@ def test_facts_and_steps_of_another_type_are_damage(tmp_path, changes):
     assert checkpoints.newest(tmp_path) == 1
     assert checkpoints.restore(tmp_path, held)["epoch"] == 1
     rewrite(first, **changes)
-    with pytest.raises(checkpoints.CheckpointError, match="remove the folder"):
+    with pytest.raises(checkpoints.CheckpointError, match="received only damaged ones"):
         checkpoints.restore(tmp_path, held)
     assert same(held, variables(1))
 
@@ -173,7 +173,7 @@ def test_an_array_beyond_the_variables_is_refused(tmp_path):
     arrays = checkpoints.collect(variables(7))
     key = next(iter(arrays))
     rewrite(folder, arrays | {f"{key}_1": arrays[key]})
-    with pytest.raises(checkpoints.CheckpointError, match="another model"):
+    with pytest.raises(checkpoints.CheckpointError, match="arrays of this model"):
         checkpoints.restore(tmp_path, variables())
 
 

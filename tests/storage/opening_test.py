@@ -1,6 +1,5 @@
 """One function opens a run directory, a zoo name, an entry's folder and an address."""
 
-import doctest
 import pathlib
 import shutil
 
@@ -67,9 +66,3 @@ def test_a_folder_that_is_neither_says_what_was_expected(where, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(storage.ZooError, match=r"recipe\.json, or an entry's with an entry\.json"):
         storage.open_model(where)
-
-
-def test_the_examples():
-    for module in (storage.opening, zoo.entries):
-        result = doctest.testmod(module)
-        assert (result.failed, result.attempted) == (0, 2)

@@ -38,7 +38,7 @@ def test_another_run_is_refused_and_left_alone(tmp_path, recipe):
     for message, (other, seed, split) in others.items():
         with pytest.raises(runs.RunError, match=message) as error:
             runs.Run.create(tmp_path, other, seed, split)
-        assert "nothing was changed: choose another --workdir" in str(error.value)
+        assert "Choose another --workdir; nothing was changed." in str(error.value)
         assert "\n" not in str(error.value)
     assert (tmp_path / "recipe.json").read_bytes() == before
 

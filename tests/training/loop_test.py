@@ -96,4 +96,4 @@ def test_another_recipes_folder_is_refused(run_s2d, tmp_path):
     runs.Run.create(tmp_path, recipes.resolve(f"{NETWORK}.s2d.digits"), 0)
     done = run_s2d("train", f"{NETWORK}.individual.digits", f"--workdir={tmp_path}")
     assert done.returncode == 1
-    assert "holds another run" in done.stderr
+    assert "received another run" in done.stderr

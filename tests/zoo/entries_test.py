@@ -62,7 +62,7 @@ def test_an_entry_loads_by_name(as_our_zoo, small_zoo):
 def test_an_entry_without_weights_says_how_to_train_it():
     name = "wrn_28_10.individual.digits"
     assert not zoo.entry(name).pretrained
-    with pytest.raises(zoo.ZooError, match=f"no weights yet: `s2d train {name} --workdir=DIR`"):
+    with pytest.raises(zoo.ZooError, match=f"without. `s2d train {name} --workdir=DIR`"):
         zoo.load(name)
 
 
@@ -82,7 +82,7 @@ def test_an_ensemble_finds_the_weights_it_refers_to_beside_it_or_in_our_zoo(
 ):
     shutil.copytree(small_zoo / ENSEMBLE, tmp_path / ENSEMBLE)
     monkeypatch.setattr(sources, "pretrained_directory", lambda: tmp_path / "an empty zoo")
-    with pytest.raises(zoo.ZooError, match=f"refers to weights of {SINGLE}"):
+    with pytest.raises(zoo.ZooError, match=f"weights of {SINGLE}, to which it refers"):
         zoo.load(tmp_path / ENSEMBLE)
     monkeypatch.setattr(sources, "pretrained_directory", lambda: small_zoo)
     assert answers_as_stored(zoo.load(tmp_path / ENSEMBLE), small_zoo / ENSEMBLE)
@@ -112,7 +112,7 @@ def test_damaged_and_foreign_weights_are_refused_by_name(entry):
     with pytest.raises(zoo.ZooError, match=r"model.safetensors: expected a file, received none"):
         zoo.load(entry)
     rewritten(entry, good[:400])
-    with pytest.raises(weights.WeightsError, match="is not a weights file of this model"):
+    with pytest.raises(weights.WeightsError, match="expected a weights file of this model"):
         zoo.load(entry)
 
 
@@ -140,7 +140,7 @@ def test_names_cannot_leave_the_folder(entry, name):
     listed = json.loads((entry / ENTRY).read_text())["weights"]
     for changed in ({"file": name}, {"entry": name}):
         change(entry, weights=[listed[0] | changed])
-        with pytest.raises(zoo.ZooError, match="is not an entry of a zoo"):
+        with pytest.raises(zoo.ZooError, match="expected the record of a zoo entry"):
             zoo.load(entry)
     with pytest.raises(zoo.ZooError):
         sources.Folder(entry).read(name, 10)
@@ -356,11 +356,11 @@ def test_an_entry_loads_from_an_address(address, small_zoo):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nothing", "answered 404"),
+        ("nothing", "received 404"),
         ("endless", "expected at most 1,048,576 bytes, received more"),
-        ("short", "cannot be fetched|ended after 2 of 1000 bytes"),
-        ("away", "redirects to ftp://127.0.0.1/entry.json, which is not"),
-        ("noise", "cannot be fetched"),
+        ("short", "can be fetched|expected 1000 bytes, received 2"),
+        ("away", "redirect to https, received 'ftp://127.0.0.1/entry.json'"),
+        ("noise", "can be fetched, received an error"),
         ("entry?x=1", r"without \? and #"),
     ],
 )

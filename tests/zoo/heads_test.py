@@ -48,7 +48,7 @@ def test_they_are_entries_and_no_other_product_of_theirs_is():
         "minilm_l6_512.s2d.cifar100": "cifar100 has images, and minilm_l6_512 takes texts",
         "wrn_10_2_s2.s2d.clinc150": "clinc150 has texts, and wrn_10_2_s2 takes images",
     }.items():
-        with pytest.raises(recipes.RecipeError, match=f"does not exist: {reason}"):
+        with pytest.raises(recipes.RecipeError, match=f"received others: {reason}"):
             recipes.resolve(name)
     with pytest.raises(recipes.RecipeError, match=r"architecture\.method for own data"):
         recipes.resolve_own("minilm_l6_512.s2d", "mine", None)
