@@ -144,7 +144,7 @@ def write_page(out: str | pathlib.Path) -> pathlib.Path:
 
 
 def _section(heading, named, out, results=None):
-    parts = [f"## {heading}\n"]
+    parts: list[str | tables.Table] = [f"## {heading}\n"]
     for dataset in shift_report.dataset_names(named):
         folder = out / "figures" / heading.replace(" ", "_")
         for path, title, caption in shift_report.draw_severities(named, dataset, folder):
