@@ -9,6 +9,8 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any, TextIO
 
 FILE_SECONDS = 60.0
 """Between lines of a log file."""
@@ -43,8 +45,8 @@ class Bar:
         title: str = "",
         initial: int = 0,
         shown: bool = True,
-        stream=None,
-        screen=None,
+        stream: TextIO | None = None,
+        screen: "Terminal | File | Notebook | None" = None,
     ) -> None:
         self.total = total
         self.count = self._initial = initial
@@ -70,23 +72,23 @@ class Bar:
             now = time.monotonic()
             if self._screen is not None and now - self._last >= self._screen.seconds:
                 self._last = now
-                self._screen.show(self._text(), final=False)
+                self._screen.show(self._text(self._screen), final=False)
 
     def close(self) -> None:
         """Shows the end, which stays."""
         if self._screen is not None:
-            self._screen.show(self._text(), final=True)
+            self._screen.show(self._text(self._screen), final=True)
             self._screen = None
 
-    def _text(self):
+    def _text(self, screen):
         import tqdm  # Here: a program that shows nothing does not need it.
 
-        layout = self._screen.layout
+        layout = screen.layout
         return tqdm.tqdm.format_meter(
             self.count,
             self.total,
             time.monotonic() - self._began,
-            ncols=self._screen.columns,
+            ncols=screen.columns,
             prefix=self._title and f"{self._title}: ",
             unit=self._unit,
             initial=self._initial,
@@ -100,11 +102,11 @@ class Terminal:
 
     layout, seconds = None, 0.1
 
-    def __init__(self, stream) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream, self._width = stream, 0
 
     @property
-    def columns(self):
+    def columns(self) -> int:
         return shutil.get_terminal_size().columns - 1
 
     def show(self, text: str, final: bool) -> None:
@@ -119,7 +121,7 @@ class File:
 
     layout, seconds, columns = _IN_FILE, FILE_SECONDS, None
 
-    def __init__(self, stream) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def show(self, text: str, final: bool) -> None:
@@ -132,8 +134,9 @@ class Notebook:
 
     layout, seconds, columns = None, 0.3, 100
 
-    def __init__(self, display) -> None:
-        self._display, self._handle, self._lines = display, None, []
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display, self._handle = display, None
+        self._lines: list[str] = []
 
     def show(self, text: str, final: bool) -> None:
         content = {"text/plain": "\n".join([*self._lines, text])}
@@ -145,7 +148,7 @@ class Notebook:
             self._lines.append(text)
 
 
-def make_screen(stream=None):
+def make_screen(stream: TextIO | None = None) -> Terminal | File | Notebook:
     """What fits the process: `Notebook`, `Terminal` or `File`."""
     display = _notebook_display()
     if display is not None:

@@ -26,7 +26,7 @@ _DATA_DIR = flags.DEFINE_string(
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Images per forward pass.", lower_bound=1)
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import evaluation
 
     if len(argv) < 2:

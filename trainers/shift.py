@@ -44,7 +44,7 @@ _ENGINE = flags.DEFINE_enum(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import engines, evaluation
 
     engines.use(_ENGINE.value)
