@@ -4,18 +4,32 @@ A terminal has one line that changes. A notebook has one output that changes, so
 holds plain text without control codes. A file gets a line now and then.
 """
 
+from __future__ import annotations
+
 import importlib
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 FILE_SECONDS = 60.0
 """Between lines of a log file."""
 _IN_FILE = "{desc}{n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 _ENDLESS = "{desc}{n_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+
+
+class Screen(Protocol):
+    """Where a bar is shown: how its line looks, how wide it is, and how often it comes."""
+
+    layout: str | None
+    seconds: float
+
+    @property
+    def columns(self) -> int | None: ...
+
+    def show(self, text: str, final: bool) -> None: ...
 
 
 class Bar:
@@ -46,7 +60,7 @@ class Bar:
         initial: int = 0,
         shown: bool = True,
         stream: TextIO | None = None,
-        screen: "Terminal | File | Notebook | None" = None,
+        screen: Screen | None = None,
     ) -> None:
         self.total = total
         self.count = self._initial = initial
@@ -58,7 +72,7 @@ class Bar:
         self._postfix = ""
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,7 +94,7 @@ class Bar:
             self._screen.show(self._text(self._screen), final=True)
             self._screen = None
 
-    def _text(self, screen):
+    def _text(self, screen: Screen) -> str:
         import tqdm  # Here: a program that shows nothing does not need it.
 
         layout = screen.layout
@@ -100,7 +114,8 @@ class Bar:
 class Terminal:
     """One line that is written over."""
 
-    layout, seconds = None, 0.1
+    layout: str | None = None
+    seconds = 0.1
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._width = stream, 0
@@ -119,7 +134,8 @@ class Terminal:
 class File:
     """Lines, so few that a log stays short."""
 
-    layout, seconds, columns = _IN_FILE, FILE_SECONDS, None
+    layout: str | None = _IN_FILE
+    seconds, columns = FILE_SECONDS, None
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -132,7 +148,8 @@ class File:
 class Notebook:
     """One output of a cell, which holds all lines that are finished and the one under way."""
 
-    layout, seconds, columns = None, 0.3, 100
+    layout: str | None = None
+    seconds, columns = 0.3, 100
 
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display, self._handle = display, None
@@ -148,7 +165,7 @@ class Notebook:
             self._lines.append(text)
 
 
-def make_screen(stream: TextIO | None = None) -> Terminal | File | Notebook:
+def make_screen(stream: TextIO | None = None) -> Screen:
     """What fits the process: `Notebook`, `Terminal` or `File`."""
     display = _notebook_display()
     if display is not None:

@@ -34,11 +34,10 @@ def raised(tree: ast.AST):
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
             name = ast.unparse(node.exc.func).split(".")[-1]
-            text = message(node.exc.args[-1])
-            if text is not None and (
-                name.endswith("Error") or ast.unparse(node.exc.func) == "error"
-            ):
-                yield node.lineno, text
+            # An errno may come before the message, an HTTP status after it.
+            texts = [text for text in map(message, node.exc.args) if text is not None]
+            if texts and (name.endswith("Error") or ast.unparse(node.exc.func) == "error"):
+                yield node.lineno, texts[-1]
 
 
 def is_well_formed(text: str) -> bool:
