@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import io
 import pathlib
+import shutil
 import types
 
 import keras
@@ -124,12 +125,19 @@ def scope():
     return set_up()
 
 
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    write_pictures(folder / "pictures")
+    write_run(folder / "run")
+    return folder
+
+
 @pytest.mark.parametrize("package", PACKAGES)
-def test_examples_run(scope, package, tmp_path, monkeypatch):
+def test_examples_run(scope, inputs, package, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
-    write_pictures(tmp_path / "pictures")
-    write_run(tmp_path / "run")
+    shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
     weights = scope["model"].get_weights(), scope["backbone"].get_weights()
     failures = []
     for name, value in public(package).items():

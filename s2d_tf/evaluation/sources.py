@@ -90,14 +90,14 @@ def open_source(
             f"{name}: expected a model of images of a fixed size for the folder {data}, received "
             f"one of the image shape {image_shape}. Pass arrays or a tf.data.Dataset."
         )
-    shape: Any = image_shape
     if isinstance(data, os.PathLike) and labeled:
+        shape: Any = image_shape  # Of three sizes, as was checked.
         known = tuple(class_names) if class_names else None
         folder = datasets.open_folder(data, image_shape=shape, class_names=known)
         arrays = folder.load_arrays(split)
         return Source(name, split, lambda: iter([arrays]), folder.class_names)
     if isinstance(data, os.PathLike):
-        data = datasets.load_images(data, shape)
+        data = datasets.load_images(data, image_shape)
     if isinstance(data, tf.data.Dataset):
         return Source(name, "", _passes(data, name, batch_size, image_shape))
     inputs, labels = _pair(data, name)
