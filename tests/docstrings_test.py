@@ -28,11 +28,6 @@ from s2d_tf.storage import layout, weights
 # The packages that `s2d_tf` does not offer are loaded by their full names.
 PACKAGES = [name for name in s2d_tf.__all__ if name != "__version__"] + ["publishing", "serving"]
 
-# Whose types and examples are still to come.
-LATER = {"evaluation", "paper", "prediction", "publishing"}
-LATER |= {f"data.{name}" for name in ("cifar100_partners", "corrupt", "noisy_labels")}
-LATER |= {f"data.{name}" for name in ("openood_sets", "read_cifar100n")}
-
 # Examples that need an extra: they are left out where it is not installed.
 NEEDS = {"export.save_onnx": "tf2onnx"}
 
@@ -86,8 +81,7 @@ def public(package: str) -> dict:
     return {
         name: value
         for name, value in offered.items()
-        if not LATER & {package, name}
-        and (inspect.isclass(value) or inspect.isroutine(value))
+        if (inspect.isclass(value) or inspect.isroutine(value))
         and value.__module__.startswith("s2d_tf")
         and not (inspect.isclass(value) and issubclass(value, BaseException))
     }

@@ -19,11 +19,14 @@ _BOOTSTRAP = flags.DEFINE_integer("bootstrap", 10_000, "Number of resamples.", l
 _FORMAT = _flags.table_format()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import evaluation
 
     if len(argv) != 3:
-        raise ValueError("Expected two run directories, e.g. `s2d compare runs/s2d_0 runs/plain`.")
+        raise ValueError(
+            f"RUN RUN: expected two run directories, received {argv[1:]!r}. Run `s2d compare "
+            "runs/s2d_0 runs/plain`."
+        )
     table = evaluation.compare_runs(
         argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value
     )

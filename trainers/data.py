@@ -26,7 +26,7 @@ _DOWNLOAD = flags.DEFINE_boolean(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import data
 
     if len(argv) > 2:

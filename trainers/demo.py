@@ -28,7 +28,7 @@ _EXAMPLES = flags.DEFINE_integer(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import serving
 
     demo = serving.open_demo(argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value)

@@ -22,7 +22,7 @@ _DATA_DIR = _flags.data_dir()
 _BATCH_SIZE = _flags.batch_size()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import evaluation
 
     if len(argv) < 2:

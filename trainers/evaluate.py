@@ -58,7 +58,7 @@ _ENCODER = _flags.encoder()
 _ENGINE = _flags.engine()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import engines, evaluation, prediction, storage
 
     engines.use(_ENGINE.value)
@@ -66,7 +66,10 @@ def main(argv):
         print(json.dumps(prediction.evaluate_predictions(argv[1], argv[2:]), indent=2))
         return
     if len(argv) != 2:
-        raise ValueError("Expected one run directory or name, e.g. `s2d evaluate runs/s2d_0`.")
+        raise ValueError(
+            f"RUN_OR_NAME: expected one run directory or name, received {argv[1:]!r}. Run `s2d "
+            "evaluate runs/s2d_0`."
+        )
 
     def log(line):
         print(line, file=sys.stderr, flush=True)

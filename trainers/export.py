@@ -13,6 +13,7 @@ its path. See docs/serving.md, and docs/performance.md for --precision and --xla
 """
 
 import pathlib
+from collections.abc import Callable
 
 from absl import flags
 
@@ -47,27 +48,28 @@ flags.DEFINE_string(
 _DATA_DIR = _flags.data_dir()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) != 3:
         raise ValueError(
-            "Expected a name or a run directory, and a folder: `s2d export NAME_OR_RUN DIR`."
+            "NAME_OR_RUN DIR: expected a name or a run directory, and a folder, received "
+            f"{argv[1:]!r}. Run `s2d export NAME_OR_RUN DIR`."
         )
     options = _options()
     from s2d_tf import export, storage
 
     # A run directory may have the name of an entry.
     source = pathlib.Path(argv[1]) if storage.is_run(argv[1]) else argv[1]
-    save = {
+    savers: dict[str, Callable[..., object]] = {
         "saved_model": export.save,
         "onnx": export.save_onnx,
         "litert": export.save_litert,
-    }[FLAGS.format]
+    }
     opened = storage.open_model(source, encoder=_ENCODER.value)
     if FLAGS.format == "onnx" and FLAGS.precision == "int8":
         options["calibration"] = export.calibration_images(
             opened, FLAGS.calibration, _DATA_DIR.value
         )
-    print(save(opened.predictor, argv[2], **options))
+    print(savers[FLAGS.format](opened.predictor, argv[2], **options))
 
 
 def _options():

@@ -32,7 +32,7 @@ _DATA_DIR = _flags.data_dir()
 _BATCH_SIZE = _flags.batch_size()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) != 3:
         raise ValueError(
             f"RUN_OR_NAME STEP: expected two arguments, received {argv[1:]!r}. Run `s2d fit-step "

@@ -16,12 +16,15 @@ _PRETRAINED = flags.DEFINE_boolean(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     names = [
         name
         for name in zoo.names(pretrained=_PRETRAINED.value)
         if all(part in name for part in argv[1:])
     ]
     if not names:
-        raise ValueError(f"No entry matches {' '.join(argv[1:]) or 'the flags'}: try `s2d list`.")
+        raise ValueError(
+            f"TEXT: expected parts of an entry's name, received {' '.join(argv[1:])!r}, which no "
+            "entry with these flags has. Run `s2d list` for all."
+        )
     print(zoo.listing(names))

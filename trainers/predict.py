@@ -44,7 +44,7 @@ _BEAM = flags.DEFINE_string(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) != 3:
         raise ValueError(
             f"MODEL INPUTS: expected two arguments, received {argv[1:]!r}. Run `s2d predict MODEL "
@@ -66,7 +66,8 @@ def main(argv):
         from s2d_tf.prediction import beam
 
         runner = shlex.split(_BEAM.value)
-        summary = beam.predict_files(*argv[1:], _OUT.value, runner, _STEP.value, **options)
+        where, inputs = argv[1:]
+        summary = beam.predict_files(where, inputs, _OUT.value, runner, _STEP.value, **options)
     print(f"Wrote {summary.rows:,} rows to {summary.out}")
     if summary.skipped:
         print(f"Skipped {summary.skipped:,} inputs, listed in {summary.skipped_list}")

@@ -43,9 +43,12 @@ _OTHER_NUMBERS = flags.DEFINE_boolean(
 _ENCODER = _flags.encoder()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) != 2:
-        raise ValueError("Expected one run directory, e.g. `s2d publish runs/s2d_0 --name=NAME`.")
+        raise ValueError(
+            f"RUN: expected one run directory, received {argv[1:]!r}. Run `s2d publish runs/s2d_0 "
+            "--name=NAME`."
+        )
     from s2d_tf import publishing
 
     send = functools.partial(publishing.publish_to, _TO.value) if _TO.value else publishing.publish

@@ -14,9 +14,12 @@ _OUT = flags.DEFINE_string("out", "s2d_quickstart", "Folder for the runs, the ta
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Number of pairs to train.", lower_bound=1)
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) > 1:
-        raise ValueError(f"Expected no arguments, received {argv[1:]}.")
+        raise ValueError(
+            f"arguments: expected none, received {argv[1:]!r}. `s2d quickstart --help` lists the "
+            "flags."
+        )
     from s2d_tf import quickstart
 
     print(quickstart.run(_OUT.value, _SEEDS.value))

@@ -16,11 +16,13 @@ _DATA_DIR = _flags.data_dir()
 _DATA = _flags.moved_data()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import evaluation, paper
 
     if len(argv) < 2:
-        raise ValueError("Expected run directories, e.g. `s2d report runs/* --out=report`.")
+        raise ValueError(
+            "RUNS: expected run directories, received none. Run `s2d report runs/* --out=report`."
+        )
     path = evaluation.write_report(
         argv[1:],
         _OUT.value,

@@ -50,7 +50,7 @@ flags.DEFINE_enum(
 _ENGINE = _flags.engine()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) != 2:
         raise ValueError(
             f"DIR: expected one folder that `s2d export` wrote, received {argv[1:]!r}. Run "

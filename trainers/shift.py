@@ -37,7 +37,7 @@ _BOOTSTRAP = flags.DEFINE_integer(
 _ENGINE = _flags.engine()
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import engines, evaluation
 
     engines.use(_ENGINE.value)

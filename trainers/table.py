@@ -25,11 +25,11 @@ _KEEP = flags.DEFINE_string(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     from s2d_tf import evaluation, paper
 
     if len(argv) < 2:
-        raise ValueError("Expected run directories, e.g. `s2d table runs/*`.")
+        raise ValueError("RUNS: expected run directories, received none. Run `s2d table runs/*`.")
     if _KEEP.value:
         print(f"Wrote {paper.archive(argv[1:], _KEEP.value)}")
         return

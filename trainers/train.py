@@ -48,10 +48,11 @@ flags.DEFINE_string("start", None, "Run directory of the model to start from.")
 flags.DEFINE_multi_string("set", [], "Override a value, e.g. --set model.noise_stddev=0.2")
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) != 2:
         raise ValueError(
-            "Expected one name, e.g. `s2d train wrn_10_2_s2.s2d.digits --workdir=DIR`."
+            f"NAME: expected one name, received {argv[1:]!r}. Run `s2d train "
+            "wrn_10_2_s2.s2d.digits --workdir=DIR`."
         )
     logging.set_verbosity(logging.INFO)
     if FLAGS.data:

@@ -28,9 +28,12 @@ flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn fr
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     if len(argv) < 4:
-        raise ValueError("Expected NAME KEY VALUE..., see `s2d tune --help`.")
+        raise ValueError(
+            f"NAME KEY VALUE...: expected at least three arguments, received {argv[1:]!r}. Run "
+            "`s2d tune --help`."
+        )
     _, name, key, *values = argv
     if FLAGS.data:
         from s2d_tf.recipes import own_data

@@ -23,7 +23,9 @@ class PixelTable:
         mean: the color for "mean", one value per channel, rounded to whole gray levels.
     """
 
-    def __init__(self, images: np.ndarray, padding: str, mean: Sequence[float] | None = None):
+    def __init__(
+        self, images: np.ndarray, padding: str, mean: Sequence[float] | None = None
+    ) -> None:
         if padding not in PADDINGS:
             raise ValueError(
                 f"padding: expected one of {', '.join(PADDINGS)}, received {padding!r}. Choose "

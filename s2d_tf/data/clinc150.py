@@ -86,8 +86,8 @@ def _content(name, data_dir):
     path = data_dir / "clinc150" / FILE_NAME
     if not path.is_file():
         raise MissingDataError(
-            f"Dataset {name!r} needs {FILE_NAME} (2.5 MB), which is not in {path.parent}; put it "
-            f"there from {URL}, or set --data_dir or TFDS_DATA_DIR to another folder."
+            f"{path.parent}: expected {FILE_NAME} (2.5 MB), which {name!r} is read from, received "
+            f"none. Put it there from {URL}, or set --data_dir or TFDS_DATA_DIR to another folder."
         )
     content = path.read_bytes()
     received = hashlib.sha256(content).hexdigest()

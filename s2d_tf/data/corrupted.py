@@ -93,7 +93,7 @@ def _parts(name):
     dataset, dot, condition = name.partition(".")
     if not dot:
         raise ValueError(
-            f"name: expected {dataset} with a condition, such as '{dataset}.fog_3'; received "
+            f"name: expected {dataset} with a condition, such as '{dataset}.fog_3', received "
             f"{name!r}. `data.conditions({dataset!r})` lists them."
         )
     return dataset, condition
@@ -138,7 +138,7 @@ def _write_all(images, missing):
         _progress.Bar(len(missing) * len(images), " images", label) as bar,
         concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
-        jobs = [pool.submit(_write, images, *job, bar.update) for job in missing]
+        jobs = [pool.submit(_write, images, a, b, bar.update) for a, b in missing]
         try:
             for job in concurrent.futures.as_completed(jobs):
                 job.result()
@@ -172,7 +172,8 @@ def _map_array(path):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise archives.ArchiveError(
-            f"{path}: expected an array of images ({error}). Delete the file to generate it again."
+            f"{path}: expected an array of images, received a file that NumPy cannot read "
+            f"({error}). Delete the file to generate it again."
         ) from error
     return _checked(array, path)
 
@@ -190,9 +191,9 @@ def _archive(data_dir, name):
     path = data_dir / "downloads" / "manual" / FILE_NAME
     if not path.is_file():
         raise location.MissingDataError(
-            f"Dataset {name!r} needs {FILE_NAME} (2.9 GB), which is not in {path.parent}; put it "
-            f"there from {URL}, set --data_dir or TFDS_DATA_DIR to another folder, or use "
-            f"{GENERATED}, which needs only CIFAR-100."
+            f"{path.parent}: expected {FILE_NAME} (2.9 GB), which {name!r} is read from, received "
+            f"none. Put it there from {URL}, set --data_dir or TFDS_DATA_DIR to another folder, or "
+            f"use {GENERATED}, which needs only CIFAR-100."
         )
     return path
 
@@ -205,7 +206,7 @@ def _read_published(corruption, severity, path):
     if len(images) != len(labels) or len(images) % len(corruption_names.SEVERITIES):
         raise archives.ArchiveError(
             f"{path}: expected as many labels as images for each of five severities, received "
-            f"{len(images):,} images and {len(labels):,} labels."
+            f"{len(images):,} images and {len(labels):,} labels. Get it again from {URL}."
         )
     count = len(images) // len(corruption_names.SEVERITIES)
     chosen = slice((severity - 1) * count, severity * count)
@@ -232,9 +233,10 @@ def _map_member(path, member):
             read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
             shape, is_fortran, dtype = read_header(file)
             if is_fortran or dtype.hasobject:
-                raise ValueError("not a plain array in C order")
+                raise ValueError("expected a plain array in C order, received another")
             return np.memmap(path, dtype, "r", file.tell(), shape)
     except (tarfile.TarError, KeyError, ValueError, OSError, AttributeError) as error:
         raise archives.ArchiveError(
-            f"{path}: {_FOLDER}/{member} cannot be read: {error}."
+            f"{path}: expected an array in {_FOLDER}/{member}, received one that cannot be read "
+            f"({error}). Get it again from {URL}."
         ) from error

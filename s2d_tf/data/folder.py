@@ -22,6 +22,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from s2d_tf._types import Shape
 from s2d_tf.data.archives import JPEG_START
 from s2d_tf.data.location import MissingDataError
 from s2d_tf.data.splits import VALIDATION_FRACTION, held_out_mask
@@ -145,16 +146,34 @@ def folder_name(path: str | os.PathLike) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name).strip("_")[:64] or "images"
 
 
-def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> np.ndarray:
-    """All JPEG and PNG images in a folder and below it, whatever their class, uint8 [N, H, W, C].
+def load_images(path: str | os.PathLike, image_shape: Shape | None) -> np.ndarray:
+    """All JPEG and PNG images in a folder and below it, whatever their class.
 
     For out-of-distribution data.
+
+    Args:
+        path: the folder.
+        image_shape: (height, width, channels) that every image is brought to, such as a model's
+            `image_shape`, where that is fixed.
+
+    Returns:
+        uint8 [N, H, W, C].
+
+    Raises:
+        ValueError: the shape is not that of images of one size.
+        MissingDataError: there is no such folder.
+        FolderError: it holds no image, or one that cannot be read.
 
     Example:
 
     >>> data.load_images("pictures", image_shape=(8, 8, 1)).shape
     (8, 8, 8, 1)
     """
+    if image_shape is None or len(image_shape) != 3 or None in image_shape:
+        raise ValueError(
+            f"image_shape: expected (height, width, channels), received {image_shape!r}. Pass the "
+            "size that the images are to have."
+        )
     path = pathlib.Path(path).expanduser().absolute()
     if not path.is_dir():
         raise MissingDataError(f"{path}: expected a folder of images, received none. Check --ood.")

@@ -57,26 +57,36 @@ def noisy_labels(
     Returns:
         int64 [N].
 
+    Raises:
+        ValueError: labels, rate, kind or partners are out of range.
+
     Example:
-        labels = np.arange(1_000) % 10
-        noisy = data.noisy_labels(labels, rate=0.2, seed=1)
-        changed = noisy != labels
+
+    >>> labels = np.arange(1_000) % 10
+    >>> noisy = data.noisy_labels(labels, rate=0.2, seed=1)
+    >>> float(np.mean(noisy != labels))
+    0.2
     """
     labels = np.asarray(labels)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or not labels.size:
         raise ValueError(
-            f"labels: expected integers [N], received {labels.dtype} {list(labels.shape)}."
+            f"labels: expected integers [N], received {labels.dtype} {list(labels.shape)}. Pass "
+            "the number of each example's class."
         )
     count = int(labels.max()) + 1 if num_classes is None else operator.index(num_classes)
     if labels.min() < 0 or labels.max() >= count or count < 2:
         raise ValueError(
             f"labels: expected at least 2 classes and labels from 0 to {count - 1}, received "
-            f"{labels.min()} to {labels.max()}."
+            f"{labels.min()} to {labels.max()}. Check num_classes."
         )
     if not 0 <= rate <= 1:
-        raise ValueError(f"rate: expected a share from 0 to 1, received {rate!r}.")
+        raise ValueError(
+            f"rate: expected a share from 0 to 1, received {rate!r}. Pass 0.4 for 40%."
+        )
     if kind not in KINDS:
-        raise ValueError(f"kind: expected one of {', '.join(KINDS)}; received {kind!r}.")
+        raise ValueError(
+            f"kind: expected one of {', '.join(KINDS)}, received {kind!r}. Choose one of them."
+        )
     partners = _checked_partners(partners, count)
     random = np.random.Generator(np.random.PCG64([operator.index(seed) % 2**64, KINDS.index(kind)]))
     noisy = labels.astype(np.int64)
@@ -141,7 +151,14 @@ def change_labels(
 
 
 def cifar100_partners() -> tuple[int, ...]:
-    """For each class of CIFAR-100 the next one in its superclass, and the first after the last."""
+    """For each class of CIFAR-100 the next one in its superclass, and the first after the last.
+
+    Example:
+
+    >>> partners = data.cifar100_partners()
+    >>> len(partners), partners[0] != 0
+    (100, True)
+    """
     members = {s: [c for c, t in enumerate(_SUPERCLASSES) if t == s] for s in set(_SUPERCLASSES)}
     return tuple(
         members[s][(members[s].index(c) + 1) % len(members[s])] for c, s in enumerate(_SUPERCLASSES)
@@ -162,13 +179,25 @@ def read_cifar100n(path: str | os.PathLike, labels: np.ndarray) -> np.ndarray:
 
     Returns:
         int64 [N], the noisy labels in the order of `labels`.
+
+    Raises:
+        ValueError: the file has other arrays, or they are in another order.
+
+    Example:
+
+    >>> labels = np.arange(1_000) % 100
+    >>> np.savez("cifar100n.npz", noisy_label=data.noisy_labels(labels, 0.4), clean_label=labels)
+    >>> noisy = data.read_cifar100n("cifar100n.npz", labels)
+    >>> float(np.mean(noisy != labels))
+    0.4
     """
     path, labels = pathlib.Path(path), np.asarray(labels)
     columns = _read_columns(path)
     noisy = next((columns[key] for key in _NOISY_KEYS if key in columns), None)
     if noisy is None:
         raise ValueError(
-            f"{path}: expected 'noisy_label', received {', '.join(columns) or 'none'}."
+            f"{path}: expected 'noisy_label', received {', '.join(columns) or 'none'}. Save the "
+            "labels under that name."
         )
     clean = columns.get(_CLEAN_KEY)
     for name, values in (("noisy_label", noisy), (_CLEAN_KEY, clean)):
@@ -179,7 +208,7 @@ def read_cifar100n(path: str | os.PathLike, labels: np.ndarray) -> np.ndarray:
         ):
             raise ValueError(
                 f"{path}: {name}: expected {labels.size:,} labels from 0 to 99, received "
-                f"{values.dtype} {list(values.shape)}."
+                f"{values.dtype} {list(values.shape)}. Get the published file again."
             )
     is_other_order = np.mean(noisy != labels) > _LARGEST_NOISE
     if is_other_order if clean is None else not np.array_equal(clean, labels):
@@ -194,8 +223,9 @@ def read_cifar100n(path: str | os.PathLike, labels: np.ndarray) -> np.ndarray:
 def _read_columns(path):
     if path.suffix not in _SUFFIXES:
         raise ValueError(
-            f"{path}: expected a file that ends in {', '.join(_SUFFIXES)}. Other formats, such as "
-            "the published .pt, are pickles and can run code: save its arrays with np.savez."
+            f"{path}: expected a file that ends in {', '.join(_SUFFIXES)}, received "
+            f"{path.suffix!r}. Other formats, such as the published .pt, are pickles and can run "
+            "code: save its arrays with np.savez."
         )
     try:
         if path.suffix == ".csv":
@@ -219,8 +249,9 @@ def _read_columns(path):
         zipfile.BadZipFile,
     ) as error:
         raise ValueError(
-            f"{path}: expected plain integer arrays ({error}). A pickled .npy, such as the "
-            "published CIFAR-100_human_ordered.npy, can run code: save its arrays with np.savez."
+            f"{path}: expected plain integer arrays, received others ({error}). A pickled .npy, "
+            "such as the published CIFAR-100_human_ordered.npy, can run code: save its arrays with "
+            "np.savez."
         ) from error
 
 
@@ -228,6 +259,7 @@ def _checked_partners(partners, count):
     partners = tuple((c + 1) % count for c in range(count)) if partners is None else tuple(partners)
     if len(partners) != count or any(not 0 <= p < count or p == c for c, p in enumerate(partners)):
         raise ValueError(
-            f"partners: expected another class for each of {count} classes, received {partners!r}."
+            f"partners: expected another class for each of {count} classes, received {partners!r}. "
+            "Omit it for the next class."
         )
     return partners

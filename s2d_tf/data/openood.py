@@ -152,7 +152,8 @@ def to_32x32(encoded: bytes, where: str) -> np.ndarray:
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise archives.ArchiveError(
-            f"{where}: expected a JPEG or PNG picture ({reason})."
+            f"{where}: expected a JPEG or PNG picture, received another file ({reason}). Get the "
+            "archive again."
         ) from error
 
 
@@ -170,7 +171,10 @@ def _reduce(image):
 def _texture(name, where):
     """All pictures of all 47 classes, in the order of their names."""
     if not re.fullmatch(r"[a-z-]+/[a-z-]+_\d{4}\.jpg", name):
-        raise archives.ArchiveError(f"{where}: expected a name such as banded/banded_0002.jpg.")
+        raise archives.ArchiveError(
+            f"{where}: expected a name such as banded/banded_0002.jpg, received {name!r}. Get the "
+            "archive again."
+        )
     return name
 
 
@@ -178,7 +182,10 @@ def _place(name, where):
     """The number of a picture that the protocol keeps; None for one that it leaves out."""
     number = re.fullmatch(r"Places365_val_(\d{8})\.jpg", name)
     if number is None or not 1 <= int(number[1]) <= openood_lists.NUM_PLACES365:
-        raise archives.ArchiveError(f"{where}: expected a name such as Places365_val_00000001.jpg.")
+        raise archives.ArchiveError(
+            f"{where}: expected a name such as Places365_val_00000001.jpg, received {name!r}. Get "
+            "the archive again."
+        )
     return int(number[1]) if _kept_places()[int(number[1]) - 1] else None
 
 

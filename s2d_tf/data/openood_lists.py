@@ -21,11 +21,19 @@ def openood_sets(dataset: str = "cifar100") -> dict[str, tuple[str, ...]]:
     Args:
         dataset: the in-distribution dataset; only "cifar100".
 
+    Returns:
+        `{"near": names, "far": names}`.
+
     Example:
-        data.openood_sets("cifar100")["near"]     # ("cifar10", "openood_tiny_imagenet")
+
+    >>> data.openood_sets("cifar100")["near"]
+    ('cifar10', 'openood_tiny_imagenet')
     """
     if dataset != "cifar100":
-        raise ValueError(f"dataset: expected 'cifar100', received {dataset!r}.")
+        raise ValueError(
+            f"dataset: expected 'cifar100', received {dataset!r}. The protocol's sets for others "
+            "are not available."
+        )
     return {
         "near": ("cifar10", "openood_tiny_imagenet"),
         "far": ("openood_mnist", "svhn_cropped", "openood_textures", "openood_places365"),

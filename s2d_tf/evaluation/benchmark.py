@@ -5,6 +5,7 @@ The metrics become `<folder>/<name>/metrics.json`, from which `benchmark_page` m
 
 import pathlib
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from s2d_tf import __version__, data, files, models, storage
 from s2d_tf.evaluation import answers, run_evaluation
@@ -73,7 +74,7 @@ def enter(
         )
     folder = pathlib.Path(results) / FOLDER / name
     log(f"evaluating {name}")
-    shared = {"data_dir": data_dir, "batch_size": batch_size, "log": log}
+    shared: dict[str, Any] = {"data_dir": data_dir, "batch_size": batch_size, "log": log}
     if opened is not None:
         more = {each: each for each in _sets(opened.recipe.source_dataset)}
         found, gathered = run_evaluation.evaluate_opened(

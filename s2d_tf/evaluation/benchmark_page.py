@@ -64,8 +64,8 @@ def page(
         results: the runs, for comparisons that are paired over seeds.
         differences: what `shift_study` keeps of comparisons that are paired over examples.
     """
-    rows, parts = list(rows), [_HEADER]
-    grouped = groups(results)
+    rows, grouped = list(rows), groups(list(results))
+    parts: list[str | tables.Table | None] = [_HEADER]
     places = dict.fromkeys((r.network, r.trained_on) for r in rows if r.source != THEIRS)
     for network, dataset in places:
         own = [r for r in rows if (r.network, r.trained_on) == (network, dataset)]
@@ -148,7 +148,9 @@ def _costs(rows):
 
 def _pivot(rows, columns, caption="", costs=(), notes=()):
     """A row for each method and score that has any of the columns."""
-    held = {(r.network, r.method, r.detector): {} for r in rows if (r.set, r.metric) in columns}
+    held: dict[tuple, dict] = {
+        (r.network, r.method, r.detector): {} for r in rows if (r.set, r.metric) in columns
+    }
     for row in rows:
         if (row.set, row.metric) in columns:
             held[row.network, row.method, row.detector][row.set, row.metric] = row

@@ -56,7 +56,9 @@ def read(results: str | pathlib.Path) -> tuple[list[Result], list[Row]]:
     What several files say of one run, by recipe and seed, is one result; an entry of the zoo is the
     run that it was published from, with rounded weights. Where they differ, `runs` counts.
     """
-    results, merged, entered = pathlib.Path(results), {}, {}
+    results = pathlib.Path(results)
+    merged: dict[str, tuple[storage.Run, dict]] = {}
+    entered: dict[str, tuple[str, dict]] = {}
     paths = [*results.rglob(METRICS_FILE), *results.rglob(SHIFT)]
     first = results / "runs"
     for path in sorted(paths, key=lambda path: (not path.is_relative_to(first), path)):
@@ -76,7 +78,7 @@ def read(results: str | pathlib.Path) -> tuple[list[Result], list[Row]]:
 def our_rows(results: Iterable[Result]) -> list[Row]:
     """Rows of runs: means and spread over the seeds of each network, dataset and method."""
     made = []
-    for (network, dataset), own in groups(results).items():
+    for (network, dataset), own in groups(list(results)).items():
         for part in by_variant(own).values():
             recipe, seeds = part[0].recipe, [result.metrics for result in part]
             drawn = recipe.draws in ("ensemble", "dropout", "swag")
@@ -91,14 +93,13 @@ def our_rows(results: Iterable[Result]) -> list[Row]:
 
 def published_rows(results: str | pathlib.Path) -> list[Row]:
     """Rows of OpenOOD's result files in the subfolder `openood`."""
-    made = []
+    made: list[Row] = []
     for path in sorted((pathlib.Path(results) / "openood").glob("*.csv")):
         for each in read_openood(path):
             method = f"{each.training}, outlier data" if each.outliers else each.training
-            numbers = each.dataset, each.metric, None, each.mean, each.two_std
-            made.append(
-                Row(each.network, "cifar100", method, each.detector, *numbers, *[None] * 3, THEIRS)
-            )
+            what = each.network, "cifar100", method, each.detector, each.dataset, each.metric
+            numbers = None, each.mean, each.two_std
+            made.append(Row(*what, *numbers, None, None, None, THEIRS))
     return list(dict.fromkeys(made))
 
 
@@ -120,7 +121,8 @@ def _rows(what, seeds, cost, source):
         values = [metrics[key] for metrics in seeds if key in metrics]
         mean, spread = statistics.mean_and_two_std(values)
         found = "".join(score), dataset, metric, len(values), mean, spread
-        yield Row(*what, *found, *cost, source)
+        fields = *what, *found, *cost, source
+        yield Row(*fields)
 
 
 def _entered_rows(label, metrics):

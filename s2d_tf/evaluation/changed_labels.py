@@ -5,11 +5,15 @@ trained model on its own training images is a score, and so is the loss of the l
 which is what people use without any uncertainty.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from s2d_tf import metrics, models, storage
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import intervals as intervals_lib
 from s2d_tf.evaluation import run_data
 from s2d_tf.evaluation.names import UNCERTAINTIES
@@ -53,14 +57,16 @@ class ChangedLabels:
         Returns:
             `{"NAME/changed_auroc/data": {...}, "NAME/changed_auroc/data_minus_total": {...}}`.
         """
-        options, found = {"num_resamples": num_resamples, "seed": seed}, {}
+        options: dict[str, Any] = {"num_resamples": num_resamples, "seed": seed}
         known, changed = ({n: self._pair(n)[i] for n in self.scores} for i in (0, 1))
         own = intervals_lib.detection(known, changed, **options)
-        found |= {name: own[f"auroc/{name}"] for name in self.scores}
+        found = {name: own[f"auroc/{name}"] for name in self.scores}
         others = [name for name in self.scores if name != "data" and "data" in self.scores]
         for name in others:
-            first, second = ([{"data": part} for part in self._pair(n)] for n in ("data", name))
-            difference = intervals_lib.detection(*first, tuple(second), **options)
+            (known, changed), other = (
+                tuple({"data": part} for part in self._pair(n)) for n in ("data", name)
+            )
+            difference = intervals_lib.detection(known, changed, other, **options)
             found[f"data_minus_{name}"] = difference["auroc/data"]
         stem = f"{self.dataset}/changed_auroc"
         return {f"{stem}/{name}": dataclasses.asdict(each) for name, each in found.items()}
@@ -72,10 +78,10 @@ class ChangedLabels:
 def find(
     predictor: models.Predictor,
     run: storage.Run,
-    data_dir: str | None = None,
-    cache_dir: str | None = None,
+    data_dir: PathLike | None = None,
+    cache_dir: PathLike | None = None,
     batch_size: int = 256,
-    folder: str | None = None,
+    folder: PathLike | None = None,
 ) -> ChangedLabels:
     """Scores the training images of a run whose recipe has label noise.
 

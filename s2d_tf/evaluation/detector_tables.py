@@ -3,6 +3,11 @@
 Nothing here imports TensorFlow.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from s2d_tf.evaluation import statistics, tables
@@ -19,12 +24,15 @@ from s2d_tf.evaluation.names import (
 from s2d_tf.evaluation.result_tables import best_of, metric_table
 from s2d_tf.evaluation.results import by_title, by_variant
 
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.results import Result
+
 RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
 REJECTION = ("aurc", "augrc", "risk_at_80_coverage")
 ALL_SETS = "Mean"
 
 
-def of_group(results) -> list[tables.Table]:
+def of_group(results: list[Result]) -> list[tables.Table]:
     """All tables of detectors for runs of one network and training set; none without detectors.
 
     AUROC, AUPR and FPR at 95% recall of every score for every out-of-distribution set, abstention
@@ -58,7 +66,7 @@ def of_group(results) -> list[tables.Table]:
     return made + correlation_tables(named, [dataset, *ood], of)
 
 
-def score_names(named) -> list[str]:
+def score_names(named: dict[str, list[dict]]) -> list[str]:
     """The scores in `{label: [metrics of each seed]}`, in the order of all tables."""
     keys = (key.split("/") for seeds in named.values() for metrics in seeds for key in metrics)
     found = {parts[2] for parts in keys if len(parts) == 3 and parts[1] in RANKINGS + REJECTION}
@@ -66,7 +74,13 @@ def score_names(named) -> list[str]:
     return [n for n in order if n in found] + sorted(found - set(order))
 
 
-def score_table(named, columns, caption="", footnotes=(), mean=False):
+def score_table(
+    named: dict[str, list[dict]],
+    columns: dict[str, str],
+    caption: str = "",
+    footnotes: Sequence[str] = (),
+    mean: bool = False,
+) -> tables.Table:
     """One row for each model and score, one column for each dataset or metric.
 
     Args:
@@ -79,8 +93,10 @@ def score_table(named, columns, caption="", footnotes=(), mean=False):
         `tables.Table`, a block for each model; the best of each column is marked.
     """
     scores = score_names(named)
-    rows = {(label, score): [label, score_title(score)] for label in named for score in scores}
-    values = {place: {} for place in rows}
+    rows: dict[tuple[str, str], list] = {
+        (label, score): [label, score_title(score)] for label in named for score in scores
+    }
+    values: dict[tuple[str, str], dict] = {place: {} for place in rows}
     for title, stem in columns.items():
         for label, score in rows:
             found = [m[key] for m in named[label] if (key := f"{stem}/{score}") in m]
@@ -109,7 +125,7 @@ def score_table(named, columns, caption="", footnotes=(), mean=False):
     return tables.make(caption, heads, blocks, stub=2, footnotes=footnotes)
 
 
-def twin_tables(results, ood, of="") -> list[tables.Table]:
+def twin_tables(results: list[Result], ood: Sequence[str], of: str = "") -> list[tables.Table]:
     """For each out-of-distribution set the best of S2D's uncertainties, and of its plain twin's
     uncertainties and post-hoc scores: which to use where, and whether S2D was needed for it."""
     variants, made = by_variant(results), []
@@ -147,7 +163,9 @@ def twin_tables(results, ood, of="") -> list[tables.Table]:
     return made
 
 
-def correlation_tables(named, datasets, of="") -> list[tables.Table]:
+def correlation_tables(
+    named: dict[str, list[dict]], datasets: Sequence[str], of: str = ""
+) -> list[tables.Table]:
     """Spearman's rank correlation of data and knowledge uncertainty, by model and dataset."""
     keys = {f"{name}/rank_correlation": ("", dataset_title(name)) for name in datasets}
     own = {label: [m for m in seeds if keys.keys() & m.keys()] for label, seeds in named.items()}

@@ -5,6 +5,8 @@ block, so that memory does not grow with the number of images. Detectors that re
 alone take the cached predictions.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import pathlib
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from s2d_tf import files, metrics, models, posthoc
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation.names import DETECTORS
 from s2d_tf.evaluation.predictions import Predictions, _read, weights_hash
 from s2d_tf.evaluation.sources import Source
@@ -90,7 +93,7 @@ def add(
     sources: list[Source],
     names: Iterable[str] = (),
     training: Callable[[], Source] | None = None,
-    cache_dir: str | pathlib.Path | None = None,
+    cache_dir: PathLike | None = None,
     batch_size: int = 256,
 ) -> Added:
     """Scores of detectors and of the model's own steps.
@@ -158,7 +161,7 @@ def step_metrics(predictions: Predictions, found: dict, steps: Iterable) -> dict
 def features(
     network: models.Predictor,
     source: Source,
-    cache_dir: str | pathlib.Path | None = None,
+    cache_dir: PathLike | None = None,
     batch_size: int = 256,
 ) -> tuple[posthoc.Outputs, float]:
     """Outputs of a single network with features, from the cache where they are in it.

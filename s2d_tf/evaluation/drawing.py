@@ -1,7 +1,11 @@
 """The common look of all figures."""
 
+from __future__ import annotations
+
 import contextlib
 import pathlib
+from collections.abc import Iterator
+from typing import Any
 
 import matplotlib
 from matplotlib import ticker
@@ -10,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from s2d_tf import files
+from s2d_tf._types import PathLike
 
 # Okabe and Ito's colors, which people with any color vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#8C6D1F")
@@ -39,13 +44,13 @@ STYLE = {
 }
 
 
-def line_style(index):
+def line_style(index: int) -> dict[str, Any]:
     """Color and dashes of the line with this index; all of the first 16 differ."""
     dashes = DASHES[index // len(PALETTE) % len(DASHES)]
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 
 
-def legend(axes, names, lines=False):
+def legend(axes: Any, names: Any, lines: bool = False) -> None:
     """One legend for the whole figure, above it.
 
     Args:
@@ -53,6 +58,7 @@ def legend(axes, names, lines=False):
         names: names in the order of the palette, or `{name: color}`.
         lines: whether the figure shows lines and not areas.
     """
+    handles: list[Any]
     if lines:
         handles = [Line2D([], [], label=name, **line_style(i)) for i, name in enumerate(names)]
     else:
@@ -63,13 +69,13 @@ def legend(axes, names, lines=False):
     figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), room))
 
 
-def percent_label(axis, name, top=None):
+def percent_label(axis: Any, name: str, top: float | None = None) -> None:
     """Names the vertical axis, a fraction from 0 to `top`, and shows it in percent."""
     axis.set(ylabel=name, ylim=(0, top))
     axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
 
 
-def percent_ticks(axis, name):
+def percent_ticks(axis: Any, name: str) -> None:
     """0, 50 and 100% below a panel, the outer ones inside it: neighbors' labels do not touch."""
     axis.set(xlabel=name, xlim=(0, 1))
     axis.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
@@ -78,7 +84,9 @@ def percent_ticks(axis, name):
 
 
 @contextlib.contextmanager
-def frame(path, grid, panel, **options):
+def frame(
+    path: PathLike, grid: tuple[int, int], panel: tuple[float, float], **options: Any
+) -> Iterator[Any]:
     """Yields a grid of axes of a figure that is written to `path` at the end.
 
     Args:
@@ -87,7 +95,7 @@ def frame(path, grid, panel, **options):
         panel: width and height of one, in inches.
         **options: of `Figure.subplots`, such as `sharey` or `height_ratios`.
     """
-    style = {**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}
+    style: dict[Any, Any] = {**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}
     with files.room_for(path), matplotlib.rc_context(style):
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         # Not pyplot: a library must neither open windows nor keep figures alive.

@@ -1,12 +1,17 @@
 """A model and datasets to one flat dict of metrics."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from s2d_tf import data, metrics
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.names import reading_key
 from s2d_tf.evaluation.predictions import predict
@@ -14,23 +19,26 @@ from s2d_tf.evaluation.scoring import Scored, score
 from s2d_tf.evaluation.sources import Source, facts_of, open_source
 from s2d_tf.metrics import checks
 
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+
 # Share of the examples that are still answered in `risk_at_80_coverage`.
 COVERAGE = 0.8
 HALVES_SEED = 0
 
 
 def evaluate(
-    predictor,
-    dataset,
-    ood=(),
-    data_dir=None,
-    split="test",
-    cache_dir=None,
-    batch_size=256,
-    name="data",
-    detectors=(),
-    training="train",
-):
+    predictor: Predictor,
+    dataset: Any,
+    ood: Any = (),
+    data_dir: PathLike | None = None,
+    split: str = "test",
+    cache_dir: PathLike | None = None,
+    batch_size: int = 256,
+    name: str = "data",
+    detectors: Iterable[str] = (),
+    training: Any = "train",
+) -> dict[str, float]:
     """All metrics of a model on its dataset and on out-of-distribution ones.
 
     Args:
@@ -61,7 +69,8 @@ def evaluate(
 
     Example:
 
-    >>> found = evaluate(model, (images, labels), ood={"noise": noise}, name="mine")
+    >>> noise = np.random.default_rng(1).integers(0, 256, images.shape, dtype=np.uint8)
+    >>> found = evaluation.evaluate(model, (images, labels), ood={"noise": noise}, name="mine")
     >>> sorted(found)[:2], "noise/auroc/knowledge" in found
     (['mine/accuracy', 'mine/adaptive_ece'], True)
     """
@@ -114,7 +123,7 @@ class Gathered:
     step_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     detector_seconds: float = 0.0
 
-    def metrics(self):
+    def metrics(self) -> dict[str, float]:
         """The flat dict of `evaluate`."""
         found = _metrics(self.dataset, self.known, self.unknown)
         for reading, scored in self.readings.items():
@@ -135,18 +144,18 @@ def _metrics(dataset, known, unknown):
 
 
 def gather(
-    predictor,
-    dataset,
-    ood=(),
-    data_dir=None,
-    split="test",
-    cache_dir=None,
-    batch_size=256,
-    skip_missing=False,
-    name="data",
-    detectors=(),
-    training="train",
-):
+    predictor: Predictor,
+    dataset: Any,
+    ood: Any = (),
+    data_dir: PathLike | None = None,
+    split: str = "test",
+    cache_dir: PathLike | None = None,
+    batch_size: int = 256,
+    skip_missing: bool = False,
+    name: str = "data",
+    detectors: Iterable[str] = (),
+    training: Any = "train",
+) -> Gathered:
     """All forward passes of `evaluate`, as `Gathered`.
 
     `detectors` are names from `detectors.choose`; they are fitted on the split `training`.
@@ -173,7 +182,7 @@ def gather(
     for _, labels in sources[named].batches():
         checks.as_labels(labels, len(labels), predictor.num_classes)
         break
-    shared = {"cache_dir": cache_dir, "batch_size": batch_size}
+    shared: dict[str, Any] = {"cache_dir": cache_dir, "batch_size": batch_size}
     made = [predict(predictor, source, **shared) for source in sources.values()]
     began = time.monotonic()
     known, unknown = _score_all(made)
@@ -231,7 +240,7 @@ def _score_all(made):
     return score(first), {predictions.dataset: score(predictions) for predictions in others}
 
 
-def named_sets(ood) -> dict:
+def named_sets(ood: Any) -> dict:
     """`{name: data}` of what `evaluate` takes as `ood`."""
     if isinstance(ood, dict):
         return ood
@@ -243,7 +252,7 @@ def named_sets(ood) -> dict:
     return {name: name for name in ood}
 
 
-def classification(dataset, scored):
+def classification(dataset: str, scored: Scored) -> dict[str, float]:
     """Metrics of the dataset whose classes the model knows."""
     found = {f"{dataset}/accuracy": metrics.accuracy(scored.probs, scored.labels)}
     found |= calibration(f"{dataset}/", scored.log_probs, scored.labels)
@@ -252,14 +261,14 @@ def classification(dataset, scored):
         found |= {
             f"{dataset}/aurc/{name}": metrics.area_under_risk_coverage(*pair),
             f"{dataset}/augrc/{name}": metrics.area_under_generalized_risk_coverage(*pair),
-            f"{dataset}/risk_at_80_coverage/{name}": metrics.risk_after_rejection(
-                *pair, 1.0 - COVERAGE
+            f"{dataset}/risk_at_80_coverage/{name}": float(
+                metrics.risk_after_rejection(*pair, 1.0 - COVERAGE)
             ),
         }
     return found
 
 
-def calibration(prefix, log_probs, labels):
+def calibration(prefix: str, log_probs: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """The metrics that temperature scaling changes, under keys that begin with `prefix`."""
     probs = np.exp(log_probs)
     return {
@@ -270,7 +279,7 @@ def calibration(prefix, log_probs, labels):
     }
 
 
-def detection(ood, known, unknown):
+def detection(ood: str, known: Scored, unknown: Scored) -> dict[str, float]:
     """Metrics of detecting the dataset `ood` among the one that the model knows."""
     return {
         f"{ood}/{metric}/{name}": getattr(metrics, metric)(values, unknown.scores[name])
@@ -279,7 +288,9 @@ def detection(ood, known, unknown):
     }
 
 
-def scaled_metrics(dataset, scored, validation=None) -> dict[str, float]:
+def scaled_metrics(
+    dataset: str, scored: Scored, validation: Scored | None = None
+) -> dict[str, float]:
     """Metrics after temperature scaling, under keys such as `"cifar100/scaled_nll"`.
 
     A temperature is fitted on examples that the model has not been trained on. Where a run has kept

@@ -29,11 +29,10 @@ class ExportedModel:
 
     Example:
 
-    ```python
-    folder = export.save(model, "exported/mine")
-    scored = evaluation.ExportedModel(folder).score(images, labels)
-    scored.errors.mean()
-    ```
+    >>> folder = export.save(model, "exported/mine")
+    >>> scored = evaluation.ExportedModel(folder).score(images, labels)
+    >>> scored.log_probs.shape
+    (40, 3)
     """
 
     def __init__(self, folder: str | os.PathLike) -> None:

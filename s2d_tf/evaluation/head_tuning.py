@@ -1,8 +1,12 @@
 """Choosing settings of a linear head on validation data, with the spread behind the choice."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import Data
 
 # isort: split
 import keras
@@ -12,6 +16,9 @@ from s2d_tf import metrics
 from s2d_tf.evaluation.intervals import Interval
 from s2d_tf.evaluation.statistics import LEVEL
 from s2d_tf.metrics import checks
+
+if TYPE_CHECKING:
+    from s2d_tf import models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +52,14 @@ class Tuning:
         trials: a `Trial` for each setting.
         num_examples: number of validation examples.
         num_seeds: seeds for each setting.
+
+    Example:
+
+    >>> train, held_out = (images[:20], labels[:20]), (images[20:], labels[20:])
+    >>> options = {"num_seeds": 1, "epochs": 1, "run_eagerly": True}
+    >>> found = evaluation.tune_head(model, train, held_out, [{"temperature": 1.5}], **options)
+    >>> found.num_examples, found.num_seeds
+    (20, 1)
     """
 
     trials: tuple[Trial, ...]
@@ -73,13 +88,13 @@ class Tuning:
 
 
 def tune_head(
-    model,
-    train,
-    validation,
+    model: models.Classifier,
+    train: Data,
+    validation: Data,
     settings: list[dict],
     num_seeds: int = 3,
     ood: dict | None = None,
-    optimizer="adam",
+    optimizer: Any = "adam",
     epochs: int = 20,
     batch_size: int = 128,
     run_eagerly: bool = False,
@@ -102,12 +117,17 @@ def tune_head(
     Returns:
         A `Tuning`; `print(tuning.markdown())` shows it.
 
+    Raises:
+        ValueError: the settings do not all name the same arguments.
+
     Example:
 
-    >>> found = evaluation.tune_head(
-    ...     model, (x, y), (x_val, y_val),
-    ...     [{"temperature": t, "student_weight": w} for t in (1.0, 1.5) for w in (1e-4, 1e-3)])
-    >>> found.trials[0].settings
+    >>> train, held_out = (images[:20], labels[:20]), (images[20:], labels[20:])
+    >>> settings = [{"temperature": 1.0}, {"temperature": 1.5}]
+    >>> options = {"num_seeds": 1, "epochs": 1, "run_eagerly": True}
+    >>> found = evaluation.tune_head(model, train, held_out, settings, **options)
+    >>> len(found.trials), found.num_examples
+    (2, 20)
     """
     if not settings or any(set(each) != set(settings[0]) for each in settings):
         raise ValueError(
@@ -156,7 +176,8 @@ def _summary(settings, found, num_examples, num_seeds):
     best = values["nll"].mean(axis=1).argmin()
 
     def interval(row):
-        return Interval(*metrics.mean_interval(row))
+        ends: Any = metrics.mean_interval(row)
+        return Interval(*ends)
 
     trials = [
         Trial(

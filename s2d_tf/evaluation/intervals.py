@@ -8,9 +8,12 @@ calibrated model wholly above the truth. There the basic interval is taken (Davi
 resampling alone makes such an error, and up to the estimate at least.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import operator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +21,9 @@ from s2d_tf.evaluation import resampling, tables
 from s2d_tf.evaluation.names import dataset_title, format_difference, metric, metric_title
 from s2d_tf.evaluation.statistics import LEVEL
 from s2d_tf.metrics import checks
+
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.evaluator import Gathered
 
 NUM_RESAMPLES = 10_000
 
@@ -32,7 +38,13 @@ class Interval:
     level: float = LEVEL
 
 
-def classification(log_probs, labels, other=None, num_resamples=NUM_RESAMPLES, seed=0):
+def classification(
+    log_probs: Any,
+    labels: Any,
+    other: Any = None,
+    num_resamples: int = NUM_RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Interval]:
     """Intervals of accuracy, nll, ece and brier.
 
     Args:
@@ -62,7 +74,13 @@ def classification(log_probs, labels, other=None, num_resamples=NUM_RESAMPLES, s
     return found | {"ece": Interval(estimate, low, high)}
 
 
-def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, seed=0):
+def detection(
+    id_scores: dict[str, np.ndarray],
+    ood_scores: dict[str, np.ndarray],
+    other: Any = None,
+    num_resamples: int = NUM_RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Interval]:
     """Intervals of AUROC and AUPR; ID and OOD examples are resampled separately.
 
     Args:
@@ -82,11 +100,14 @@ def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, se
     if not shared:
         raise ValueError(
             f"other: expected one of the scores {', '.join(models[0])}, received "
-            f"{', '.join(models[1])}."
+            f"{', '.join(models[1])}. Compare models that share a score."
         )
     flat = [pair for pairs in shared.values() for pair in pairs]
     if len({(known.size, unknown.size) for known, unknown in flat}) > 1:
-        raise ValueError("Expected scores of the same examples, received sets of different sizes.")
+        raise ValueError(
+            "other: expected scores of the same examples, received sets of different sizes. "
+            "Score both models on the same data."
+        )
     checks.as_positive_int(num_resamples, "num_resamples")
     samples = iter(resampling.detection_resamples(flat, num_resamples, seed))
     drawn = {name: [next(samples) for _ in pairs] for name, pairs in shared.items()}
@@ -97,7 +118,9 @@ def detection(id_scores, ood_scores, other=None, num_resamples=NUM_RESAMPLES, se
     }
 
 
-def of_gathered(first, second=None, num_resamples=NUM_RESAMPLES):
+def of_gathered(
+    first: Gathered, second: Any = None, num_resamples: int = NUM_RESAMPLES
+) -> dict[str, dict]:
     """Intervals of a run's metrics, or of the differences first minus second of two.
 
     Args:
@@ -112,9 +135,10 @@ def of_gathered(first, second=None, num_resamples=NUM_RESAMPLES):
     dataset, known = first.dataset, first.known
     if second and first.facts[dataset] != second.facts.get(dataset):
         raise ValueError(
-            "Expected two runs that were tested on the same images, received "
-            f"{dataset} ({first.facts[dataset]['fingerprint'][:12]}) and "
-            f"{second.dataset} ({second.facts[second.dataset]['fingerprint'][:12]})."
+            "second: expected a run that was tested on the same images as the first, "
+            f"{dataset} ({first.facts[dataset]['fingerprint'][:12]}), received "
+            f"{second.dataset} ({second.facts[second.dataset]['fingerprint'][:12]}). "
+            "Evaluate both on the same data."
         )
     for name in first.inputs if second else ():
         if second.inputs.get(name, first.inputs[name]) != first.inputs[name]:
@@ -135,9 +159,9 @@ def of_gathered(first, second=None, num_resamples=NUM_RESAMPLES):
     }
 
 
-def difference_table(found, caption, num_resamples):
+def difference_table(found: dict[str, dict], caption: str, num_resamples: int) -> tables.Table:
     """Table of the differences of `of_gathered`."""
-    blocks = {}
+    blocks: dict[str, list] = {}
     for key, value in found.items():
         low, high = (value["low"], value["high"])
         if metric(key).best is min:
@@ -170,7 +194,7 @@ def _pairs(id_scores, ood_scores):
     if not id_scores or set(id_scores) != set(ood_scores):
         raise ValueError(
             "id_scores and ood_scores: expected dicts with the same keys, received "
-            f"{sorted(id_scores)} and {sorted(ood_scores)}."
+            f"{sorted(id_scores)} and {sorted(ood_scores)}. Pass the same scores of both."
         )
     sides = {"id_scores": id_scores, "ood_scores": ood_scores}
     return {

@@ -36,7 +36,8 @@ def compare(
 
     Example:
 
-    >>> table = compare(model, other, (images, labels), num_resamples=50)
+    >>> other = models.Classifier(backbone, num_classes=3)
+    >>> table = evaluation.compare(model, other, (images, labels), num_resamples=50)
     >>> table.rows[0][1].text, len(table.rows)
     ('Acc', 4)
     """
@@ -66,6 +67,14 @@ def write_model_report(
 
     Returns:
         Path of the page.
+
+    Example:
+
+    >>> path = evaluation.write_model_report(
+    ...     {"S2D": model}, (images, labels), "report", num_resamples=50
+    ... )
+    >>> path.name
+    'report.html'
     """
     # Here and not above: it brings matplotlib.
     from s2d_tf.evaluation import report_pictures

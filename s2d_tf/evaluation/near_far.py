@@ -50,6 +50,6 @@ def near_far_metrics(gathered: Gathered) -> dict[str, float]:
         found[f"openood_{distance}/sets"] = len(held)
         for metric in (*RANKINGS, SCOD) if held else ():
             for score in known.scores:
-                values = [every[f"{name}/{metric}/{score}"] for name in held]
-                found[f"openood_{distance}/{metric}/{score}"] = float(np.mean(values))
+                own = [every[f"{name}/{metric}/{score}"] for name in held]
+                found[f"openood_{distance}/{metric}/{score}"] = float(np.mean(own))
     return found

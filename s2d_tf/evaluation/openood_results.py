@@ -92,15 +92,11 @@ def _leaderboard(row, path):
         value = _number(row[column], path)
         # The accuracy is that of the network, whatever the detector.
         if value is not None:
-            yield Published(
-                network or "not stated",
-                row["Training"],
-                "" if metric == "accuracy" else row["Postprocessor"],
-                dataset,
-                metric,
-                *value,
-                outliers=row.get("Outlier_Data", "No").strip() == "Yes",
-            )
+            detector = "" if metric == "accuracy" else row["Postprocessor"]
+            what = network or "not stated", row["Training"], detector, dataset, metric
+            mean, spread = value
+            outliers = row.get("Outlier_Data", "No").strip() == "Yes"
+            yield Published(*what, mean, spread, outliers)
 
 
 def _evaluated(row, path):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from s2d_tf import data, files, models
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation.sources import facts_of, open_source
 
 # Raised when networks or draws answer differently for the same weights.
@@ -40,6 +41,12 @@ class Predictions:
         fingerprint: the data's, whatever its order.
         seconds: time of the forward passes; 0 where all came from the cache.
         inputs: hash of the inputs in their order.
+
+    Example:
+
+    >>> predictions = evaluation.predict(model, (images, labels))
+    >>> len(predictions), predictions.kind
+    (40, 'dirichlet')
     """
 
     kind: str
@@ -78,7 +85,7 @@ def predict(
     dataset: Any,
     split: str = "test",
     data_dir: str | None = None,
-    cache_dir: str | pathlib.Path | None = None,
+    cache_dir: PathLike | None = None,
     batch_size: int = 256,
     name: str = "data",
 ) -> Predictions:
@@ -93,6 +100,15 @@ def predict(
         cache_dir: folder to look in and to write to; None keeps nothing.
         batch_size: examples per forward pass.
         name: of data that is not registered.
+
+    Returns:
+        `Predictions`.
+
+    Example:
+
+    >>> predictions = evaluation.predict(model, (images, labels), name="mine")
+    >>> predictions.rows(0, 10).shape
+    (1, 10, 3)
     """
     options = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
     source = open_source(dataset, name, split, labeled=True, **options)

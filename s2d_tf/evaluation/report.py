@@ -4,18 +4,26 @@ The page holds all that it shows: style and figures are inside it, there is no s
 is fetched.
 """
 
+from __future__ import annotations
+
 import base64
 import dataclasses
 import datetime
 import html
 import pathlib
 import typing
+from collections.abc import Callable, Iterable
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf import __version__, files
+from s2d_tf._types import PathLike
 from s2d_tf.evaluation import detector_tables, drawing, result_tables, shift_report, tables
 from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES
 from s2d_tf.evaluation.results import collect, groups
+
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.results import Result
 
 FILE_NAME = "report.html"
 PIXELS_PER_INCH = 108
@@ -27,17 +35,27 @@ _LONG_NAMES = {short: LONG_NAMES[name] for name, short in SHORT_NAMES.items()}
 
 
 class Section(typing.NamedTuple):
-    """A part of the page: its title, and its tables and pieces of HTML in order."""
+    """A part of a report.
+
+    Attributes:
+        title: its heading.
+        parts: its `tables.Table`s and pieces of HTML in order.
+
+    Example:
+
+    >>> evaluation.Section("Notes", ["<p>Trained on one CPU.</p>"]).anchor
+    'notes'
+    """
 
     title: str
     parts: typing.Sequence[tables.Table | str]
 
     @property
-    def anchor(self):
+    def anchor(self) -> str:
         return html.escape(self.title.lower().replace(" ", "-").replace("'", ""))
 
     @property
-    def body(self):
+    def body(self) -> str:
         parts = [p if isinstance(p, str) else _render(p) for p in self.parts]
         return "".join(parts).replace("<td>not run", '<td class="blank">not run')
 
@@ -49,13 +67,18 @@ def _render(table):
     return tables.render(dataclasses.replace(table, columns=columns, caption=caption), "html")
 
 
-def overviews(results) -> list[Section]:
+def overviews(results: list[Result]) -> list[Section]:
     """The first sections of a report of any models: an overview of each group of runs."""
     return [Section("Tables", result_tables.overview(results))]
 
 
 def write_report(
-    directories, out, data_dir=None, log=print, sections=overviews, images=None
+    directories: Iterable[PathLike],
+    out: PathLike,
+    data_dir: PathLike | None = None,
+    log: Callable[[str], Any] = print,
+    sections: Callable[[list[Result]], list[Section]] = overviews,
+    images: PathLike | None = None,
 ) -> pathlib.Path:
     """Writes `report.html` and its figures.
 
@@ -69,6 +92,11 @@ def write_report(
 
     Returns:
         Path of the page.
+
+    Example:
+
+    >>> evaluation.write_report(["run"], "report", log=lambda line: None).name
+    'report.html'
     """
     results = collect(directories)
     # Here and not above: it brings TensorFlow, and mistakes in the arguments should come first.
@@ -94,14 +122,14 @@ def write_report(
     return write_page(out, f"{len(results)} trained models of {networks}.", made)
 
 
-def write_page(out, subtitle, sections) -> pathlib.Path:
+def write_page(out: PathLike, subtitle: str, sections: Iterable[Section]) -> pathlib.Path:
     """Writes `report.html` with these `Section`s into the folder `out`; returns its path."""
     out = pathlib.Path(out)
     files.write_text(out / FILE_NAME, _page(subtitle, sections))
     return out / FILE_NAME
 
 
-def figure(path, title, caption) -> str:
+def figure(path: pathlib.Path, title: str, caption: str) -> str:
     """A PNG file with its title and caption as HTML."""
     image, caption = path.read_bytes(), html.escape(caption)
     # Letters are as large in a narrow figure as in a wide one; the width is PNG's first field.
@@ -116,7 +144,7 @@ def figure(path, title, caption) -> str:
 
 def _facts(results, kind, last=None):
     """`{name: values in any run}` of the keys `kind/name` or `kind/name/last`."""
-    found = {}
+    found: dict[str, Any] = {}
     for result in results:
         for key, value in result.metrics.items():
             first, name, *rest = key.split("/")

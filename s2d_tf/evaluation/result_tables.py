@@ -1,5 +1,10 @@
 """Tables of evaluated models: one row per model, one column per metric; and those of the report."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from s2d_tf.evaluation import statistics, tables
@@ -16,10 +21,20 @@ from s2d_tf.evaluation.names import (
 )
 from s2d_tf.evaluation.results import by_title, by_variant, groups, ood_names
 
+if TYPE_CHECKING:
+    from s2d_tf.evaluation.results import Result
+
 _MAX_SEEDS_SHOWN = 8
 
 
-def overview_table(results, dataset, ood=(), caption="", footnotes=(), group=None):
+def overview_table(
+    results: dict[str, Any],
+    dataset: str,
+    ood: Sequence[str] = (),
+    caption: str = "",
+    footnotes: Sequence[str] = (),
+    group: str | None = None,
+) -> tables.Table:
     """Accuracy, NLL and ECE, then AUROC and AUPR by each uncertainty for each OOD dataset.
 
     Args:
@@ -32,6 +47,13 @@ def overview_table(results, dataset, ood=(), caption="", footnotes=(), group=Non
 
     Returns:
         `tables.Table`; the best of each column is marked, what a model has not is blank.
+
+    Example:
+
+    >>> metrics = {"digits/accuracy": 0.9, "digits/nll": 0.3, "digits/ece": 0.02}
+    >>> table = evaluation.overview_table({"mine": metrics}, "digits")
+    >>> [cell.text for cell in table.rows[0]]
+    ['mine', '90.0', '0.30', '2.00']
     """
     keys = metric_keys(dataset, ("accuracy", "nll", "ece"), dataset_title(dataset))
     headings = {
@@ -42,7 +64,7 @@ def overview_table(results, dataset, ood=(), caption="", footnotes=(), group=Non
     return metric_table(results, keys | uncertainty_keys(headings), caption, footnotes)
 
 
-def overview(results):
+def overview(results: list[Result]) -> list[tables.Table]:
     """Tables of each network and dataset of `results.Result`s: performance, then OOD detection."""
     return [table for own in groups(results).values() for table in _overview(own)]
 
@@ -63,13 +85,15 @@ def _overview(results):
     return made
 
 
-def metric_keys(dataset, metrics, group=""):
+def metric_keys(
+    dataset: str, metrics: Iterable[str], group: str = ""
+) -> dict[str, tuple[str, str]]:
     """`{key: (group, title)}` of some metrics of a dataset."""
     keys = [f"{dataset}/{name}" for name in metrics]
     return {key: (group, metric(key).title) for key in keys}
 
 
-def uncertainty_keys(groups):
+def uncertainty_keys(groups: dict[str, str]) -> dict[str, tuple[str, str]]:
     """`{key: (group, short name)}` for every uncertainty, from `{dataset/metric: group}`."""
     return {
         f"{stem}/{uncertainty}": (group, SHORT_NAMES[uncertainty])
@@ -78,7 +102,12 @@ def uncertainty_keys(groups):
     }
 
 
-def metric_table(results, keys, caption="", footnotes=()):
+def metric_table(
+    results: dict[str, Any],
+    keys: dict[str, tuple[str, str]],
+    caption: str = "",
+    footnotes: Sequence[str] = (),
+) -> tables.Table:
     """One row per model, one column per metric; the best of each column is marked.
 
     Where columns show one metric by several uncertainties, so is the best of them all.
@@ -89,7 +118,7 @@ def metric_table(results, keys, caption="", footnotes=()):
         caption, footnotes: text around the table.
     """
     seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
-    rows = {label: [label] for label in results}
+    rows: dict[str, list] = {label: [label] for label in results}
     found = {}
     for key in keys:
         values = {label: [m[key] for m in own if key in m] for label, own in seeds.items()}
@@ -113,7 +142,7 @@ def _stem(key):
     return key.rpartition("/")[0]
 
 
-def best_of(key, means):
+def best_of(key: str, means: dict[Any, float]) -> set:
     """Which of `{label: mean}` are best, as printed; none where there is nothing to compare."""
     choose = metric(key).best
     if len(means) < 2 or choose is None:
@@ -122,7 +151,7 @@ def best_of(key, means):
     return {label for label, mean in means.items() if format_value(key, mean) == best}
 
 
-def of_group(results) -> list[tables.Table]:
+def of_group(results: list[Result]) -> list[tables.Table]:
     """All tables that runs of one network and training set fill, but for the list of runs."""
     fitted = {r.metrics.get("run/temperature_fitted_on") for r in results} - {None}
     named, dataset = by_title(results), results[0].recipe.source_dataset
@@ -136,15 +165,17 @@ def of_group(results) -> list[tables.Table]:
     return [table for table in made if table is not None]
 
 
-def of_metrics(named, dataset, ood=(), validated=False) -> list[tables.Table]:
+def of_metrics(
+    named: dict[str, Any], dataset: str, ood: Sequence[str] = (), validated: bool = False
+) -> list[tables.Table]:
     """The tables beside the overview that metrics of any models fill; see `overview_table`."""
     made = [calibration_table(named, dataset, validated), rejection_table(named, dataset)]
     return [*made, false_alarm_table(named, ood)] if ood else made
 
 
-def runs_table(results):
+def runs_table(results: list[Result]) -> tables.Table:
     """Which runs the report is made from."""
-    grouped = {}
+    grouped: dict[tuple, list] = {}
     for result in results:
         recipe = result.recipe
         key = recipe.architecture, result.trained_on, result.title, result.split
@@ -154,7 +185,7 @@ def runs_table(results):
     return tables.make("", ["Network", "Data", "Method", "Trained on", "Seeds"], [rows], stub=5)
 
 
-def calibration_table(named, dataset, validated=False):
+def calibration_table(named: dict[str, Any], dataset: str, validated: bool = False) -> tables.Table:
     """Raw and temperature-scaled metrics side by side."""
     calibrated = ("nll", "ece", "adaptive_ece", "brier")
     scaled = ("temperature", *(f"scaled_{name}" for name in calibrated))
@@ -171,7 +202,7 @@ def calibration_table(named, dataset, validated=False):
     return metric_table(named, keys, f"Calibration on {dataset_title(dataset)}", [note])
 
 
-def rejection_table(named, dataset):
+def rejection_table(named: dict[str, Any], dataset: str) -> tables.Table:
     """What is gained by abstaining, by each uncertainty."""
     measures = ("aurc", "augrc", "risk_at_80_coverage")
     return metric_table(
@@ -182,7 +213,7 @@ def rejection_table(named, dataset):
     )
 
 
-def false_alarm_table(named, ood):
+def false_alarm_table(named: dict[str, Any], ood: Sequence[str]) -> tables.Table:
     """FPR at 95% recall, OOD positive."""
     return metric_table(
         named,
@@ -192,7 +223,7 @@ def false_alarm_table(named, ood):
     )
 
 
-def changed_labels_table(named, dataset):
+def changed_labels_table(named: dict[str, list[dict]], dataset: str) -> tables.Table | None:
     """Finding changed training labels by each score; None where no run has any."""
     stem = f"{dataset}/changed_auroc"
     if not any(key.startswith(stem) for seeds in named.values() for m in seeds for key in m):
@@ -203,7 +234,7 @@ def changed_labels_table(named, dataset):
     return metric_table(named, keys, "Finding changed labels", [note])
 
 
-def cost_table(results):
+def cost_table(results: list[Result]) -> tables.Table | None:
     """Parameters, and time per image relative to the individual network."""
     key = "cost/relative_inference_time"
     rows = [
@@ -219,7 +250,7 @@ def cost_table(results):
     )
 
 
-def twins_table(results, keys=None):
+def twins_table(results: list[Result], keys: list[str] | None = None) -> tables.Table | None:
     """S2D against its plain twin, paired by seed; None where no pair shares one.
 
     `keys` are the metrics to compare; None: performance, and OOD detection by total uncertainty.
@@ -266,7 +297,7 @@ def _twin_row(title, key, compared):
     ]
 
 
-def intervals_table(results):
+def intervals_table(results: list[Result]) -> tables.Table | None:
     """Bootstrap intervals of the runs that have them, or None."""
     dataset = results[0].recipe.source_dataset
     keys = metric_keys(dataset, ("accuracy", "nll", "ece"))

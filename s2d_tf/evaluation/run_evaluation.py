@@ -1,12 +1,17 @@
 """All metrics of a trained run or zoo entry, with what they were made from."""
 
+from __future__ import annotations
+
 import datetime
 import importlib.metadata
 import pathlib
 import platform
 import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf import __version__, files, storage
+from s2d_tf._types import PathLike
 from s2d_tf.data import location
 from s2d_tf.evaluation import changed_labels, cost, intervals, names, run_data, views
 from s2d_tf.evaluation import detectors as detectors_lib
@@ -17,21 +22,26 @@ from s2d_tf.recipes import build
 from s2d_tf.storage import steps
 from s2d_tf.storage.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
+if TYPE_CHECKING:
+    from s2d_tf.evaluation import tables
+    from s2d_tf.evaluation.evaluator import Gathered
+    from s2d_tf.storage import Opened, Run
+
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 
 
 def evaluate_run(
-    directory,
-    data_dir=None,
-    batch_size=256,
-    bootstrap=0,
-    log=print,
-    method=None,
-    members=None,
-    folder=None,
-    ood=(),
-    detectors=(),
-    encoder=None,
+    directory: PathLike,
+    data_dir: PathLike | None = None,
+    batch_size: int = 256,
+    bootstrap: int = 0,
+    log: Callable[[str], Any] = print,
+    method: str | None = None,
+    members: int | None = None,
+    folder: PathLike | None = None,
+    ood: Iterable[str] = (),
+    detectors: Iterable[str] = (),
+    encoder: PathLike | None = None,
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -52,7 +62,17 @@ def evaluate_run(
         encoder: folder of the encoder on which the run's network stands, see `storage.open_model`.
 
     Returns:
-        The flat dict.
+        Flat dict of metrics as of `evaluate`, with facts such as `"cost/parameters"` and
+        `"versions/keras"`.
+
+    Raises:
+        ValueError: the run's weights cannot be evaluated as `method` or with `members`.
+
+    Example:
+
+    >>> found = evaluation.evaluate_run("run", log=lambda line: None)
+    >>> "digits/nll" in found, pathlib.Path("run/metrics.json").is_file()
+    (True, True)
     """
     run = storage.Run.open(directory)
     viewed = views.view(run, method, members)
@@ -96,37 +116,47 @@ def evaluate_run(
 
 
 def evaluate_entry(
-    where,
-    data_dir=None,
-    batch_size=256,
-    log=print,
-    folder=None,
-    ood=(),
-    detectors=(),
-    encoder=None,
+    where: PathLike,
+    data_dir: PathLike | None = None,
+    batch_size: int = 256,
+    log: Callable[[str], Any] = print,
+    folder: PathLike | None = None,
+    ood: Iterable[str] = (),
+    detectors: Iterable[str] = (),
+    encoder: PathLike | None = None,
 ) -> dict:
-    """The flat dict of a zoo entry: its name, folder or address, see `storage.open_model`.
+    """Evaluates a zoo entry.
 
     Args:
-        where, data_dir, batch_size, log, ood, detectors, encoder: as for `evaluate_run`.
+        where: its name, folder or address, see `storage.open_model`.
+        data_dir, batch_size, log, ood, detectors, encoder: as for `evaluate_run`.
         folder: folder of images with the entry's classes to evaluate on in place of its dataset.
+
+    Returns:
+        The flat dict of metrics, as `evaluate_run`.
+
+    Example:
+
+    >>> found = evaluation.evaluate_entry("wrn_10_2_s2.s2d.digits", log=lambda line: None)
+    >>> found["digits/accuracy"] > 0.9
+    True
     """
     opened = storage.open_model(where, encoder=encoder)
     cache = location.cache_dir() / PREDICTIONS / opened.name
-    known, more = folder and pathlib.Path(folder), run_data.named(ood)
+    known, more = pathlib.Path(folder) if folder else None, run_data.named(ood)
     return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more, detectors)[0]
 
 
 def evaluate_opened(
-    opened,
-    data_dir=None,
-    cache_dir=None,
-    batch_size=256,
-    log=print,
-    known=None,
-    more=None,
-    detectors=(),
-):
+    opened: Opened,
+    data_dir: PathLike | None = None,
+    cache_dir: PathLike | None = None,
+    batch_size: int = 256,
+    log: Callable[[str], Any] = print,
+    known: pathlib.Path | None = None,
+    more: dict[str, str | pathlib.Path] | None = None,
+    detectors: Iterable[str] = (),
+) -> tuple[dict, Gathered]:
     """All metrics of a `storage.Opened`, and the `Gathered` behind them.
 
     Args:
@@ -144,8 +174,8 @@ def evaluate_opened(
     own_images = known is None or recipe.own_data is not None
     held_out = opened.split == "train_without_validation" and own_images
     dataset, more = run_data.name_of(recipe, known), more or {}
-    shared = {"data_dir": data_dir, "cache_dir": cache_dir, "batch_size": batch_size}
-    own = {"name": dataset, **shared}
+    own: dict[str, Any] = {"name": dataset, "data_dir": data_dir, "cache_dir": cache_dir}
+    own["batch_size"] = batch_size
     ood = {name: name for name in recipe.out_of_distribution} | more
     gathered = gather(
         predictor,
@@ -207,7 +237,9 @@ def _scaled(dataset, known, validation):
     return scaled_metrics(dataset, known, score(validation) if validation else None)
 
 
-def gather_run(directory, data_dir=None, folder=None):
+def gather_run(
+    directory: PathLike, data_dir: PathLike | None = None, folder: PathLike | None = None
+) -> Gathered:
     """`Gathered` of a finished run, from its cached predictions where it has them.
 
     Args:
@@ -227,14 +259,39 @@ def gather_run(directory, data_dir=None, folder=None):
     )
 
 
-def compare_runs(first, second, data_dir=None, num_resamples=intervals.NUM_RESAMPLES, folder=None):
-    """Table of the differences of two runs on the same images, with paired 95% intervals."""
-    gathered = [gather_run(directory, data_dir, folder) for directory in (first, second)]
-    found = intervals.of_gathered(*gathered, num_resamples)
+def compare_runs(
+    first: PathLike,
+    second: PathLike,
+    data_dir: PathLike | None = None,
+    num_resamples: int = intervals.NUM_RESAMPLES,
+    folder: PathLike | None = None,
+) -> tables.Table:
+    """Compares two runs image by image: is the difference more than chance?
+
+    Args:
+        first, second: run directories.
+        data_dir: TFDS folder.
+        num_resamples: number of bootstrap resamples of the test images, in pairs.
+        folder: where the images of runs on own data are now; None: where they were.
+
+    Returns:
+        Table of the differences, first minus second, with paired 95% intervals.
+
+    Raises:
+        ValueError: the runs were tested on different images.
+
+    Example:
+
+    >>> table = evaluation.compare_runs("run", "run", num_resamples=50)
+    >>> table.rows[0][1].text
+    'Acc'
+    """
+    one, other = (gather_run(directory, data_dir, folder) for directory in (first, second))
+    found = intervals.of_gathered(one, other, num_resamples)
     return intervals.difference_table(found, f"{first} minus {second}", num_resamples)
 
 
-def cache_directory(run):
+def cache_directory(run: Run) -> pathlib.Path:
     """Where a run's predictions are: an ensemble and its members share those of the ensemble."""
     home = run.home.resolve()
     if home.name.startswith(MEMBER) and storage.is_run(home.parent):

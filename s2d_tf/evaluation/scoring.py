@@ -60,6 +60,12 @@ def scores(kind: str, member_logits: ArrayLike) -> dict[str, np.ndarray]:
     Returns:
         Dict of float64 arrays: "log_probs" `[n, K]` and `[n]` "confidence", "total" and, unless it
         is a single categorical prediction, "data" and "knowledge".
+
+    Example:
+
+    >>> kind, member_logits = model.predict_members(images)
+    >>> sorted(evaluation.scores(kind, member_logits))
+    ['confidence', 'data', 'knowledge', 'log_probs', 'total']
     """
     logits = np.asarray(member_logits, dtype=np.float64)
     found = _compiled(kind, logits.shape[0], logits.shape[-1])(logits)

@@ -5,6 +5,7 @@ so that a run that was stopped continues with the next condition.
 """
 
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -52,6 +53,13 @@ class Shift:
     Attributes:
         name: what keys begin with: the dataset's name.
         answers: `{condition: Answers}`, the clean test set first.
+
+    Example:
+
+    >>> own = {"clean": (images, labels), "dark_1": (images // 2, labels)}
+    >>> shift = evaluation.evaluate_shift(model, own, name="mine")
+    >>> list(shift.answers), "mine.dark_1/nll" in shift.metrics()
+    (['clean', 'dark_1'], True)
     """
 
     name: str
@@ -128,7 +136,7 @@ def evaluate_shift(
     Example:
 
     >>> own = {"clean": (images, labels), "dark_1": (images // 2, labels)}
-    >>> found = evaluate_shift(model, own).metrics()
+    >>> found = evaluation.evaluate_shift(model, own).metrics()
     >>> found["shift.dark_1/accuracy"] == found["shift/accuracy"]
     True
     """
@@ -199,7 +207,7 @@ def _registered(dataset, images, data_dir, model):
         return corrupted.read_first(f"{dataset}.{name}", count, folder)
 
     return [
-        Condition(name, lambda name=name: read(name), same) for name in (CLEAN, *info.conditions)
+        Condition(name, functools.partial(read, name), same) for name in (CLEAN, *info.conditions)
     ]
 
 
@@ -212,7 +220,7 @@ def _own(conditions, images):
         content = data.Content()
         content.update(inputs, labels)
         identity = f"{content.inputs} {content.fingerprint}"
-        made.append(Condition(name, lambda pair=(inputs, labels): pair, identity))
+        made.append(Condition(name, functools.partial(tuple, (inputs, labels)), identity))
     if not any(each.severity for each in made):
         raise ValueError(
             "conditions: expected at least one besides the clean one, received "

@@ -134,7 +134,7 @@ def of_group(
 
 def _conditions(named, dataset):
     """`(corruption, severity)` of all conditions that any model has."""
-    found = {}
+    found: dict[tuple[str, int], None] = {}
     for seeds in named.values():
         for key in (key for metrics in seeds for key in metrics):
             stem, _, metric = key.partition("/")

@@ -37,7 +37,10 @@ def shift_intervals(
 
     Example:
 
-    >>> found = shift_intervals(shift, num_resamples=50)
+    >>> labels = np.arange(len(images)) % 3
+    >>> own = {"clean": (images, labels), "dark_1": (images // 2, labels)}
+    >>> shift = evaluation.evaluate_shift(model, own)
+    >>> found = evaluation.shift_intervals(shift, num_resamples=50)
     >>> found["shift/accuracy"]["low"] <= found["shift/accuracy"]["high"]
     True
     """
@@ -72,7 +75,8 @@ def _resamples(shift, num_resamples, seed):
     """`{key: [1 + num_resamples]}`, the test set itself first; one condition at a time."""
     size = len(next(iter(shift.answers.values())))
     counts = list(draw_counts(size, num_resamples, (seed, 0), _STEP))
-    sums, aurocs = {}, {score: [] for score in shift.scores}
+    sums: dict[str, np.ndarray] = {}
+    aurocs: dict[str, list] = {score: [] for score in shift.scores}
     for name, own in shift.answers.items():
         columns, ranked = _columns(own, shift.scores), {}
         if name in shift.averaged and 0 < own.correct.sum() < size:
@@ -116,7 +120,7 @@ def _correlation(first, second):
 class _Ranked:
     """Right and wrong answers sorted once by a score, for the AUROC of any resample of them."""
 
-    def __init__(self, scores, correct) -> None:
+    def __init__(self, scores: np.ndarray, correct: np.ndarray) -> None:
         self.right, self.wrong = np.flatnonzero(correct), np.flatnonzero(~correct)
         self.right = self.right[np.argsort(scores[self.right])]
         known = scores[self.right]

@@ -124,11 +124,11 @@ def write_page(out: str | pathlib.Path) -> pathlib.Path:
     results, others = [], {}
     for path in sorted(out.glob(f"*/{SHIFT}")):
         if (path.parent / RECIPE).is_file():
-            parts = vars(storage.Run.open(path.parent))
-            results.append(Result(**parts, metrics=files.read_json(path)))
+            run = storage.Run.open(path.parent)
+            results.append(Result(**vars(run), metrics=files.read_json(path)))
         else:
             others[path.parent.name] = [files.read_json(path)]
-    parts = ["# Under shift\n"]
+    parts: list[str | tables.Table] = ["# Under shift\n"]
     for (architecture, dataset), own in groups(results).items():
         parts += _section(f"{architecture} trained on {dataset}", by_title(own), out, own)
     if others:
@@ -144,7 +144,7 @@ def write_page(out: str | pathlib.Path) -> pathlib.Path:
 
 
 def _section(heading, named, out, results=None):
-    parts = [f"## {heading}\n"]
+    parts: list[str | tables.Table] = [f"## {heading}\n"]
     for dataset in shift_report.dataset_names(named):
         folder = out / "figures" / heading.replace(" ", "_")
         for path, title, caption in shift_report.draw_severities(named, dataset, folder):

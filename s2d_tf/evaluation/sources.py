@@ -91,7 +91,9 @@ def open_source(
             f"one of the image shape {image_shape}. Pass arrays or a tf.data.Dataset."
         )
     if isinstance(data, os.PathLike) and labeled:
-        folder = datasets.open_folder(data, image_shape=image_shape, class_names=class_names)
+        shape: Any = image_shape  # Of three sizes, as was checked.
+        known = tuple(class_names) if class_names else None
+        folder = datasets.open_folder(data, image_shape=shape, class_names=known)
         arrays = folder.load_arrays(split)
         return Source(name, split, lambda: iter([arrays]), folder.class_names)
     if isinstance(data, os.PathLike):

@@ -92,7 +92,9 @@ def make(
 def render(table: Table, form: str = "text") -> str:
     """The table as a string in one of `FORMATS`."""
     if form not in FORMATS:
-        raise ValueError(f"form: expected one of {', '.join(FORMATS)}, received {form!r}.")
+        raise ValueError(
+            f"form: expected one of {', '.join(FORMATS)}, received {form!r}. Choose one of them."
+        )
     function, escape, best, overall, note = _RENDERERS[form]
 
     def write(cell):

@@ -32,16 +32,23 @@ def view(run: Run, method: str | None = None, members: int | None = None) -> Run
         named = recipe.sibling(method)
         if not is_its_network(recipe, named):
             raise ValueError(
-                f"{run.directory} is a run of {recipe.name} and cannot be evaluated as {method}, "
-                "only as its Monte Carlo method (mc of individual, s2d_mc of s2d)."
+                f"method: expected {recipe.method} or its Monte Carlo method (mc of individual, "
+                f"s2d_mc of s2d) for {run.directory}, received {method!r}. Train a network of that "
+                "method."
             )
         recipe = drawn_as(recipe, named)
     if members is not None:
-        most = recipe.num_members if recipe.draws == "ensemble" else members
-        if recipe.draws == "point" or not 1 <= members <= most:
+        if recipe.draws == "point":
             raise ValueError(
-                f"{run.directory} is a run of {recipe.name} with {recipe.num_members} members, "
-                f"received {members}."
+                f"members: expected none for {run.directory}, which is a single network, received "
+                f"{members!r}. Leave it out."
+            )
+        most = recipe.num_members if recipe.draws == "ensemble" else None
+        if members < 1 or (most is not None and members > most):
+            numbers = "at least 1" if most is None else f"a number from 1 to {most}"
+            raise ValueError(
+                f"members: expected {numbers} for {run.directory}, received {members!r}. Choose "
+                "another."
             )
         recipe = recipe.replace(num_members=members)
     return dataclasses.replace(run, recipe=recipe)

@@ -37,6 +37,11 @@ def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
 
     Returns:
         Path of the tables.
+
+    Example:
+
+    >>> paper.archive(["run"], "results").name
+    'tables.md'
     """
     out = pathlib.Path(out)
     folders = [path for path in map(pathlib.Path, directories) if not path.is_file()]

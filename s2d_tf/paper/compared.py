@@ -113,7 +113,7 @@ class Means:
         that have several. Where none has, it is not known and taken as 0.
         """
         if paired and len(values[0]) > 1:
-            compared = compare_over_seeds(*values)
+            compared: typing.Any = compare_over_seeds(*values)
             return (compared.high - compared.low) / 2.0
         own = [list(v.values()) for (_, k), v in self._values.items() if k == key and len(v) > 1]
         usual = np.mean([np.var(part, ddof=1) for part in own]) if own else 0.0

@@ -27,6 +27,14 @@ def tables_of(results: list[Result], number: int | None = None) -> list[tables.T
         results: `evaluation.Result`s.
         number: only the table with this number, for every network among the runs; None makes all
             tables in which some cell is ours.
+
+    Returns:
+        `tables.Table`s, which `evaluation.tables.render` writes in any of its formats.
+
+    Example:
+
+    >>> len(paper.tables_of(evaluation.collect(["run"]))) > 0
+    True
     """
     if number is not None:
         architectures = dict.fromkeys(r.recipe.architecture for r in results)
@@ -58,6 +66,18 @@ def paper_table(number: int, results: list[Result], architecture: str) -> tables
     Returns:
         `tables.Table`. Cells that were not run say so; blanks are where the paper has blanks; in
         brackets is the published number.
+
+    Raises:
+        ValueError: none of the results is of this network on CIFAR-100.
+
+    Example:
+
+    >>> recipe = recipes.resolve("densenet_bc_100_12.s2d.cifar100")
+    >>> run = storage.Run.create("cifar100", recipe, seed=0)
+    >>> result = evaluation.Result(**vars(run), metrics={"cifar100/accuracy": 0.76})
+    >>> table = paper.paper_table(1, [result], "densenet_bc_100_12")
+    >>> [cell.text for cell in table.rows[1]][:3]
+    ['S2D Individual', '76.0', 'not run']
     """
     shape = published.table(number)
     columns = [*(("", name) for name in shape.stub), *((c.group, c.name) for c in shape.columns)]

@@ -17,7 +17,19 @@ _CLASSES = {claims.HOLDS: "holds", claims.DOES_NOT_HOLD: "fails"}
 
 
 def report_sections(results: list[Result]) -> list[Section]:
-    """What `evaluation.write_report` takes as `sections` to compare runs with the paper."""
+    """What `evaluation.write_report` takes as `sections` to compare runs with the paper.
+
+    Args:
+        results: `evaluation.Result`s.
+
+    Returns:
+        The paper's tables, and for each network and dataset a verdict on each of its claims.
+
+    Example:
+
+    >>> [section.title for section in paper.report_sections(evaluation.collect(["run"]))][:1]
+    ['Tables']
+    """
     grouped = groups(results)
     made = [Section("Tables", tables_of(results))]
     for (architecture, dataset), own in grouped.items():

@@ -2,14 +2,4 @@
 
 from s2d_tf import _lazy
 
-_HOMES = {
-    "Scorer": "scorer",
-    "Summary": "predict",
-    "evaluate_predictions": "evaluating",
-    "is_predictions": "evaluating",
-    "open_scorer": "scorer",
-    "open_source": "sources",
-    "predict_files": "predict",
-}
-
-__getattr__, __dir__, __all__ = _lazy.attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -5,11 +5,15 @@ gets it, in the batches that `predict_files` makes of it, so the rows are the sa
 on machines of one kind.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
+from s2d_tf._types import PathLike
 from s2d_tf.prediction.predict import Options, Summary, as_columns, examples_from, write_table
 from s2d_tf.prediction.scorer import open_scorer
 
@@ -25,7 +29,12 @@ except ImportError as error:
 
 
 def predict_files(
-    where, inputs, out, pipeline_options: Sequence[str] = (), steps=(), **options
+    where: PathLike,
+    inputs: PathLike,
+    out: PathLike,
+    pipeline_options: Sequence[str] = (),
+    steps: Sequence[PathLike] = (),
+    **options: Any,
 ) -> Summary:
     """Scores inputs from files with the workers of an Apache Beam runner.
 
@@ -58,21 +67,21 @@ def predict_files(
     beam.predict_files("models/cifar100/1", "photos", "answers.parquet", two)
     ```
     """
-    options = Options(**options)
+    chosen = Options(**options)
     where = _absolute(where) if os.path.exists(where) else where  # It may be a name.
     inputs, out, *steps = (_absolute(path) for path in (inputs, out, *steps))
     scorer = open_scorer(where, steps)
-    handler = _ScorerHandler(where, steps, scorer.sha256, options.top_k)
+    handler = _ScorerHandler(where, steps, scorer.sha256, chosen.top_k)
 
     def score(source, parts):
-        count = -(-source.count // options.part_rows)
+        count = -(-source.count // chosen.part_rows)
         with beam.Pipeline(options=PipelineOptions(list(pipeline_options))) as pipeline:
             (
                 pipeline
                 | "Parts" >> beam.Create(parts.missing(count))
                 | "Spread" >> beam.Reshuffle()
                 | "Read"
-                >> beam.ParDo(_Read(source, inputs, scorer.image_shape is not None, options))
+                >> beam.ParDo(_Read(source, inputs, scorer.image_shape is not None, chosen))
                 | "Score" >> base.RunInference(base.KeyedModelHandler(handler))
                 | "ByPart" >> beam.MapTuple(_by_part)
                 | "Group" >> beam.GroupByKey()
@@ -84,13 +93,13 @@ def predict_files(
                 f"{len(missing)} of {count} parts are missing. Choose an --out that they share."
             )
 
-    return write_table(scorer, inputs, out, options, score)
+    return write_table(scorer, inputs, out, chosen, score)
 
 
 class _Read(beam.DoFn):
     """From the number of a part to its batches, under their part and place in it."""
 
-    def __init__(self, source, inputs, of_images, options):
+    def __init__(self, source: Any, inputs: PathLike, of_images: bool, options: Options) -> None:
         self._source = source
         self._inputs = inputs
         self._of_images = of_images
@@ -110,7 +119,7 @@ class _Read(beam.DoFn):
 class _ScorerHandler(base.ModelHandler):
     """From batches of examples to their columns and the list of those that are skipped."""
 
-    def __init__(self, where, steps, sha256, top_k):
+    def __init__(self, where: PathLike, steps: list[str], sha256: str, top_k: int) -> None:
         super().__init__(max_batch_size=1)  # An element is a batch already.
         self._where = where
         self._steps = steps
@@ -137,7 +146,7 @@ class _ScorerHandler(base.ModelHandler):
 class _Write(beam.DoFn):
     """Writes a part from all of its batches; a second time, it is the same part."""
 
-    def __init__(self, parts):
+    def __init__(self, parts: Any) -> None:
         self._parts = parts
 
     def process(self, element):

@@ -1,22 +1,37 @@
 """Metrics of a table of answers that `predict_files` wrote."""
 
+from __future__ import annotations
+
 import pathlib
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from s2d_tf import metrics
+from s2d_tf._types import PathLike
 from s2d_tf.metrics.calibration import bin_indices
 from s2d_tf.prediction.rows import FORMATS, SCORES
 
 _NUM_BINS = 15
 
 
-def is_predictions(where) -> bool:
-    """Whether a path is that of a table of answers."""
+def is_predictions(where: PathLike) -> bool:
+    """Whether a path is that of a table of answers, by its name; the content is not read.
+
+    Args:
+        where: any path.
+
+    Example:
+
+    >>> pathlib.Path("answers.csv").touch()
+    >>> prediction.is_predictions("answers.csv"), prediction.is_predictions("pictures")
+    (True, False)
+    """
     return pathlib.Path(where).suffix in FORMATS and pathlib.Path(where).is_file()
 
 
-def evaluate_predictions(path, ood=()) -> dict[str, float]:
+def evaluate_predictions(path: PathLike, ood: Iterable[PathLike] = ()) -> dict[str, float]:
     """Metrics of answers whose inputs had labels, without a model.
 
     Args:
@@ -29,6 +44,17 @@ def evaluate_predictions(path, ood=()) -> dict[str, float]:
 
     Raises:
         ValueError: a file is not such a table, or has no true label.
+
+    Example:
+
+    >>> import pyarrow.parquet
+    >>> x, y = data.load_arrays("digits", "test")
+    >>> pixels = [image.tobytes() for image in x[:50]]
+    >>> pyarrow.parquet.write_table(pyarrow.table({"image": pixels, "label": y[:50]}), "x.parquet")
+    >>> scorer = prediction.open_scorer("wrn_10_2_s2.s2d.digits")
+    >>> summary = prediction.predict_files(scorer, "x.parquet", "digits.parquet", progress=False)
+    >>> prediction.evaluate_predictions("digits.parquet")["digits/accuracy"] > 0.8
+    True
     """
     name, known = _named(path), _read(path)
     labels = known["true_label"]
@@ -77,7 +103,7 @@ def _read(path):
             f"{path}: expected a table that `s2d predict` wrote, received {str(error)[:200]!r}. "
             "Check the path."
         ) from None
-    columns = {
+    columns: dict[str, Any] = {
         name: np.asarray(table[name].cast("float64").to_numpy(), np.float64) for name in wanted
     }
     columns["scores"] = {"confidence": -np.log(columns["confidence"])} | {

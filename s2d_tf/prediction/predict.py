@@ -1,17 +1,24 @@
 """Files in, a table of answers out."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import contextlib
 import itertools
 import pathlib
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from s2d_tf import __version__, _progress
+from s2d_tf._types import PathLike
 from s2d_tf.prediction import rows, sources
 from s2d_tf.prediction.parts import Parts
+
+if TYPE_CHECKING:
+    from s2d_tf.prediction.scorer import Scorer
 
 PART_ROWS = 4096
 """Examples of a part: what is computed again, at most, after a kill."""
@@ -29,7 +36,21 @@ class Options(typing.NamedTuple):
 
 
 class Summary(typing.NamedTuple):
-    """What was written: rows, skipped inputs, and the files that hold them."""
+    """What was written.
+
+    Attributes:
+        rows: inputs with an answer.
+        skipped: inputs without one.
+        out: the table.
+        skipped_list: CSV file with the name of each skipped input and the reason.
+
+    Example:
+
+    >>> scorer = prediction.open_scorer("wrn_10_2_s2.s2d.digits")
+    >>> summary = prediction.predict_files(scorer, "pictures", "answers.csv", progress=False)
+    >>> summary.rows, summary.skipped
+    (8, 0)
+    """
 
     rows: int
     skipped: int
@@ -38,9 +59,9 @@ class Summary(typing.NamedTuple):
 
 
 def predict_files(
-    scorer,
-    inputs,
-    out,
+    scorer: Scorer,
+    inputs: PathLike,
+    out: PathLike,
     top_k: int = 5,
     batch_size: int = 256,
     image_key: str | None = None,
@@ -73,10 +94,10 @@ def predict_files(
 
     Example:
 
-    ```python
-    scorer = prediction.open_scorer("wrn_10_2_s2.s2d.cifar100")
-    prediction.predict_files(scorer, "photos", "answers.parquet").rows
-    ```
+    >>> scorer = prediction.open_scorer("wrn_10_2_s2.s2d.digits")
+    >>> summary = prediction.predict_files(scorer, "pictures", "answers.parquet", progress=False)
+    >>> summary.rows, summary.out.name
+    (8, 'answers.parquet')
     """
     options = Options(top_k, batch_size, image_key, label_key, part_rows)
 
@@ -86,7 +107,9 @@ def predict_files(
     return write_table(scorer, inputs, out, options, score)
 
 
-def write_table(scorer, inputs, out, options: Options, score: Callable) -> Summary:
+def write_table(
+    scorer: Scorer, inputs: PathLike, out: PathLike, options: Options, score: Callable
+) -> Summary:
     """Opens the inputs and the parts, has the missing parts written, and joins them.
 
     Args:
@@ -127,7 +150,9 @@ def write_table(scorer, inputs, out, options: Options, score: Callable) -> Summa
     return Summary(summary["rows"], summary["skipped"], parts.out, parts.skipped)
 
 
-def examples_from(source, start: int, inputs, of_images: bool):
+def examples_from(
+    source: sources.Source, start: int, inputs: PathLike, of_images: bool
+) -> Iterable[sources.Example]:
     """Examples from number `start` on; the lines of a text file are paths for a model of images."""
     examples = source.examples(start)
     if of_images and isinstance(source, sources.Lines):
@@ -136,7 +161,9 @@ def examples_from(source, start: int, inputs, of_images: bool):
     return examples
 
 
-def as_columns(scorer, held, outputs: dict, top_k: int) -> tuple[list[dict], list[tuple[str, str]]]:
+def as_columns(
+    scorer: Scorer, held: Any, outputs: dict, top_k: int
+) -> tuple[list[dict], list[tuple[str, str]]]:
     """Columns of a batch, none where it is empty; and what has an answer that is not a number."""
     if not held:
         return [], []

@@ -1,15 +1,23 @@
 """A model as a function from examples to answers."""
 
+from __future__ import annotations
+
 import hashlib
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf import export, files, posthoc, storage
+from s2d_tf._types import PathLike, Shape
 from s2d_tf.data import archives, image_files
 from s2d_tf.export import answers, encoded_images
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.prediction import sources
 
 
 class Scorer:
@@ -21,17 +29,25 @@ class Scorer:
         class_names: one for each class, where they are known.
         sha256: identifies the model.
         name: for people.
+
+    Example:
+
+    >>> scorer = prediction.open_scorer("wrn_10_2_s2.s2d.digits")
+    >>> scorer.name, scorer.image_shape
+    ('wrn_10_2_s2.s2d.digits', (8, 8, 1))
+    >>> sorted(scorer(np.zeros([2, 8, 8, 1], np.float32)))[:2]
+    ['confidence', 'data_uncertainty']
     """
 
     def __init__(
         self,
         function: Callable,
-        image_shape: tuple[int, int, int] | None,
-        class_names,
+        image_shape: Shape | None,
+        class_names: Sequence[str] | None,
         sha256: str,
         name: str,
-    ):
-        self.image_shape = image_shape
+    ) -> None:
+        self.image_shape: Any = image_shape
         self.class_names = tuple(class_names) if class_names else None
         self.sha256 = sha256
         self.name = name
@@ -51,7 +67,9 @@ class Scorer:
                 input_signature=spec,
             )
 
-    def inputs(self, examples) -> tuple[np.ndarray, list, list[tuple[str, str]]]:
+    def inputs(
+        self, examples: Sequence[sources.Example]
+    ) -> tuple[np.ndarray, list, list[tuple[str, str]]]:
         """What a model takes of some examples.
 
         Returns:
@@ -123,7 +141,7 @@ class _SameSize(bytes):
     """A file of an image that has the model's size."""
 
 
-def open_scorer(where, steps=()) -> Scorer:
+def open_scorer(where: PathLike, steps: Sequence[PathLike] = ()) -> Scorer:
     """Opens a model to score with.
 
     Args:
@@ -131,6 +149,12 @@ def open_scorer(where, steps=()) -> Scorer:
             version folder that `s2d export` wrote.
         steps: paths of fitted post-hoc steps that the model does not carry yet, in the order in
             which they were fitted.
+
+    Example:
+
+    >>> scorer = prediction.open_scorer("run")             # or a zoo name, or an exported version
+    >>> len(scorer.class_names)
+    8
     """
     folder = pathlib.Path(where)
     if (folder / "saved_model.pb").is_file():
@@ -144,7 +168,7 @@ def open_scorer(where, steps=()) -> Scorer:
     return of_model(opened.predictor, steps, opened.name)
 
 
-def of_model(model, steps=(), name: str = "model") -> Scorer:
+def of_model(model: Predictor, steps: Sequence[PathLike] = (), name: str = "model") -> Scorer:
     """A `Scorer` of a `models.Predictor`."""
     for path in steps:
         model = posthoc.load(path, model)

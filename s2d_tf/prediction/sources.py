@@ -63,8 +63,17 @@ def open_source(
         image_key, label_key: feature or column of the inputs and of the true labels; default: the
             usual names.
 
+    Returns:
+        A `Source`: its `count`, and `examples(start)`, an iterator from any place.
+
     Raises:
         ValueError: it is none of these, or holds no example.
+
+    Example:
+
+    >>> source = prediction.open_source("pictures")
+    >>> source.count, next(source.examples()).label
+    (8, 'cat')
     """
     path = pathlib.Path(path).expanduser()
     keys = [image_key] if image_key else IMAGE_KEYS, [label_key] if label_key else LABEL_KEYS

@@ -1,10 +1,16 @@
 """The YAML at the top of a card, which model hubs read: what it is, on what data, how good."""
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING, Any
 
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names
 from s2d_tf.uncertainty import decomposes
+
+if TYPE_CHECKING:
+    from s2d_tf.storage.entries import Record
 
 # Type on hubs, name for people, our key.
 METRICS = (
@@ -23,7 +29,7 @@ TAGS = ("uncertainty", "calibration", "out-of-distribution-detection", "keras", 
 DIGITS = 6
 
 
-def text(record) -> str:
+def text(record: Record) -> str:
     """The block between dashes, with the `model-index` of an entry's metrics.
 
     No license is stated: it is for the owner of the weights to choose.
@@ -33,7 +39,7 @@ def text(record) -> str:
     """
     recipe, dataset = record.recipe, record.recipe.source_dataset
     kind = "image" if info(dataset).image_shape else "text"
-    values = {
+    values: dict[str, Any] = {
         "library_name": "s2d_tf",
         "pipeline_tag": f"{kind}-classification",
         "tags": list(TAGS),

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 from s2d_tf import files
 from s2d_tf.publishing.checks import PublishError
@@ -21,7 +22,7 @@ def publish_to(
     name: str,
     zoo_dir: str | os.PathLike | None = None,
     log: Callable[[str], object] = print,
-    **options: object,
+    **options: Any,
 ) -> str:
     """Makes an entry from a run, as `publish` does, and sends it to the Hub.
 

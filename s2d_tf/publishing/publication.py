@@ -55,6 +55,17 @@ def publish(
 
     Returns:
         Path of the entry's folder.
+
+    Raises:
+        PublishError: the run is not finished or evaluated, or is not one of the named recipe.
+
+    Example:
+
+    >>> name, quiet = "wrn_10_2_s2.s2d.digits", lambda line: None
+    >>> found = evaluation.evaluate_run("run", log=quiet)
+    >>> folder = publishing.publish("run", name, zoo_dir="zoo", precision="float32", log=quiet)
+    >>> zoo.load(folder).num_classes
+    8
     """
     run, named = storage.Run.open(directory), recipes.resolve(name)
     target = (pathlib.Path(zoo_dir) if zoo_dir else zoo.directory()) / name

@@ -54,6 +54,14 @@ def fit_step(
 
     Returns:
         Path of the step's file.
+
+    Raises:
+        PublishError: the model is at an address, or no split is left to fit the step on.
+
+    Example:
+
+    >>> publishing.fit_step("run", posthoc.Energy(), log=lambda line: None).name
+    '0_energy.safetensors'
     """
     opened = storage.open_model(where)
     name = steps_lib.file_name(len(chain(opened.predictor)), step)

@@ -48,7 +48,10 @@ def test_one_split_with_a_preview(capsys, tmp_path):
         (["cifar100", "--data_dir=DIR"], "DIR: expected the dataset 'cifar100'"),
         (["odin_lsun_crop", "--data_dir=DIR"], "DIR/downloads/manual: expected LSUN.tar.gz"),
         (["digits", "--preview=DIR/sheet.gif"], "ends in .png"),
-        (["clinc150", "--data_dir=DIR"], "needs data_full.json (2.5 MB), which is not in DIR"),
+        (
+            ["clinc150", "--data_dir=DIR"],
+            "DIR/clinc150: expected data_full.json (2.5 MB)",
+        ),
         (["clinc150", "--preview=DIR/sheet.png"], "expected a dataset of images, received"),
     ],
 )

@@ -148,7 +148,7 @@ class TestContract:
             ({"images": np.zeros([1, 28, 28, 3], np.uint8)}, r"images: expected uint8 \[n, 32.*28"),
             ({"images": np.zeros([1, 32, 32, 3])}, r"images: expected uint8 .* float64"),
             ({"corruption": "fogg"}, r"corruption: expected one of .*'fogg'\. Did you mean fog"),
-            ({"corruption": "frost"}, r"'frost' is not available: .*photographs.*cifar100_c"),
+            ({"corruption": "frost"}, r"'frost'. It is not available: .*photographs.*cifar100_c"),
             ({"severity": 0}, r"severity: expected 1, 2, 3, 4 or 5, received 0"),
             ({"severity": 2.5}, r"severity: .* received 2\.5"),
         ],

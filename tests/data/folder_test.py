@@ -297,6 +297,9 @@ def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
         data.load_images(tmp_path / "nothing", (8, 8, 3))
     with pytest.raises(data.MissingDataError, match="--ood"):
         data.load_images(tmp_path / "nowhere", (8, 8, 3))
+    for shape in (None, (None, None, 3), (8, 8)):
+        with pytest.raises(ValueError, match=r"image_shape: expected \(height, width"):
+            data.load_images(flat, shape)
 
 
 def test_statistics_of_the_training_images(monkeypatch):

@@ -82,7 +82,7 @@ def test_a_pure_function():
     [
         ({"rate": 1.1}, r"rate: expected a share from 0 to 1, received 1\.1"),
         ({"rate": float("nan")}, "rate: expected"),
-        ({"kind": "pair"}, "kind: expected one of symmetric, class_dependent; received 'pair'"),
+        ({"kind": "pair"}, "kind: expected one of symmetric, class_dependent, received 'pair'"),
         ({"labels": np.array([0, -1])}, "labels: expected .* received -1 to 0"),
         ({"labels": np.array([0.0, 1.0])}, "labels: expected integers"),
         ({"labels": np.zeros([0], int)}, "labels: expected integers"),

@@ -1,6 +1,5 @@
 """Arrays and `tf.data` in evaluation: the same answers as registered datasets, and clear errors."""
 
-import doctest
 import re
 
 import numpy as np
@@ -311,15 +310,6 @@ def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkey
     exec(compile(block, "evaluation.md", "exec"), scope)
     assert "mine/auroc/knowledge" in scope["found"]
     assert (tmp_path / "report" / "report.html").is_file()
-
-
-@pytest.mark.parametrize("function", [evaluation.evaluate, evaluation.compare])
-def test_the_examples_of_the_docstrings_run(model, arrays, photos, function, network):
-    names = {"model": model, "other": network(models.Classifier, 1), "noise": photos}
-    names |= {"images": arrays[0], "labels": arrays[1], function.__name__: function}
-    (found,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=names)
-    assert found.examples
-    assert not doctest.DocTestRunner(verbose=False).run(found).failed
 
 
 def test_a_source_finds_examples_again(arrays):

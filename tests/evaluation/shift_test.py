@@ -1,7 +1,5 @@
 """Metrics under shift: against the metrics of each condition by itself, and from outside."""
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -239,15 +237,6 @@ def test_errors(model, conditions, change, message):
         change = {"conditions": {"clean": conditions["clean"], "fog": conditions["clean"]}}
     with pytest.raises(ValueError, match=message):
         evaluation.evaluate_shift(**{"model": model, "conditions": conditions, **change})
-
-
-@pytest.mark.parametrize("function", [evaluation.evaluate_shift, shift_intervals])
-def test_examples_of_docstrings(function, model, conditions, shift):
-    images, labels = conditions["clean"]
-    names = {**function.__globals__, "model": model, "shift": shift}
-    names |= {"images": images, "labels": labels}
-    (found,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=names)
-    assert doctest.DocTestRunner(verbose=False).run(found) == (0, len(found.examples))
 
 
 def test_labels_must_be_known(model, conditions):

@@ -74,10 +74,10 @@ def test_views_are_kept_with_the_numbers_of_a_run(run, tmp_path):
 @pytest.mark.parametrize(
     ("member", "arguments", "message"),
     [
-        (None, {"members": 4}, "with 3 members, received 4"),
-        (None, {"method": "mc"}, "cannot be evaluated as mc"),
-        (0, {"method": "s2d_mc"}, "cannot be evaluated as s2d_mc"),
-        (0, {"members": 2}, "with 1 members, received 2"),
+        (None, {"members": 4}, "members: expected a number from 1 to 3 .*received 4"),
+        (None, {"method": "mc"}, "method: expected ensemble or .*received 'mc'"),
+        (0, {"method": "s2d_mc"}, "method: expected individual or .*received 's2d_mc'"),
+        (0, {"members": 2}, "members: expected none .*received 2"),
     ],
 )
 def test_what_a_run_cannot_be(run, member, arguments, message):

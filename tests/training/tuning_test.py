@@ -305,7 +305,7 @@ def test_the_command_that_is_stopped_is_saved_and_returns_75(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([NAME, KEY], "Expected NAME KEY VALUE"),
+        ([NAME, KEY], "NAME KEY VALUE...: expected at least three"),
         ([NAME, "model.temprature", "1"], "received 'model.temprature=1'"),
         (["wrn_10_2_s2.individual.digit", KEY, "1"], "near: wrn_10_2_s2.individual.digits"),
     ],

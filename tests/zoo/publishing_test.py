@@ -196,7 +196,7 @@ def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_pa
 def test_the_command_says_what_is_missing(run_s2d, tmp_path):
     result = run_s2d("publish", f"--name={SINGLE}")
     assert result.returncode == 1
-    assert "Expected one run directory" in result.stderr
+    assert "RUN: expected one run directory" in result.stderr
     result = run_s2d("publish", tmp_path)
     assert result.returncode == 2
     assert "--name" in result.stderr

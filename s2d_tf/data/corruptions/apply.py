@@ -38,18 +38,26 @@ def corrupt(
     Returns:
         uint8 [n, 32, 32, 3].
 
+    Raises:
+        ValueError: the images have another shape or dtype, or the corruption is not known.
+
     Example:
-        images = np.random.randint(0, 256, [8, 32, 32, 3], np.uint8)
-        foggy = data.corrupt(images, "fog", severity=3)
+
+    >>> images = np.zeros([4, 32, 32, 3], np.uint8)
+    >>> data.corrupt(images, "gaussian_noise", severity=3).shape
+    (4, 32, 32, 3)
     """
     images = np.asarray(images)
     if images.dtype != np.uint8 or images.shape[1:] != IMAGE_SHAPE:
         raise ValueError(
-            f"images: expected uint8 [n, 32, 32, 3], received {images.dtype} {list(images.shape)}."
+            f"images: expected uint8 [n, 32, 32, 3], received {images.dtype} {list(images.shape)}. "
+            "Resize them, or pass gray levels from 0 to 255."
         )
     function = _function(corruption)
     if severity not in corruption_names.SEVERITIES:
-        raise ValueError(f"severity: expected 1, 2, 3, 4 or 5, received {severity!r}.")
+        raise ValueError(
+            f"severity: expected 1, 2, 3, 4 or 5, received {severity!r}. Choose one of them."
+        )
     first = operator.index(first_index)
     if not len(images):
         return images.copy()
@@ -63,12 +71,13 @@ def corrupt(
 def _function(name):
     if name in corruption_names.NOT_GENERATED:
         raise ValueError(
-            f"corruption: {name!r} is not available: {corruption_names.NOT_GENERATED[name]}."
+            f"corruption: expected one that can be generated, received {name!r}. It is not "
+            f"available: {corruption_names.NOT_GENERATED[name]}."
         )
     if name not in CORRUPTIONS:
         near = difflib.get_close_matches(str(name), CORRUPTIONS, n=3, cutoff=0.4)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Choose one of them."
         raise ValueError(
-            f"corruption: expected one of {', '.join(CORRUPTIONS)}; received {name!r}.{hint}"
+            f"corruption: expected one of {', '.join(CORRUPTIONS)}, received {name!r}. {hint}"
         )
     return CORRUPTIONS[name]
