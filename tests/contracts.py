@@ -190,11 +190,14 @@ def run_predictor_test(make, inputs):
         assert_same(answer["data"], answer["total"])
         assert not np.any(answer["knowledge"])
 
-    assert_same(model.predict_members(inputs)[1], members)
-    assert_same(model.predict_members(inputs, batch_size=2)[1], members, atol=1e-5)
-    assert_same(dict(model.predict_uncertainty(inputs, batch_size=1)), dict(answer), atol=1e-5)
+    # Bits hold for one engine; after some time another may compute.
+    assert_same(model.member_logits(inputs), model.member_logits(inputs))
+    near = {"rtol": 1e-5, "atol": 1e-5}
+    assert_same(model.predict_members(inputs)[1], members, **near)
+    assert_same(model.predict_members(inputs, batch_size=2)[1], members, **near)
+    assert_same(dict(model.predict_uncertainty(inputs, batch_size=1)), dict(answer), **near)
     parts = [(part.member_logits(inputs), part.raw_outputs(inputs), part) for part in model.parts]
-    assert_same(np.concatenate([logits for logits, _, _ in parts]), members, rtol=1e-5, atol=1e-5)
+    assert_same(np.concatenate([logits for logits, _, _ in parts]), members, **near)
     for logits, raw, part in parts:
         assert_same(part.members_from_raw(raw), logits, rtol=1e-6, atol=1e-6)
 
