@@ -87,7 +87,7 @@ CASES = [
     ("np.isfinite(gradient)", *layer(lambda y: y + tf.sqrt(0 * y))),
     ("np.any(gradient)", *layer(lambda y: tf.stop_gradient(y) + 0 * y)),
     ("received.dtype == other", *layer(lambda y: tf.cast(y, tf.float32))),
-    ("rtol=0.02", *layer(lambda y: y + (y.dtype == tf.float16))),
+    ("rtol=0.02", *layer(lambda y: y + float(y.dtype == tf.float16))),
     ("arguments - set(left_out)", *forgets(Loss, "temperature")),
     ("(copy.name, copy.dtype, copy", *config(Loss, lambda c: c | {"dtype": "float16"})),
     ("assert_same(value, reduced(rows)", *call(Loss, lambda rows: 1.001 * rows)),
