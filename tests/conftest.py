@@ -1,5 +1,6 @@
 """Fixtures and settings that all tests share."""
 
+import functools
 import json
 import os
 import pathlib
@@ -12,6 +13,9 @@ import pytest
 # Before TensorFlow and matplotlib are imported by any test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# So that a failed assertion there shows its values.
+pytest.register_assert_rewrite("tests.contracts")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -63,6 +67,13 @@ def _same_start():
     keras.config.set_dtype_policy(policy)
 
 
+@pytest.fixture
+def leave_no_flags():
+    """For tests of commands in this process: others parse flags of their own."""
+    yield
+    sys.modules["absl.flags"].FLAGS.unparse_flags()
+
+
 @pytest.fixture(scope="session")
 def two_replicas():
     """The process's MirroredStrategy, over two logical CPU devices."""
@@ -91,11 +102,11 @@ def real_data_dir():
     return str(folder)
 
 
-@pytest.fixture
-def run_s2d():
-    """Runs `s2d` in a process of its own, as a person would; returns the CompletedProcess.
+@pytest.fixture(scope="session")
+def run_python():
+    """Runs Python in a process of its own; returns the CompletedProcess.
 
-    `run_s2d("list", timeout=60, env={"S2D_DEBUG": "1"})`; stdout and stderr are text.
+    `run_python("-c", program, timeout=60, env={"S2D_DEBUG": "1"})`; stdout and stderr are text.
     """
 
     def run(*args, timeout=300, env=None, cwd=None):
@@ -103,7 +114,7 @@ def run_s2d():
         # code.
         path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
         return subprocess.run(
-            [sys.executable, "-m", "s2d_tf", *map(str, args)],
+            [sys.executable, *map(str, args)],
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -113,6 +124,12 @@ def run_s2d():
         )
 
     return run
+
+
+@pytest.fixture
+def run_s2d(run_python):
+    """Runs `s2d` as a person would: `run_s2d("list")`; options as of `run_python`."""
+    return functools.partial(run_python, "-m", "s2d_tf")
 
 
 @pytest.fixture(scope="session")

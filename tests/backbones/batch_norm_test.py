@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf.backbones.batch_norm import BatchNormalization
+from tests import contracts
 
 SHAPE = (6, 5, 3, 7)
 
@@ -158,12 +159,14 @@ def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics(scale):
         np.testing.assert_array_equal(received, expected)
 
 
-def test_config_round_trip():
-    layer = _layer(BatchNormalization, name="bn", synchronized=True)
-    copy = keras.layers.deserialize(keras.layers.serialize(layer))
-    assert type(copy) is BatchNormalization
-    assert copy.get_config() == layer.get_config()
-    assert set(layer.get_config()) == set(_layer(keras.layers.BatchNormalization).get_config())
+@pytest.mark.parametrize("synchronized", [True, False])
+def test_contract(synchronized):
+    arguments = {"name": "bn", "synchronized": synchronized}
+    shape = (None, *SHAPE[1:])
+    images = _images().numpy()
+    contracts.run_layer_test(BatchNormalization, arguments, images, shape, 2, training=True)
+    layers = [cls(name="bn") for cls in (BatchNormalization, keras.layers.BatchNormalization)]
+    assert set(layers[0].get_config()) == set(layers[1].get_config())
 
 
 def test_weights_files_are_interchangeable_with_keras(tmp_path):

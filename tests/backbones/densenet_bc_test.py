@@ -3,57 +3,27 @@
 import keras
 import numpy as np
 import pytest
-from scipy import signal
 
 from s2d_tf import backbones
+from tests.backbones.networks import (
+    check_equals_numpy,
+    check_normal_kernels,
+    layers_in_numpy,
+    parents_of,
+)
 
 WEIGHTED_LAYERS = [
     "stem",
-    "block1_unit1_bn1",
-    "block1_unit1_conv1",
-    "block1_unit1_bn2",
-    "block1_unit1_conv2",
-    "transition1_bn",
-    "transition1_conv",
-    "block2_unit1_bn1",
-    "block2_unit1_conv1",
-    "block2_unit1_bn2",
-    "block2_unit1_conv2",
-    "transition2_bn",
-    "transition2_conv",
-    "block3_unit1_bn1",
-    "block3_unit1_conv1",
-    "block3_unit1_bn2",
-    "block3_unit1_conv2",
+    *(
+        name
+        for block in (1, 2, 3)
+        for name in (
+            *(f"block{block}_unit1_{layer}" for layer in ("bn1", "conv1", "bn2", "conv2")),
+            *(f"transition{block}_{layer}" for layer in ("bn", "conv") if block < 3),
+        )
+    ),
     "final_bn",
 ]
-
-
-def _parents(model):
-    """Layer name -> names of the layers that feed it."""
-    return {
-        layer["name"]: [
-            tensor["config"]["keras_history"][0]
-            for argument in layer["inbound_nodes"][0]["args"]
-            for tensor in (argument if isinstance(argument, list) else [argument])
-        ]
-        for layer in model.get_config()["layers"]
-        if layer["inbound_nodes"]
-    }
-
-
-def _conv(image, kernel, stride=1):
-    """Cross-correlation of one image [H, W, C] with [k, k, C, F], zeros around, like torch."""
-    pad = kernel.shape[0] // 2
-    image = np.pad(image, [(pad, pad), (pad, pad), (0, 0)])
-    maps = [
-        sum(
-            signal.correlate2d(image[..., c], kernel[..., c, f], mode="valid")
-            for c in range(kernel.shape[2])
-        )
-        for f in range(kernel.shape[3])
-    ]
-    return np.stack(maps, axis=-1)[::stride, ::stride]
 
 
 def _pool(image):
@@ -67,14 +37,7 @@ def _pool(image):
 
 
 def _numpy_densenet_bc(image, weights, depth, stem_stride):
-    def conv(x, name, stride=1):
-        return _conv(x, weights[f"{name}/kernel"], stride)
-
-    def norm_relu(x, name):
-        scale = weights[f"{name}/gamma"] / np.sqrt(weights[f"{name}/moving_variance"] + 1e-5)
-        x = (x - weights[f"{name}/moving_mean"]) * scale + weights[f"{name}/beta"]
-        return np.maximum(x, 0.0)
-
+    conv, norm_relu = layers_in_numpy(weights)
     x = conv(image, "stem", stem_stride)
     for block in (1, 2, 3):
         for unit in range(1, (depth - 4) // 6 + 1):
@@ -109,15 +72,7 @@ def test_equals_numpy(shape, depth, growth_rate, stem_stride):
     model = backbones.densenet_bc(
         shape, depth, growth_rate, stem_stride=stem_stride, dropout=0.2, seed=0
     )
-    rng = np.random.default_rng(0)
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.BatchNormalization):
-            layer.set_weights([rng.uniform(0.5, 1.5, weight.shape) for weight in layer.weights])
-    weights = {weight.path: weight.numpy().astype("float64") for weight in model.weights}
-    images = rng.normal(size=(2, *shape))
-    expected = [_numpy_densenet_bc(image, weights, depth, stem_stride) for image in images]
-    received = model(images.astype("float32"), training=False)
-    np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-4)
+    check_equals_numpy(model, _numpy_densenet_bc, depth, stem_stride)
 
 
 def test_layer_names_are_a_file_format():
@@ -128,7 +83,7 @@ def test_layer_names_are_a_file_format():
 
 def test_dropout_follows_every_convolution_but_the_stem():
     model = backbones.densenet_bc((8, 8, 1), depth=16, growth_rate=2, dropout=0.2)
-    parents = _parents(model)
+    parents = parents_of(model)
     dropped = {parents[layer.name][0] for layer in model.layers if "dropout" in layer.name}
     convolutions = {layer.name for layer in model.layers if isinstance(layer, keras.layers.Conv2D)}
     assert dropped == convolutions - {"stem"}
@@ -143,17 +98,7 @@ def test_dropout_follows_every_convolution_but_the_stem():
 
 def test_kernels_are_normal_with_variance_two_over_fan_out():
     model = backbones.densenet_bc((8, 8, 3), depth=10, growth_rate=24, seed=1)
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.Conv2D):
-            kernel = layer.kernel.numpy()
-            fan_out = kernel.shape[0] * kernel.shape[1] * kernel.shape[3]
-            standard = kernel / np.sqrt(2.0 / fan_out)
-            # Five standard errors; the tail beyond 2.5 (1.24%) is what truncation would remove.
-            assert abs(standard.mean()) < 5 / np.sqrt(kernel.size), layer.name
-            assert abs(standard.std() - 1.0) < 5 / np.sqrt(2 * kernel.size), layer.name
-            if kernel.size > 10_000:
-                assert 0.009 < np.mean(np.abs(standard) > 2.5) < 0.016, layer.name
-            assert not layer.use_bias
+    check_normal_kernels(model, lambda height, width, channels, filters: height * width * filters)
 
 
 @pytest.mark.parametrize(("reduction", "kept"), [(1.0, 6), (0.5, 3), (0.4, 2), (0.01, 1)])

@@ -7,6 +7,7 @@ from scipy import special
 
 from s2d_tf import backbones
 from s2d_tf.backbones.fast_resnet import IdentityInitializer
+from tests import contracts
 
 WEIGHTED_LAYERS = [
     "stem",
@@ -127,7 +128,7 @@ def test_the_first_filters_copy_their_channel(shape):
     rest = kernel[..., copied:]
     assert np.all(np.abs(rest) <= limit)
     assert rest.size == 0 or np.ptp(rest) > 0.5 * limit
-    copy = keras.initializers.deserialize(keras.initializers.serialize(IdentityInitializer(seed=3)))
+    copy = contracts.run_serialization_test(IdentityInitializer(seed=3))
     np.testing.assert_array_equal(copy(shape, "float32"), kernel)
 
 

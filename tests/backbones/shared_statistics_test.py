@@ -10,6 +10,7 @@ import tensorflow as tf
 from s2d_tf import backbones
 from s2d_tf.backbones import normalizing
 from s2d_tf.backbones.shared_statistics import Moments, NormalizedConv2D, SharedBatchNormalization
+from tests import contracts
 
 EPSILON = 1e-5
 # Channels that fill whole vectors, that do so with 2 and 4 pixels; pixels that cannot be paired.
@@ -116,14 +117,15 @@ def test_parts_of_a_concatenation_give_what_the_whole_gives():
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_config_round_trip():
-    for layer in (
-        Moments(synchronized=True),
-        SharedBatchNormalization(momentum=0.8, epsilon=0.1),
-        NormalizedConv2D(3, 1, epsilon=0.2),
-    ):
-        copy = type(layer).from_config(layer.get_config())
-        assert copy.get_config() == layer.get_config()
+def test_contracts():
+    maps, statistics = (np.float32(x) for x in (_maps((2, 4, 4, 16)), _statistics(16)))
+    run, options = contracts.run_layer_test, {"policies": (), "rtol": 1e-5}
+    run(Moments, {"synchronized": True}, maps, (2, 16), training=True, **options)
+    arguments = {"momentum": 0.8, "epsilon": 0.1}
+    run(SharedBatchNormalization, arguments, statistics[2:], (4, 16), 2, training=True, **options)
+    arguments = {"filters": 3, "kernel_size": 1, "epsilon": 0.2}
+    inputs = ([maps[..., :9], maps[..., 9:]], statistics)
+    run(NormalizedConv2D, arguments, inputs, (2, 4, 4, 3), 1, **options)
 
 
 def test_frozen_layers_use_and_keep_the_moving_statistics():

@@ -1,8 +1,5 @@
 """Counted work against published and hand-computed numbers; competitors against each other."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -78,14 +75,8 @@ print(*made["infer"]().sum(axis=-1))
 
 
 @pytest.mark.skipif(not pytorch_densenet.available(), reason="needs the package `torch`")
-def test_the_network_in_pytorch_is_the_same_network(project_root):
-    process = subprocess.run(
-        [sys.executable, "-c", PYTORCH],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=project_root,
-    )
+def test_the_network_in_pytorch_is_the_same_network(run_python):
+    process = run_python("-c", PYTORCH)
     parameters, losses, sums = (
         [float(word) for word in line.split()] for line in process.stdout.splitlines()
     )

@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -54,7 +52,7 @@ def test_minutes_are_those_of_the_quickest_run_that_reaches_the_mark(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
-def test_the_pytorch_network_is_the_same(tmp_path, project_root):
+def test_the_pytorch_network_is_the_same(tmp_path, run_python):
     from s2d_tf import backbones, models
 
     random = np.random.default_rng(0)
@@ -76,11 +74,5 @@ def test_the_pytorch_network_is_the_same(tmp_path, project_root):
     weights |= {"head/bias": np.asarray(model.head.bias)[0]}
     held = {"images": images, "logits": model(images).numpy(), "trained": model.num_parameters}
     np.savez(tmp_path / "held.npz", **weights, **held)
-    result = subprocess.run(
-        [sys.executable, "-c", SAME, str(tmp_path / "held.npz")],
-        capture_output=True,
-        text=True,
-        cwd=project_root,
-        check=False,
-    )
+    result = run_python("-c", SAME, tmp_path / "held.npz")
     assert result.returncode == 0, result.stderr[-2000:]

@@ -1,8 +1,7 @@
 """Every suite runs, at tiny sizes; no test looks at a time."""
 
+import functools
 import math
-import subprocess
-import sys
 
 import pytest
 
@@ -39,17 +38,8 @@ def test_every_suite_runs(name, tmp_path):
 
 
 @pytest.fixture
-def run_benchmarks(project_root):
-    def run(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "benchmarks", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=project_root,
-            check=False,
-        )
-
-    return run
+def run_benchmarks(project_root, run_python):
+    return functools.partial(run_python, "-m", "benchmarks", cwd=project_root, timeout=1800)
 
 
 def test_the_help_names_every_suite(run_benchmarks):

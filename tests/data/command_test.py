@@ -4,16 +4,10 @@ import re
 
 import pytest
 import tensorflow as tf
-from absl import flags
 
 from s2d_tf import cli, data
 
-
-@pytest.fixture(autouse=True)
-def _leave_no_flags():
-    """Other tests parse flags of their own."""
-    yield
-    flags.FLAGS.unparse_flags()
+pytestmark = pytest.mark.usefixtures("leave_no_flags")
 
 
 def test_lists_all_names(capsys):

@@ -15,7 +15,6 @@ import weakref
 
 import numpy as np
 import pytest
-from absl import flags
 
 from s2d_tf import cli, data
 from s2d_tf.data import archives, corrupted, corruption_names
@@ -208,12 +207,10 @@ class TestGenerated:
             data.available_splits(NAME, tmp_path)
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.usefixtures("leave_no_flags")
     def test_the_command_generates_all(self, folder, monkeypatch, capsys):
         monkeypatch.setattr(corrupted, "corrupt", lambda images, *args, **options: images)
-        try:
-            assert cli.main(["data", NAME, f"--data_dir={folder}", "--download"]) == 0
-        finally:
-            flags.FLAGS.unparse_flags()
+        assert cli.main(["data", NAME, f"--data_dir={folder}", "--download"]) == 0
         assert _generated(folder) == sorted(corruption_names.GENERATED)
         assert f"as in {NAME}.gaussian_noise_1: gaussian_noise_1, " in capsys.readouterr().out
 

@@ -1,6 +1,4 @@
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
@@ -63,12 +61,9 @@ def test_an_unknown_name_lists_the_near_ones():
         data.load("zzz", "test")
 
 
-def test_names_need_no_tensorflow(project_root):
+def test_names_need_no_tensorflow(run_python):
     code = (
         "import sys; from s2d_tf import data; data.info('digits'); "
         "print('tensorflow' in sys.modules)"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", code], cwd=project_root, capture_output=True, text=True, check=True
-    )
-    assert answer.stdout.strip() == "False"
+    assert run_python("-c", code).stdout.strip() == "False"

@@ -12,6 +12,26 @@ ARCHITECTURE = "wrn_10_2_s2"
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("predictions")
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Counts the examples of each call of a network."""
+    from s2d_tf import models
+
+    counted, original = [], models.Predictor.predict_raw
+
+    def counting(self, x, batch_size=256):
+        counted.append(len(x))
+        return original(self, x, batch_size)
+
+    monkeypatch.setattr(models.Predictor, "predict_raw", counting)
+    return counted
+
+
 @pytest.fixture(scope="session")
 def network():
     """`network(cls, seed)` makes a small model of digits with random weights."""

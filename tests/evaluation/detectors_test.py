@@ -22,11 +22,6 @@ def s2d(network):
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("predictions")
-
-
-@pytest.fixture(scope="module")
 def found(s2d, cache):
     return evaluation.evaluate(s2d, "digits", OOD, cache_dir=cache, detectors="all")
 

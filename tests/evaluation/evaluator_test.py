@@ -25,11 +25,6 @@ def predictors(network):
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("predictions")
-
-
-@pytest.fixture(scope="module")
 def found(predictors, cache):
     return {
         name: evaluation.evaluate(predictor, "digits", OOD, cache_dir=cache)

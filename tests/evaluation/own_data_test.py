@@ -33,19 +33,6 @@ def found(model, arrays, photos):
     return evaluation.evaluate(model, arrays, ood={"mine": photos}, name="own")
 
 
-@pytest.fixture
-def passes(monkeypatch):
-    """Counts the examples of each call of a network."""
-    counted, original = [], models.Predictor.predict_raw
-
-    def counting(self, x, batch_size=256):
-        counted.append(len(x))
-        return original(self, x, batch_size)
-
-    monkeypatch.setattr(models.Predictor, "predict_raw", counting)
-    return counted
-
-
 def slices(*arrays):
     return tf.data.Dataset.from_tensor_slices(arrays if len(arrays) > 1 else arrays[0])
 

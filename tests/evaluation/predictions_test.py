@@ -29,20 +29,6 @@ def plain():
     return network()
 
 
-@pytest.fixture
-def passes(monkeypatch):
-    """Counts the images that go through a network."""
-    counted = []
-    original = models.Predictor.predict_raw
-
-    def counting(self, x, batch_size=256):
-        counted.append(len(x))
-        return original(self, x, batch_size)
-
-    monkeypatch.setattr(models.Predictor, "predict_raw", counting)
-    return counted
-
-
 def whole(found):
     return found.rows(0, len(found))
 

@@ -8,18 +8,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 
 from s2d_tf import cli, export, models, recipes, storage, zoo
 from s2d_tf.recipes import build
 from s2d_tf.storage import entries, weights
 
-
-@pytest.fixture(autouse=True)
-def _leave_no_flags():
-    """Other tests parse flags of their own."""
-    yield
-    flags.FLAGS.unparse_flags()
+pytestmark = pytest.mark.usefixtures("leave_no_flags")
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +131,8 @@ def test_channels_that_no_file_has_leave_out_the_encoded_signature(tiny, tmp_pat
     assert sorted(loaded.signatures) == ["serve_float", "serving_default"]
 
 
-def test_an_answer_that_is_no_number_is_never_sent(tmp_path):
-    backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
-    model = models.S2DClassifier(backbone, 3, seed=0, input_range=(0, 255))
-    kernel, bias = model.head.get_weights()
-    kernel[..., 5, 1] = np.finfo(np.float32).max  # one pixel that overflows
-    model.head.set_weights([kernel, bias])
-    path = export.save(model, tmp_path / "model")
+def test_an_answer_that_is_no_number_is_never_sent(tmp_path, overflowing):
+    path = export.save(overflowing, tmp_path / "model")
     loaded = tf.saved_model.load(str(path))
     for name, dtype in (("serving_default", np.uint8), ("serve_float", np.float32)):
         pixels = np.zeros([2, 8, 8, 2], dtype)

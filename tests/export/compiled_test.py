@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 
 from s2d_tf import cli, export, models
 from s2d_tf.serving.servable import Servable
@@ -84,13 +83,9 @@ def test_warm_up_has_the_compiled_sizes(path):
     assert json.loads((path / "assets" / "model.json").read_text())["xla_batch_sizes"] == [1, 2]
 
 
-def test_an_answer_that_is_no_number_is_never_sent(tmp_path):
-    backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
-    model = models.S2DClassifier(backbone, 3, seed=0, input_range=(0, 255))
-    kernel, bias = model.head.get_weights()
-    kernel[..., 5, 1] = np.finfo(np.float32).max  # one pixel that overflows
-    model.head.set_weights([kernel, bias])
-    loaded = tf.saved_model.load(str(export.save(model, tmp_path / "model", xla_batch_sizes=[2])))
+def test_an_answer_that_is_no_number_is_never_sent(tmp_path, overflowing):
+    path = export.save(overflowing, tmp_path / "model", xla_batch_sizes=[2])
+    loaded = tf.saved_model.load(str(path))
     for size in (2, 3):
         pixels = np.zeros([size, 8, 8, 2], np.uint8)
         assert np.isfinite(
@@ -132,21 +127,17 @@ def test_inputs_of_free_size_are_not_compiled(tmp_path):
         (["--calibration=DIR", "--format=litert"], "--calibration: expected none with"),
     ],
 )
+@pytest.mark.usefixtures("leave_no_flags")
 def test_flags_of_other_formats_are_rejected(capsys, tmp_path, arguments, message):
-    try:
-        assert cli.main(["export", "wrn_10_2_s2.s2d.digits", str(tmp_path / "x"), *arguments]) == 1
-        assert message in capsys.readouterr().err
-    finally:
-        flags.FLAGS.unparse_flags()
+    assert cli.main(["export", "wrn_10_2_s2.s2d.digits", str(tmp_path / "x"), *arguments]) == 1
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("leave_no_flags")
 def test_the_command(capsys, tmp_path):
-    try:
-        arguments = ["wrn_10_2_s2.s2d.digits", str(tmp_path / "digits"), "--xla_batch_sizes=4,1"]
-        assert cli.main(["export", *arguments]) == 0
-    finally:
-        flags.FLAGS.unparse_flags()
+    arguments = ["wrn_10_2_s2.s2d.digits", str(tmp_path / "digits"), "--xla_batch_sizes=4,1"]
+    assert cli.main(["export", *arguments]) == 0
     folder = pathlib.Path(capsys.readouterr().out.strip())
     description = json.loads((folder / "assets" / "model.json").read_text())
     assert description["xla_batch_sizes"] == [1, 4]

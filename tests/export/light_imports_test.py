@@ -1,9 +1,5 @@
 """Loading, predicting and exporting need neither training nor the packages of evaluation."""
 
-import os
-import subprocess
-import sys
-
 PROGRAM = """
 import sys
 
@@ -33,15 +29,7 @@ assert not [name for name in sys.modules if name.partition(".")[0] in HEAVY]
 """
 
 
-def test_heavy_packages_are_not_imported(tmp_path, project_root):
-    environment = os.environ | {"PYTHONPATH": str(project_root)}
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "model")],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=300,
-    )
+def test_heavy_packages_are_not_imported(tmp_path, run_python):
+    result = run_python("-c", PROGRAM, tmp_path / "model")
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip().endswith(str(tmp_path / "model" / "1"))

@@ -10,6 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from s2d_tf import recipes, uncertainty
 from s2d_tf.export import operations
+from tests.export.conftest import NAMES
 
 # Each way to draw members, each kind of prediction; the other products are in the slow tier.
 DEFAULT = (
@@ -21,13 +22,6 @@ SLOW = (
     *("h2d", "plain_dir", "plain_gauss"),
 )
 METHODS = (*DEFAULT, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW))
-NAMES = {
-    "probabilities": "probs",
-    "confidence": "confidence",
-    "total_uncertainty": "total",
-    "data_uncertainty": "data",
-    "knowledge_uncertainty": "knowledge",
-}
 
 
 def reference(kind, logits):

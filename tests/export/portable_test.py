@@ -6,19 +6,13 @@ import numpy as np
 import pytest
 
 from s2d_tf import export
+from tests.export.conftest import NAMES
 
 SINGLE_PASS = (
     *("s2d", "individual", "mimo", "end", "en2d", "h2d_dir", "h2d_gauss"),
     *("h2d", "h2d_spread", "plain_gauss"),
 )
 OTHERS = ("s2d_mimo", "mc", "s2d_mc", "swag", "s2d_swag", "ensemble", "s2d_ensemble")
-NAMES = {
-    "probabilities": "probs",
-    "confidence": "confidence",
-    "total_uncertainty": "total",
-    "data_uncertainty": "data",
-    "knowledge_uncertainty": "knowledge",
-}
 EVERY = ["s2d", *(pytest.param(m, marks=pytest.mark.slow) for m in (*SINGLE_PASS[1:], *OTHERS))]
 
 

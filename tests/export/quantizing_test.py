@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 from scipy import special
 
 from s2d_tf import cli, export
@@ -96,6 +95,7 @@ def test_what_cannot_be_quantized(model, tmp_path, arguments, message):
     assert not list(tmp_path.glob("model/*"))
 
 
+@pytest.mark.usefixtures("leave_no_flags")
 @pytest.mark.parametrize("calibration", ["dataset", pytest.param("folder", marks=pytest.mark.slow)])
 def test_the_command(capsys, pictures, tmp_path, calibration):
     pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
@@ -107,10 +107,7 @@ def test_the_command(capsys, pictures, tmp_path, calibration):
         for i, picture in enumerate(pictures):
             (folder / f"{i}.png").write_bytes(tf.io.encode_png(picture).numpy())
         arguments += [f"--calibration={folder}"]
-    try:
-        assert cli.main(["export", *arguments]) == 0
-    finally:
-        flags.FLAGS.unparse_flags()
+    assert cli.main(["export", *arguments]) == 0
     path = pathlib.Path(capsys.readouterr().out.strip())
     assert json.loads((path / "assets" / "model.json").read_text())["precision"] == "int8"
     assert b"QuantizeLinear" in (path / "model.onnx").read_bytes()

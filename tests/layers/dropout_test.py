@@ -2,12 +2,12 @@
 
 import threading
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from s2d_tf import layers
+from tests import contracts
 
 ONES = np.ones([64, 6, 6, 10], np.float32)
 
@@ -96,17 +96,13 @@ def test_graph_equals_eager():
 def test_config_keeps_a_drawn_seed():
     layer = layers.Dropout(0.4)
     assert isinstance(layer.seed, int)
-    twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert twin.get_config() == layer.get_config()
+    twin = contracts.run_serialization_test(layer)
     np.testing.assert_array_equal(masks(twin, 0), masks(layer, 0))
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision(policy):
-    layer = layers.Dropout(0.5, seed=0, dtype=policy)
-    noisy = layer(ONES, training=True)
-    assert noisy.dtype == layer.compute_dtype
-    assert set(np.unique(tf.cast(noisy, tf.float32))) == {0.0, 2.0}
+def test_contract():
+    arguments = {"rate": 0.5, "seed": 3}
+    contracts.run_layer_test(layers.Dropout, arguments, ONES, (None, 6, 6, 10), training=True)
 
 
 def test_replicas_draw_apart(two_replicas):

@@ -1,8 +1,5 @@
 """Detection metrics against brute force over all pairs and thresholds, and scikit-learn."""
 
-import pathlib
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -173,10 +170,9 @@ def test_cifar_and_svhn_sized_sets_take_under_50_ms():
     assert best < 0.05
 
 
-def test_plain_functions_need_no_tensorflow():
+def test_plain_functions_need_no_tensorflow(run_python):
     code = (
         "import sys; from s2d_tf import metrics; metrics.auroc([0.0], [1.0]);"
         "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )
-    root = pathlib.Path(__file__).parents[2]
-    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=root).returncode == 0
+    assert run_python("-c", code).returncode == 0

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import metrics
+from tests import contracts
 
 
 @pytest.fixture
@@ -53,9 +54,7 @@ def test_config_round_trip():
     metric = metrics.ExpectedCalibrationError(
         num_bins=7, from_logits=True, name="c", dtype="float64"
     )
-    assert keras.saving.get_registered_name(type(metric)) == "s2d_tf>ExpectedCalibrationError"
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(metric))
-    assert again.get_config() == metric.get_config()
+    again = contracts.run_serialization_test(metric)
     assert (again.num_bins, again.from_logits, again.name) == (7, True, "c")
     with pytest.raises(ValueError, match="num_bins: expected an integer"):
         metrics.ExpectedCalibrationError(num_bins=0)

@@ -7,6 +7,7 @@ import scipy.special
 import tensorflow as tf
 
 from s2d_tf import models
+from tests import contracts
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, [6, 8, 8, 1]).astype(np.float32)
@@ -45,7 +46,7 @@ def test_predictions_are_unchanged(make):
     assert model.noise.num_samples == 3
 
 
-def test_it_trains_and_keeps_the_number_of_parameters(tmp_path):
+def test_it_trains_and_keeps_the_number_of_parameters():
     source = functional()
     model = models.S2DClassifier.from_classifier(source, seed=0)
     assert model.count_params() == source.count_params()
@@ -54,9 +55,7 @@ def test_it_trains_and_keeps_the_number_of_parameters(tmp_path):
     before = model.backbone.get_weights()[0].copy()
     assert np.isfinite(model.fit(IMAGES, LABELS, verbose=0).history["loss"][0])
     assert not np.array_equal(before, model.backbone.get_weights()[0])
-    model.save(tmp_path / "cast.keras")
-    twin = keras.models.load_model(tmp_path / "cast.keras")
-    np.testing.assert_array_equal(twin(IMAGES), model(IMAGES))
+    contracts.run_saving_test(model, IMAGES)
 
 
 def test_freeze_trains_the_linear_layer_only():
@@ -194,7 +193,7 @@ def task(with_preprocessor=True):
     return model
 
 
-def test_a_task_model_keeps_its_preprocessor(tmp_path):
+def test_a_task_model_keeps_its_preprocessor():
     source = task()
     texts = np.array(["red", "a green one", "", "blue", "two", "three"])
     prepared = source.preprocessor(tf.constant(texts))
@@ -204,8 +203,7 @@ def test_a_task_model_keeps_its_preprocessor(tmp_path):
     np.testing.assert_allclose(model.predict_uncertainty(list(texts))["probs"], expected, rtol=1e-5)
     model.compile("sgd", run_eagerly=True)
     model.fit(texts, LABELS, verbose=0)
-    model.save(tmp_path / "cast.keras")
-    twin = keras.models.load_model(tmp_path / "cast.keras")
+    twin = contracts.reloaded(model)
     answer = model.predict_uncertainty(texts)["probs"]
     np.testing.assert_allclose(twin.predict_uncertainty(texts)["probs"], answer, rtol=1e-5)
     bare = models.S2DClassifier.from_classifier(task(with_preprocessor=False))

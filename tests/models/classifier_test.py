@@ -1,9 +1,5 @@
 """The plain classifier and MIMO: loss, decay, logs, round trips."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -11,29 +7,11 @@ import scipy.special
 import tensorflow as tf
 
 from s2d_tf import backbones, models
+from tests import contracts
+from tests.models.tiny import CLASSES, IMAGES, LABELS, PAIR_LABELS, PAIRS, backbone
+from tests.models.tiny import compiled as classifier
 
-CLASSES = 3
 RNG = np.random.default_rng(0)
-IMAGES = RNG.integers(0, 256, [12, 8, 8, 1]).astype(np.uint8)
-LABELS = np.arange(12) % CLASSES
-PAIRS = np.stack([IMAGES, IMAGES[::-1]], axis=1)
-PAIR_LABELS = np.stack([LABELS, LABELS[::-1]], axis=1)
-
-
-def backbone(channels=1, width=6):
-    images = keras.Input([8, 8, channels])
-    initializer = keras.initializers.GlorotUniform(seed=1)
-    x = keras.layers.Dense(width, "tanh", kernel_initializer=initializer)(
-        keras.layers.Flatten()(images)
-    )
-    return keras.Model(images, x)
-
-
-def classifier(num_heads=1, kind=models.Classifier, **kwargs):
-    kwargs = {"mean": [128.0], "stddev": [64.0], "seed": 0, **kwargs}
-    model = kind(backbone(num_heads), CLASSES, num_heads=num_heads, **kwargs)
-    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), run_eagerly=True)
-    return model
 
 
 def cross_entropy(logits, labels):
@@ -198,16 +176,12 @@ def seed_states(model):
     ("kind", "num_heads"),
     [(models.Classifier, 2), (models.S2DClassifier, 1), (models.S2DClassifier, 2)],
 )
-def test_keras_file_round_trip_continues_the_run(tmp_path, kind, num_heads):
+def test_keras_file_round_trip_continues_the_run(kind, num_heads):
     model = classifier(num_heads, kind, weight_decay=1e-3)
     data = (IMAGES, LABELS) if num_heads == 1 else (PAIRS, PAIR_LABELS)
     settings = {"batch_size": 4, "shuffle": False, "verbose": 0}
     model.fit(*data, **settings)
-    model.save(tmp_path / "model.keras")
-    twin = keras.models.load_model(tmp_path / "model.keras")
-    assert type(twin) is kind
-    assert twin.get_config().keys() == model.get_config().keys()
-    np.testing.assert_array_equal(twin(IMAGES), model(IMAGES))
+    twin = contracts.run_saving_test(model, IMAGES)
     assert twin.optimizer.momentum == 0.9
     # Momentum and step go on where they were. Like Keras' own layers, the noise starts again from
     # its seed; only a run's checkpoints keep its state.
@@ -217,17 +191,6 @@ def test_keras_file_round_trip_continues_the_run(tmp_path, kind, num_heads):
     assert twin.fit(*data, **settings).history == model.fit(*data, **settings).history
     for found, expected in zip(twin.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(found, expected)
-
-
-def test_config_and_weights_round_trip(tmp_path):
-    model = classifier(2, weight_decay=1e-3)
-    twin = models.Classifier.from_config(model.get_config())
-    for name in ("num_classes", "mean", "stddev", "weight_decay", "num_heads", "seed"):
-        assert getattr(twin, name) == getattr(model, name)
-    twin.set_weights([w + 1 for w in model.get_weights()])
-    model.save_weights(tmp_path / "a.weights.h5")
-    twin.load_weights(tmp_path / "a.weights.h5")
-    np.testing.assert_array_equal(twin(IMAGES), model(IMAGES))
 
 
 @pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
@@ -260,14 +223,11 @@ for kind in (classifier_test.models.Classifier, classifier_test.models.S2DClassi
 
 
 @pytest.mark.slow
-def test_bfloat16_trains_finite_and_answers_in_float32(project_root):
+def test_bfloat16_trains_finite_and_answers_in_float32(project_root, run_python):
     # In a process of its own without oneDNN, whose kernels for bfloat16 need instructions that some
     # virtual machines announce but do not have.
-    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONPATH": str(project_root)}
     script = BFLOAT16.format(folder=str(project_root / "tests" / "models"))
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False
-    )
+    done = run_python("-c", script, env={"TF_ENABLE_ONEDNN_OPTS": "0"}, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["fine", "fine"]
 

@@ -9,6 +9,7 @@ import pytest
 
 from s2d_tf import models
 from s2d_tf.models.contract import Contract
+from tests import contracts
 
 RANDOM = np.random.default_rng(0)
 PIXELS = RANDOM.integers(0, 256, [12, 8, 8, 1]).astype(np.uint8)
@@ -32,14 +33,12 @@ def classifier(**kwargs):
     ],
     ids=["bytes", "raw", "unit", "signed"],
 )
-def test_the_range_of_pixels_is_learned_and_kept(pixels, expected, tmp_path):
+def test_the_range_of_pixels_is_learned_and_kept(pixels, expected):
     model = classifier()
     assert model.contract.image.range is None
     model.fit(pixels, LABELS, verbose=0)
     assert (model.contract.image.range, model.contract.image.bounded) == (expected, True)
-    model.save(tmp_path / "model.keras")
-    assert keras.models.load_model(tmp_path / "model.keras").contract == model.contract
-    assert keras.models.clone_model(model).contract == model.contract
+    contracts.run_saving_test(model, pixels)
 
 
 def test_standardized_pixels_have_no_bounds():

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from s2d_tf import layers, models
 from s2d_tf.backbones.batch_norm import BatchNormalization
+from tests import contracts
 
 CLASSES = 3
 IMAGES = np.random.default_rng(0).integers(0, 256, [9, 8, 8, 1]).astype(np.uint8)
@@ -76,13 +77,10 @@ def test_members_that_do_not_agree_are_refused(members):
 
 
 def test_monte_carlo_dropout_is_deterministic_and_batch_independent(dropped):
+    contracts.run_predictor_test(lambda: models.MonteCarloDropout(network(dropout=0.3), 4), IMAGES)
     model = models.MonteCarloDropout(dropped, 4)
     assert (model.kind, model.num_members) == ("dirichlet", 4)
     everything = model.predict_members(IMAGES)[1]
-    np.testing.assert_array_equal(everything, model.predict_members(IMAGES)[1])
-    for size in (1, 7):
-        found = model.predict_members(IMAGES, batch_size=size)[1]
-        np.testing.assert_allclose(found, everything, atol=1e-6)
     reversed_order = model.predict_members(IMAGES[::-1])[1][:, ::-1]
     np.testing.assert_allclose(reversed_order, everything, atol=1e-6)
     for i in range(4):

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import models
+from tests import contracts
 
 CLASSES = 3
 IMAGES = np.random.default_rng(0).integers(0, 256, [11, 8, 8, 1]).astype(np.uint8)
@@ -58,29 +59,9 @@ def test_any_form_of_input_gives_the_same_answer(model, expected, name):
     assert (kind, members.shape, members.dtype) == ("dirichlet", (1, 11, CLASSES), np.float32)
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 1000])
-def test_the_answer_does_not_depend_on_the_batch(model, expected, batch_size):
-    answer = model.predict_uncertainty(IMAGES, batch_size=batch_size)
-    for key, value in answer.items():
-        np.testing.assert_allclose(value, expected[key], atol=1e-6)
-
-
-def test_shapes_and_identities(expected):
-    assert expected["probs"].shape == (11, CLASSES)
-    np.testing.assert_allclose(expected["probs"].sum(axis=-1), 1, atol=1e-6)
-    np.testing.assert_allclose(expected["confidence"], expected["probs"].max(axis=-1))
-    np.testing.assert_allclose(
-        expected["total"], expected["data"] + expected["knowledge"], atol=1e-6
-    )
-    assert all(np.all(expected[key] >= 0) for key in expected)
-
-
-def test_a_single_categorical_prediction_does_not_decompose():
-    answer = models.Classifier(
-        backbone(), CLASSES, mean=[128.0], stddev=[64.0]
-    ).predict_uncertainty(IMAGES)
-    assert not answer["knowledge"].any()
-    np.testing.assert_array_equal(answer["data"], answer["total"])
+def test_contract():
+    options = {"mean": [128.0], "stddev": [64.0], "seed": 0}
+    contracts.run_predictor_test(lambda: models.S2DClassifier(backbone(), 3, **options), IMAGES)
 
 
 def test_answers_follow_the_weights(model):

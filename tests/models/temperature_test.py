@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import metrics, models, recipes, training
+from tests import contracts
 
 CLASSES = 3
 
@@ -69,10 +70,9 @@ def test_without_held_out_examples_it_is_an_error():
         fitted(1.0, temperature=0.0)
 
 
-def test_it_is_part_of_a_saved_model(tmp_path):
-    model, _, _ = fitted(4.0, epochs=1)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+def test_it_is_part_of_a_saved_model():
+    model, _, (inputs, _) = fitted(4.0, epochs=1)
+    loaded = contracts.run_saving_test(model, inputs)
     assert loaded.get_config()["temperature"] == "auto"
     assert float(loaded.teacher_temperature) == float(model.teacher_temperature) != 1.0
 

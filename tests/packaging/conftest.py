@@ -1,6 +1,117 @@
-"""BUILD, run as Python."""
+"""BUILD, run as Python; and a small tree with the command `s2d` and trainers made for the tests."""
+
+import shutil
+import textwrap
+import traceback
+import types
 
 import pytest
+
+from s2d_tf import _paths, cli
+
+DISPATCHER = ("__init__", "__main__", "_backend", "_lazy", "_paths", "_quiet", "cli")
+TRAINERS = {
+    "__init__": '"""Programs."""',
+    "_private": '"""Not a command."""',
+    "greet": '''
+        """Says hello to people.
+
+        The rest of the story.
+        """
+        from absl import flags
+
+        _GREETING = flags.DEFINE_string("greeting", "hello", "what to say")
+        _TIMES = flags.DEFINE_integer("times", 1, "how often", lower_bound=1)
+        _MOOD = flags.DEFINE_enum("mood", "calm", ["calm", "loud"], "in which voice")
+        _COUNT = flags.DEFINE_bool("count", False, "whether to number the lines")
+        flags.DEFINE_float("share", 0.5, "how much of it")
+        flags.DEFINE_multi_string("name", [], "whom else")
+
+        def main(argv):
+            for i in range(_TIMES.value):
+                text = " ".join([_GREETING.value, *argv[1:]])
+                text = text.upper() if _MOOD.value == "loud" else text
+                print(f"{i} {text}" if _COUNT.value else text)
+    ''',
+    "fail": '''
+        """Fails as it is told."""
+        import json
+        import pathlib
+
+        from absl import flags
+
+        class NonFiniteLossError(RuntimeError):
+            pass
+
+        _TIMES = flags.DEFINE_integer("times", 1, "shares its name with a flag of another command")
+
+        def main(argv):
+            how = argv[1]
+            if how == "value":
+                raise ValueError("num_samples: expected at least 1,\\n    received 0")
+            if how == "file":
+                open("/no/such/file")
+            if how == "loss":
+                raise NonFiniteLossError(f"the loss is {float('nan')}")
+            if how == "extra":
+                raise ImportError("s2d serve needs FastAPI: pip install 's2d_tf[serve]'")
+            if how == "directory":
+                pathlib.Path("/").read_text()
+            if how == "empty":
+                raise ValueError
+            if how == "type":
+                raise TypeError("an accident")
+            if how == "value_of_python":
+                int("many")
+            if how == "value_of_a_library":
+                json.loads("{")
+            if how == "runtime_of_python":
+                next(iter({1: 1})) and [d.pop(k) for d in [{1: 1, 2: 2}] for k in d]
+            if how == "import":
+                import no_such_module
+            if how == "memory":
+                bytearray(1 << 62)
+            if how == "recursion":
+                main(argv)
+            if how == "interrupt":
+                raise KeyboardInterrupt
+            if how == "exit":
+                raise SystemExit(5)
+            return int(how)
+    ''',
+    "talk_much": '''
+        """Prints more than a pipe holds."""
+
+        def main(argv):
+            for i in range(100_000):
+                print("line", i)
+    ''',
+    "start_tensorflow": '''
+        """Imports TensorFlow and says so."""
+
+        def main(argv):
+            import os
+            import sys
+            import tensorflow as tf
+
+            print("one line of our own", file=sys.stderr)
+            print(int(tf.constant(1) + 1), os.environ["TF_ENABLE_ONEDNN_OPTS"])
+    ''',
+    "needs_keras": '''
+        """Loads a submodule that needs Keras."""
+
+        def main(argv):
+            import s2d_tf
+            s2d_tf.layers
+    ''',
+    "modules": '''
+        """Prints which of the heavy modules are loaded."""
+        import sys
+
+        def main(argv):
+            print(sorted({"tensorflow", "keras", "numpy", "sklearn"} & set(sys.modules)))
+    ''',
+}
 
 
 class Rules:
@@ -52,3 +163,52 @@ def build(project_root):
     exec(compile((project_root / "BUILD").read_text(), "BUILD", "exec"), names)
     rules.libraries = names["LIBRARIES"]
     return rules
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory, project_root):
+    """A checkout in small: the real dispatcher, the trainers above, one submodule."""
+    root = tmp_path_factory.mktemp("checkout")
+    for folder in ("s2d_tf", "trainers"):
+        (root / folder).mkdir()
+    for name in DISPATCHER:
+        shutil.copy(project_root / "s2d_tf" / f"{name}.py", root / "s2d_tf")
+    (root / "s2d_tf" / "layers.py").write_text("import s2d_tf._backend, keras")
+    for name, text in TRAINERS.items():
+        (root / "trainers" / f"{name}.py").write_text(textwrap.dedent(text))
+    return root
+
+
+@pytest.fixture
+def s2d(tree, tmp_path, monkeypatch, capsys):
+    """Runs the command in this process, and answers what a process of its own would."""
+    monkeypatch.setattr(_paths, "trainers_directory", lambda: tree / "trainers")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*args, **env):
+        for key, value in {"S2D_DEBUG": "", **env}.items():
+            monkeypatch.setenv(key, value)
+        try:
+            code, stderr = cli.main(args), ""
+        except SystemExit as error:
+            code, stderr = error.code, ""
+        except Exception:
+            code, stderr = 1, traceback.format_exc()
+        printed = capsys.readouterr()
+        return types.SimpleNamespace(
+            returncode=code, stdout=printed.out, stderr=printed.err + stderr
+        )
+
+    return run
+
+
+@pytest.fixture
+def s2d_process(tree, tmp_path, run_s2d):
+    """The same in a process of its own, where that is what is tested."""
+
+    def run(*args, **env):
+        ours = {"PYTHONPATH": str(tree), "COLUMNS": "80", "S2D_DEBUG": "", **env}
+        return run_s2d(*args, env=ours, cwd=tmp_path)
+
+    return run

@@ -3,8 +3,6 @@
 import ast
 import functools
 import graphlib
-import os
-import subprocess
 import sys
 
 import pytest
@@ -171,18 +169,11 @@ def test_no_file_from_outside_is_trusted(project_root):
 
 
 @pytest.mark.parametrize("name", ["s2d_tf", "s2d_tf.cli"])
-def test_light_modules_import_nothing_heavy(project_root, name):
+def test_light_modules_import_nothing_heavy(run_python, name):
     program = (
         f"import sys, {name}; print(sorted({{'tensorflow', 'keras', 'numpy'}} & set(sys.modules)))"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(project_root)},
-        check=True,
-    )
-    assert result.stdout == "[]\n"
+    assert run_python("-c", program).stdout == "[]\n"
 
 
 def test_submodules_load_lazily_and_unknown_names_are_rejected(build):

@@ -1,8 +1,5 @@
 """Run directories to the paper's tables; the numbers are made up, the arithmetic is checked."""
 
-import subprocess
-import sys
-
 import pytest
 
 from s2d_tf import recipes, storage
@@ -199,16 +196,13 @@ def test_distillation_counts_by_its_temperature_too(make_run, monkeypatch):
     assert claims.check_runs(results.collect([run])) == {"end", "end_t2"}
 
 
-def test_tables_need_no_tensorflow(make_run, project_root):
+def test_tables_need_no_tensorflow(make_run, run_python):
     run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, {"cifar100/accuracy": 0.7123})
     code = (
         "import sys; from s2d_tf import cli; code = cli.main(sys.argv[1:]); "
         "assert 'tensorflow' not in sys.modules and 'keras' not in sys.modules; sys.exit(code)"
     )
     arguments = ["table", str(run), "--table=1", "--format=csv"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=project_root, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_python("-c", code, *arguments)
     assert done.returncode == 0, done.stderr
     assert "S2D Individual,71.2,75.7 ± 0.5," in done.stdout

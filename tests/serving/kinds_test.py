@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 
 from s2d_tf import export, models, serving
+from tests.export.conftest import NAMES as ANSWERS
 
 WORDS = ["red", "green", "blue", "one", "two", "three"]
-ANSWERS = {
-    "probabilities": "probs",
-    "confidence": "confidence",
-    "total_uncertainty": "total",
-    "data_uncertainty": "data",
-    "knowledge_uncertainty": "knowledge",
-}
 
 
 def embedded(ids, size):

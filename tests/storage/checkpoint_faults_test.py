@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -140,15 +139,8 @@ def crash_everywhere(directory):
     raise AssertionError("the write never ended")
 
 
-def test_an_exit_at_any_operation_leaves_a_whole_checkpoint(tmp_path, project_root):
-    done = subprocess.run(
-        [sys.executable, __file__, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(project_root)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def test_an_exit_at_any_operation_leaves_a_whole_checkpoint(tmp_path, run_python):
+    done = run_python(__file__, tmp_path)
     assert done.returncode == 0, done.stderr
     *crashes, last = done.stdout.splitlines()
     kinds = {line.split()[1] for line in crashes}
@@ -302,19 +294,13 @@ def test_leftovers_of_killed_processes_are_swept(run):
     assert (run.directory / "recipe.json").exists()
 
 
-def test_a_second_process_is_refused_and_told_who_is_first(run):
+def test_a_second_process_is_refused_and_told_who_is_first(run, run_python):
     with run.lock():
         script = (
             "import sys; from s2d_tf import storage; run = storage.Run.open(sys.argv[1])\n"
             "with run.lock(): print('in')"
         )
-        second = subprocess.run(
-            [sys.executable, "-c", script, str(run.directory)],
-            env={**os.environ, "PYTHONPATH": str(pathlib.Path(runs.__file__).parents[2])},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        second = run_python("-c", script, run.directory)
         assert f"in use by process {os.getpid()} on" in second.stderr
         assert second.returncode == 1
     with run.lock():

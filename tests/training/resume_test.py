@@ -8,19 +8,15 @@ import signal
 import keras
 import numpy as np
 import pytest
-import safetensors.numpy
 
 from s2d_tf import backbones, files, layers, recipes, storage, training
 from s2d_tf.backbones import batch_norm
 from s2d_tf.recipes import records
 from s2d_tf.storage import checkpoints
 from s2d_tf.training import callbacks, loop
+from tests.training.small_runs import Killed, final_state
 
 STEPS = 10
-
-
-class Killed(BaseException):
-    """Stands for a process that ends between two steps."""
 
 
 def tiny(input_shape, dropout, seed, synchronized_batch_norm):
@@ -91,14 +87,6 @@ def test_stages_that_are_too_small_for_the_network_are_rejected(tmp_path):
 
 def settings(**kwargs):
     return training.Settings(**{"strategy": "one_device", "verbose": 0} | kwargs)
-
-
-def final_state(directory):
-    """All that a run's last checkpoint holds, as bytes, and its history."""
-    folder = checkpoints.found(directory / "checkpoints")[-1]
-    arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
-    state = {key: array.tobytes() for key, array in arrays.items()}
-    return state, files.read_json(folder / "manifest.json")["facts"]["history"]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 
-import keras
 import numpy as np
 import pytest
 from absl import flags
@@ -14,20 +13,12 @@ from s2d_tf import backbones, cli, data, files, metrics, recipes, training
 from s2d_tf.recipes import build
 from s2d_tf.storage import checkpoints, runs, weights
 from s2d_tf.training import callbacks, loop, tuning
+from tests.evaluation.folder_runs_test import tiny
 
 NAME = "wrn_10_2_s2.individual.digits"
 KEY = "training.learning_rate"
 RATES = ["1e-6", "0.5", "1e-3"]
 HELD_OUT = "train_without_validation"
-
-
-def tiny(input_shape, dropout, seed, synchronized_batch_norm):
-    """A backbone that is traced in a moment."""
-    images = keras.Input(input_shape)
-    start = keras.initializers.HeNormal(seed)
-    x = keras.layers.Conv2D(8, 3, 2, kernel_initializer=start, name="conv")(images)
-    x = keras.layers.Flatten()(keras.layers.ReLU()(x))
-    return keras.Model(images, x, name="tiny")
 
 
 @pytest.fixture(scope="module", autouse=True)

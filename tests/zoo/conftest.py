@@ -1,5 +1,7 @@
 """A small zoo, published from runs whose weights were never trained."""
 
+import json
+import shutil
 import types
 
 import pytest
@@ -8,9 +10,14 @@ from s2d_tf import files, publishing, recipes, storage
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.recipes import build
 from s2d_tf.storage import weights
+from s2d_tf.storage.layout import ENTRY
 
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
 SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
+
+
+def quiet(line):
+    pass
 
 
 def make_run(directory, recipe, seed=0, split="train"):
@@ -50,7 +57,7 @@ def runs(tmp_path_factory):
         make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
     with pytest.MonkeyPatch.context() as patch:
         without_times(patch)
-        run_evaluation.evaluate_run(folder, log=lambda line: None)
+        run_evaluation.evaluate_run(folder, log=quiet)
     return folder
 
 
@@ -76,5 +83,17 @@ def small_zoo(tmp_path_factory, runs):
             (runs, ENSEMBLE),
             (runs / "member_0", MONTE_CARLO),
         ):
-            publishing.publish(run, name, folder, other_numbers=True, log=lambda line: None)
+            publishing.publish(run, name, folder, other_numbers=True, log=quiet)
     return folder
+
+
+@pytest.fixture
+def entry(small_zoo, tmp_path):
+    """A copy of the single model's folder."""
+    shutil.copytree(small_zoo / SINGLE, tmp_path / SINGLE)
+    return tmp_path / SINGLE
+
+
+def change(folder, **changes):
+    path = folder / ENTRY
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))

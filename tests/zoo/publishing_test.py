@@ -13,12 +13,7 @@ from s2d_tf.evaluation import results
 from s2d_tf.publishing import checks, facts, precision
 from s2d_tf.storage import entries
 from s2d_tf.storage.layout import CARD, ENTRY
-
-SINGLE = "wrn_10_2_s2.s2d.digits"
-
-
-def quiet(line):
-    pass
+from tests.zoo.conftest import SINGLE, quiet
 
 
 @pytest.fixture(autouse=True)

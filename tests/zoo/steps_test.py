@@ -11,12 +11,7 @@ from s2d_tf.evaluation import run_evaluation
 from s2d_tf.posthoc.predictor import chain, root
 from s2d_tf.storage import sources, weights
 from s2d_tf.storage.layout import ENTRY
-
-SINGLE = "wrn_10_2_s2.s2d.digits"
-
-
-def quiet(line):
-    pass
+from tests.zoo.conftest import SINGLE, quiet
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,160 @@
+"""What a training pipeline does to images: augmentation, sizes, and pairs for several heads."""
+
+import numpy as np
+import pytest
+
+from s2d_tf import data
+from tests.data import numbered
+from tests.data.numbered import AUGMENTED, BATCH, EPOCHS, GROWING, STEPS
+
+
+class TestAugmentation:
+    def _views(self, **options):
+        """Image by (epoch, index)."""
+        views = {}
+        batches = numbered.batches(**AUGMENTED, **options)
+        steps = len(batches) // EPOCHS
+        for step, (images, target) in enumerate(batches):
+            for image, index in zip(images, target["index"], strict=True):
+                views[step // steps, index] = image
+        return views
+
+    def test_a_view_is_a_function_of_seed_epoch_and_index(self):
+        small, large = self._views(batch_size=7), self._views(batch_size=42)
+        assert small.keys() == large.keys()
+        assert all(np.array_equal(small[key], large[key]) for key in small)
+
+    def test_a_view_does_not_depend_on_how_many_images_there_are(self):
+        images, labels = numbered.examples()
+        some = numbered.batches(images[:40], labels[:40], batch_size=40, epochs=1, **AUGMENTED)[0]
+        every = numbered.batches(images, labels, batch_size=84, epochs=1, **AUGMENTED)[0]
+        of_some = some[0][np.argsort(some[1]["index"])]
+        of_every = every[0][np.argsort(every[1]["index"])]
+        np.testing.assert_array_equal(of_some, of_every[:40])
+
+    def test_epochs_show_different_views(self):
+        views = self._views()
+        same = [
+            np.array_equal(views[0, i], views[1, i]) for e, i in views if (1, i) in views and not e
+        ]
+        assert np.mean(same) < 0.2
+
+    def test_all_views_are_equally_likely(self):
+        """Shifts and mirroring from the pictures themselves, against the uniform distribution."""
+        count, side, reach = 6_000, 9, 2
+        # One bright row and one brighter column half: position gives shift, asymmetry the mirror.
+        image = np.zeros([side, side, 1], np.uint8)
+        image[4, 4] = 1
+        image[4, 5] = 2
+        images = np.broadcast_to(image, [count, side, side, 1])
+        batch, _ = numbered.numpy(
+            data.train_pipeline(
+                images,
+                np.zeros(count, int),
+                batch_size=count,
+                seed=0,
+                augmentation="mirror_shift",
+                padding="mean",
+                mean=(0,),
+                max_shift=reach,
+            )
+        )[0]
+        flat = batch.reshape(count, -1)
+        one, two = np.argmax(flat == 1, axis=-1), np.argmax(flat == 2, axis=-1)
+        row, column, mirrored = one // side, one % side, two < one
+        assert 0.48 < np.mean(mirrored) < 0.52
+        for place in (row, column):
+            counts = np.bincount(place, minlength=side)[4 - reach : 4 + reach + 1]
+            assert counts.sum() == count
+            # Standard deviation of each count: 31.
+            np.testing.assert_allclose(counts, count / (2 * reach + 1), atol=130)
+        assert abs(np.corrcoef(row, column)[0, 1]) < 0.05
+        assert abs(np.corrcoef(row, mirrored)[0, 1]) < 0.05
+
+    def test_alternating_mirrors_show_each_image_both_ways_in_turn(self):
+        images, labels = numbered.examples()
+        options = {"augmentation": "alternating_mirror_shift", "padding": "mean", "mean": (0,)}
+        batches = numbered.batches(images, labels, max_shift=0, epochs=4, **options)
+        mirrored = {}
+        for batch, target in batches:
+            for image, index in zip(batch, target["index"], strict=True):
+                is_plain = np.array_equal(image, images[index])
+                assert is_plain or np.array_equal(image, images[index][:, ::-1])
+                mirrored.setdefault(index, []).append(not is_plain)
+        whole = [seen for seen in mirrored.values() if len(seen) == 4]
+        assert all(seen in ([False, True] * 2, [True, False] * 2) for seen in whole)
+        first = [seen[0] for seen in whole]
+        assert 0.25 < np.mean(first) < 0.75, "images begin with either view"
+
+
+class TestResolutions:
+    def test_sizes_follow_the_steps_of_the_whole_run(self):
+        total = EPOCHS * STEPS
+        batches = numbered.batches(**GROWING)
+        ends = [round(milestone * total) for milestone in GROWING["resolution_milestones"]]
+        expected = [4] * ends[0] + [6] * (ends[1] - ends[0]) + [8] * (total - ends[1])
+        assert [batch.shape[1:3] for batch, _ in batches] == [(side, side) for side in expected]
+        numbered.assert_same(batches[ends[1] :], numbered.batches()[ends[1] :])
+
+    def test_only_the_size_changes(self):
+        images, _ = numbered.examples()
+        for batch, target in numbered.batches(**GROWING)[:8]:
+            expected = _resized(images[target["index"]], batch.shape[1])
+            np.testing.assert_allclose(batch, expected, atol=0.501)
+
+    def test_heads_see_images_of_one_size(self):
+        batches = numbered.batches(num_heads=2, **GROWING)
+        assert batches[0][0].shape == (BATCH, 2, 4, 4, 1)
+        assert batches[-1][0].shape == (BATCH, 2, 8, 8, 1)
+
+    @pytest.mark.parametrize(
+        ("resolutions", "milestones"),
+        [((0.5,), ()), ((1.5,), (0.5,)), ((0.5, 0.7), (0.5, 0.4)), ((0.5,), (1.0,))],
+    )
+    def test_bad_stages(self, resolutions, milestones):
+        with pytest.raises(ValueError, match="resolutions, resolution_milestones: expected"):
+            numbered.train(resolutions=resolutions, resolution_milestones=milestones)
+
+
+def _resized(images, side):
+    """An antialiased resize in NumPy: each output is a triangle-weighted mean of the inputs."""
+    scale = images.shape[1] / side
+    places, centers = np.arange(images.shape[1]) + 0.5, (np.arange(side) + 0.5) * scale
+    weights = np.maximum(0.0, 1.0 - np.abs(places - centers[:, None]) / scale)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.einsum("rh,nhwc,sw->nrsc", weights, images.astype(float), weights)
+
+
+@pytest.fixture(scope="module")
+def paired():
+    return numbered.batches(num_heads=3)
+
+
+class TestHeads:
+    def test_pairs_hold_each_image_once_per_head(self, paired):
+        images, labels = numbered.examples()
+        plain = numbered.batches()
+        for (x, target), (heads_x, heads_target) in zip(plain, paired, strict=True):
+            assert heads_x.shape == (BATCH, 3, 8, 8, 1)
+            np.testing.assert_array_equal(heads_x[:, 0], x)
+            np.testing.assert_array_equal(heads_target["index"][:, 0], target["index"])
+            for head in range(3):
+                index = heads_target["index"][:, head]
+                assert set(index) == set(target["index"])
+                np.testing.assert_array_equal(heads_x[:, head], images[index])
+                np.testing.assert_array_equal(heads_target["labels"][:, head], labels[index])
+
+    def test_pairings_differ_from_step_to_step_and_head_to_head(self, paired):
+        orders = set()
+        for _, target in paired:
+            position = {index: place for place, index in enumerate(target["index"][:, 0])}
+            for head in (1, 2):
+                orders.add(tuple(position[index] for index in target["index"][:, head]))
+        # 60 draws of 40,320 permutations: rarely two alike.
+        assert len(orders) >= 2 * len(paired) - 2
+
+    def test_an_augmented_image_is_the_same_in_every_head(self):
+        for x, target in numbered.batches(num_heads=2, **AUGMENTED):
+            by_index = dict(zip(target["index"][:, 0], x[:, 0], strict=True))
+            for image, index in zip(x[:, 1], target["index"][:, 1], strict=True):
+                np.testing.assert_array_equal(image, by_index[index])
