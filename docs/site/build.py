@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+SITE = ROOT / ".site"
 CONFIG = pathlib.Path(__file__).with_name("zensical.toml")
 ASSETS = ("docs/site/iframe-worker.js", "docs/site/style.css")
 
@@ -137,9 +138,8 @@ def written() -> dict[str, str]:
     }
 
 
-def stage(target: pathlib.Path, navigation: list) -> None:
-    """Copies the pages of the navigation and all that they link to, and writes the others."""
-    texts = written()
+def stage(target: pathlib.Path, navigation: list, texts: dict[str, str]) -> None:
+    """Copies the pages of a navigation and all that they link to, or writes them if given."""
     waiting, done = [*pages_of(navigation), *ASSETS], set()
     while waiting:
         name = waiting.pop()
@@ -158,18 +158,20 @@ def stage(target: pathlib.Path, navigation: list) -> None:
                 # A folder of the repository is a page here.
                 text = text.replace(f"]({link})", f"]({link.rstrip('/')}/README.md)")
                 found += "/README.md"
+            if found not in texts and not (ROOT / found).is_file():
+                sys.exit(f"{name}: expected links to files that exist, received {link!r}. Fix it.")
             waiting.append(found)
         out.write_text(text, encoding="utf-8")
 
 
 def main() -> int:
-    site = ROOT / ".site"
-    shutil.rmtree(site, ignore_errors=True)
-    site.mkdir()
-    shutil.copyfile(CONFIG, site / CONFIG.name)
-    stage(site / "pages", tomllib.loads(CONFIG.read_text(encoding="utf-8"))["project"]["nav"])
+    shutil.rmtree(SITE, ignore_errors=True)
+    SITE.mkdir()
+    shutil.copyfile(CONFIG, SITE / CONFIG.name)
+    config = tomllib.loads(CONFIG.read_text(encoding="utf-8"))
+    stage(SITE / "pages", config["project"]["nav"], written())
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
-    done = subprocess.run(command, cwd=site, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, cwd=SITE, stderr=subprocess.PIPE, text=True, check=False)
     print(done.stderr, end="", file=sys.stderr)
     # Warnings about docstrings come from Griffe, of which Zensical knows nothing.
     return done.returncode or int("griffe: " in done.stderr)
