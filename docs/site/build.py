@@ -19,7 +19,7 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SITE = ROOT / ".site"
 CONFIG = pathlib.Path(__file__).with_name("zensical.toml")
-ASSETS = ("docs/site/iframe-worker.js", "docs/site/style.css")
+ASSETS = tuple(f"docs/site/{name}" for name in ("iframe-worker.js", "style.css", "tables.js"))
 
 # Text in which brackets and parentheses are no links.
 _CODE = re.compile(r"^(```+).*?^\1|`[^`\n]+`", re.DOTALL | re.MULTILINE)
