@@ -2,6 +2,8 @@
 # make test         install, then run the default tests
 # make test-all     the same with the slow ones, ONNX, LiteRT and gRPC (installs those, too)
 # make test-browser the pages in Chromium, which has to be installed; skipped without it
+# make site         the documentation as a site, in .site/html; a warning is an error
+# make test-site    build the site, check it, and open its pages in Chromium, which has to be installed
 # make test-beam    the tests of Apache Beam, in an environment of their own, because it wants an older protobuf
 # make lint         ruff: lint and format check; mypy: types
 # make bench        run the benchmarks, e.g. the overhead of S2D over a plain classifier
@@ -23,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALL_INPUTS := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all test-browser test-beam run-test-beam lint format bench clean
+.PHONY: help quickstart test test-all test-browser site test-site test-beam run-test-beam lint format bench clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -53,6 +55,14 @@ $(VENV)/.installed-test-browser: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test, browser]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
+$(VENV)/.installed-site: $(INSTALL_INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[docs]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-test-site: $(INSTALL_INPUTS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test, browser, docs]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed-site $(VENV)/.installed
+
 $(VENV)/.installed-test-beam: $(INSTALL_INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check 'setuptools>=64' wheel --editable '.[test, beam]'
 	@touch $@ $(VENV)/.installed
@@ -72,6 +82,12 @@ test-all: $(VENV)/.installed-test-all
 
 test-browser: $(VENV)/.installed-test-browser
 	$(BIN)/python -m pytest -m browser tests/serving/demo_browser_test.py $(PYTEST_FLAGS)
+
+site: $(VENV)/.installed-site
+	$(BIN)/python docs/site/build.py
+
+test-site: $(VENV)/.installed-test-site
+	$(BIN)/python -m pytest -m site tests/site $(PYTEST_FLAGS)
 
 # The same rules in the other environment.
 test-beam:
@@ -93,5 +109,5 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BEAM_VENV) .pybuild dist s2d_tf.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BEAM_VENV) .site .pybuild dist s2d_tf.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

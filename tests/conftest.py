@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 
@@ -161,6 +162,20 @@ def mutate():
         return bytes(data)
 
     return mutate
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, or a skip."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs the extra s2d_tf[browser]")
+    path = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+    if path is None:
+        pytest.skip("needs chromium or google-chrome on the PATH")
+    with api.sync_playwright() as play:
+        # No sandbox: containers run tests as root. The page is our own.
+        opened = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

@@ -44,6 +44,14 @@ def test_lint_and_browser_run_what_the_makefile_runs(workflows, project_root):
     assert "\ntest-browser:" in makefile
 
 
+def test_the_site_is_built_and_checked_by_the_makefile(workflows, project_root):
+    makefile = (project_root / "Makefile").read_text(encoding="utf-8")
+    commands = [step.get("run") for step in workflows["site.yml"]["jobs"]["site"]["steps"]]
+    for target in ("site", "test-site"):
+        assert f"make {target}" in commands
+        assert f"\n{target}:" in makefile
+
+
 def test_rights_are_as_few_as_possible(workflows):
     for name, workflow in workflows.items():
         assert workflow["permissions"] == {"contents": "read"}, name

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import shutil
 
 import numpy as np
 import pytest
@@ -14,19 +13,6 @@ pytestmark = pytest.mark.browser
 SCORES = ("total", "data", "knowledge")
 PATIENCE = 120_000
 """Milliseconds to wait for the page, on a machine that has other work."""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="needs the extra s2d_tf[browser]")
-    path = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
-    if path is None:
-        pytest.skip("needs chromium or google-chrome on the PATH")
-    with api.sync_playwright() as play:
-        # No sandbox: containers run tests as root. The page is our own.
-        opened = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,154 @@
+"""What the site is made of, without building it: its pages, their code and their pictures."""
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import io
+import re
+
+import pytest
+
+from s2d_tf import zoo
+
+# Pages whose models are only loaded: what they print is on the page.
+EXACT = ("abstain", "detect", "uncertainty")
+BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
+
+
+def run(text, names=None):
+    """Executes a page's code; returns its names, and what each block prints with what is stated."""
+    names, outputs = {} if names is None else names, []
+    for kind, block in BLOCK.findall(text):
+        if kind == "text":
+            outputs[-1][1] = block
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, "page", "exec"), names)  # our own words, run as a reader would
+        outputs.append([printed.getvalue(), None])
+    return names, outputs
+
+
+@pytest.fixture
+def page(project_root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda name: (project_root / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_pages_print_what_they_say(page, name):
+    _, outputs = run(page(name))
+    assert any(stated for _, stated in outputs)
+    for printed, stated in outputs:
+        assert printed == (stated or ""), name
+
+
+def test_five_minutes(page):
+    text = page("five-minutes")
+    assert text.count("epochs=30") == 1
+    names, outputs = run(text.replace("epochs=30", "epochs=1"))
+    for printed, stated in outputs[1:-1]:
+        assert printed == stated
+    assert "3 inputs, 8 classes" in outputs[-1][0]
+    assert names["cast"].num_parameters == names["yours"].count_params()
+
+
+@pytest.mark.slow  # tests/readme_test.py trains the same way
+def test_train(page):
+    text = page("train")
+    assert text.count("epochs=20") == 2
+    names, _ = run(text.replace("epochs=20", "epochs=1"))
+    for key in re.findall(r"^\| (`\w+`.*?) \|", text.split("## By name")[0], re.MULTILINE):
+        for logged in re.findall(r"`(\w+)`", key):
+            assert logged in names["history"].history
+    signature = inspect.signature(type(names["model"]).__init__).parameters
+    stated = text.split("## Settings that matter")[1]
+    for name, value in re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", stated, re.MULTILINE):
+        assert str(signature[name].default) == str(float(value) if "e" in value else value)
+
+
+def test_how_s2d_works(page):
+    names, _ = run(page("how-s2d-works"))
+    assert names["passes"].shape == (1, 5, 3)
+    assert names["proxy"].shape == names["student"].shape == (1, 3)
+
+
+@pytest.mark.slow
+def test_distill(page):
+    text = page("distill")
+    assert text.count("epochs = 20") == 1
+    _, outputs = run(text.replace("epochs = 20", "epochs = 1"))
+    assert [line.split()[0] for line in outputs[-1][0].splitlines()] == [
+        "member",
+        "ensemble",
+        "student",
+    ]
+
+
+def test_recipes_of_the_page_on_distillation_exist(page, project_root):
+    table = page("distill").split("## By name")[1]
+    stated = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in row.split(", ")}
+    methods = {f"`{path.stem}`" for path in (project_root / "zoo" / "methods").glob("*.toml")}
+    assert stated
+    assert stated <= methods
+
+
+def test_every_page_and_package_is_in_the_navigation(build, navigation, project_root):
+    pages = {f"docs/{path.name}" for path in (project_root / "docs").glob("*.md")}
+    api = {f"api/{name}.md" for name in build.packages()}
+    assert pages | api <= set(navigation)
+    assert len(navigation) == len(set(navigation))
+    for name in set(navigation) - set(build.written()):
+        assert (project_root / name).is_file(), name
+
+
+def test_the_reference_has_every_public_name(build):
+    for package in build.packages():
+        module = importlib.import_module(f"s2d_tf.{package}")
+        own = [
+            name
+            for name, value in vars(module).items()
+            if name[0] != "_" and getattr(value, "__module__", "") == module.__name__
+        ]
+        found = build.public_names(package)
+        assert set(found) == set(getattr(module, "__all__", own)), package
+        for name, full in found.items():
+            home, _, last = full.rpartition(".")
+            value = getattr(importlib.import_module(home), last)
+            assert value is getattr(module, name), full
+
+
+def test_the_zoo_table_is_the_listing(build):
+    table = build.zoo_table()
+    for line in zoo.listing(zoo.names(pretrained=True)).splitlines()[1:]:
+        if not line:
+            break
+        name, accuracy, nll, ece, parameters, time, method = line.split(maxsplit=6)
+        link = f"[{name}]({name}/README.md)"
+        row = f"| {link} | {method} | {accuracy} | {nll} | {ece} | {parameters} | {time} |"
+        assert row in table
+
+
+def test_the_numbers_in_the_picture_are_those_on_the_page(page, project_root):
+    path = project_root / "docs" / "site" / "pictures.py"
+    specification = importlib.util.spec_from_file_location("site_pictures", path)
+    pictures = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(pictures)
+    names, _ = run(page("uncertainty"))
+    for row, concentrations in zip(names["concentrations"], pictures.KINDS.values(), strict=True):
+        assert tuple(row.round(1)) == pytest.approx(concentrations)
+    drawn = names["found"]
+    for index, concentrations in enumerate(pictures.KINDS.values()):
+        expected = [float(drawn[part][index]) for part in pictures.PARTS]
+        assert pictures.parts_of(concentrations) == pytest.approx(expected)
+
+
+def test_a_broken_link_ends_the_build(build, tmp_path):
+    with pytest.raises(SystemExit, match=r"CHANGELOG.md: expected .* 'docs/nowhere.md'"):
+        build.stage(tmp_path, [{"x": "CHANGELOG.md"}], {"CHANGELOG.md": "[x](docs/nowhere.md)"})
+
+
+def test_links_in_code_are_none(build):
+    text = "[a](b.md#c) `[d](e.md)`\n```python\nf[0](g.md)\n```\n[h]: i.md\n[j](https://k.org)\n"
+    assert list(build.links(text)) == ["b.md", "i.md"]
