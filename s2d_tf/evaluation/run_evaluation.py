@@ -136,11 +136,7 @@ def evaluate_opened(
         more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
     """
     predictor, recipe = opened.predictor, opened.recipe
-    if recipe.stands_on is not None and opened.head is predictor:
-        raise ValueError(
-            f"encoder: expected the folder of {recipe.stands_on.name}, on which {opened.name} "
-            "stands, received none. Pass --encoder=FOLDER."
-        )
+    opened.check_encoder()
     own_images = known is None or recipe.own_data is not None
     held_out = opened.split == "train_without_validation" and own_images
     dataset, more = run_data.name_of(recipe, known), more or {}
@@ -177,7 +173,7 @@ def evaluate_opened(
         **({"run/detectors_fitted_on": opened.split} if names else {}),
         **{
             f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
-            for i, own in enumerate(steps.summaries(opened.head))
+            for i, own in enumerate(steps.summaries(predictor))
         },
         "run/num_members": predictor.num_members,
         "time/engine": ", ".join(sorted({part.engine_used or "cache" for part in predictor.parts})),
