@@ -1,14 +1,16 @@
 """Scores any number of inputs from files: label, confidence and uncertainties, as a table.
 
-usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...]
+usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...] [--encoder=FOLDER]
 
     s2d predict wrn_10_2_s2.s2d.cifar100 photos --out=answers.parquet
     s2d predict runs/s2d_0 records.tfrecord --out=answers.csv --step=knn.safetensors
+    s2d predict minilm_l6_512.s2d.clinc150 questions.txt --out=answers.parquet --encoder=FOLDER
 
 MODEL is a name, a run directory, an entry's folder or an exported version. INPUTS is a folder of
-JPEG or PNG files, TFRecord or Parquet files, or a .txt file with one path on each line. FILE ends
-in .parquet or .csv; inputs that cannot be read are listed in FILE.skipped.csv. The same command
-continues after a kill. `s2d evaluate FILE` gives the metrics where the inputs have labels.
+JPEG or PNG files, TFRecord or Parquet files, or a .txt file: one path on each line, or one text for
+a model of texts. FILE ends in .parquet or .csv; inputs that cannot be read are listed in
+FILE.skipped.csv. The same command continues after a kill. `s2d evaluate FILE` gives the metrics
+where the inputs have labels.
 
 --beam runs it on Apache Beam with these options of a runner (needs the extra `beam`):
 
@@ -33,6 +35,7 @@ _STEP = flags.DEFINE_multi_string(
 )
 _IMAGE_KEY = flags.DEFINE_string("image_key", None, "Feature or column of the inputs.")
 _LABEL_KEY = flags.DEFINE_string("label_key", None, "Feature or column of the true labels.")
+_ENCODER = _flags.encoder()
 _ENGINE = _flags.engine()
 _BEAM = flags.DEFINE_string(
     "beam", None, "Run on Apache Beam with these options of a runner, separated by spaces."
@@ -54,14 +57,15 @@ def main(argv):
         "image_key": _IMAGE_KEY.value,
         "label_key": _LABEL_KEY.value,
     }
+    opening = {"steps": _STEP.value, "encoder": _ENCODER.value}
     if _BEAM.value is None:
-        scorer = prediction.open_scorer(argv[1], _STEP.value)
+        scorer = prediction.open_scorer(argv[1], **opening)
         summary = prediction.predict_files(scorer, argv[2], _OUT.value, **options)
     else:
         from s2d_tf.prediction import beam
 
         runner = shlex.split(_BEAM.value)
-        summary = beam.predict_files(*argv[1:], _OUT.value, runner, _STEP.value, **options)
+        summary = beam.predict_files(*argv[1:], _OUT.value, runner, **opening, **options)
     print(f"Wrote {summary.rows:,} rows to {summary.out}")
     if summary.skipped:
         print(f"Skipped {summary.skipped:,} inputs, listed in {summary.skipped_list}")

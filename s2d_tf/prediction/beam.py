@@ -25,7 +25,7 @@ except ImportError as error:
 
 
 def predict_files(
-    where, inputs, out, pipeline_options: Sequence[str] = (), steps=(), **options
+    where, inputs, out, pipeline_options: Sequence[str] = (), steps=(), encoder=None, **options
 ) -> Summary:
     """Scores inputs from files with the workers of an Apache Beam runner.
 
@@ -38,7 +38,7 @@ def predict_files(
             workers need no zoo.
         inputs, out: see `prediction.predict_files`.
         pipeline_options: flags of the runner, such as `["--runner=FlinkRunner"]`.
-        steps: see `open_scorer`.
+        steps, encoder: see `open_scorer`.
         **options: `top_k`, `batch_size`, `image_key`, `label_key` and `part_rows` of
             `prediction.predict_files`.
 
@@ -61,8 +61,9 @@ def predict_files(
     options = Options(**options)
     where = _absolute(where) if os.path.exists(where) else where  # It may be a name.
     inputs, out, *steps = (_absolute(path) for path in (inputs, out, *steps))
-    scorer = open_scorer(where, steps)
-    handler = _ScorerHandler(where, steps, scorer.sha256, options.top_k)
+    encoder = encoder and _absolute(encoder)
+    scorer = open_scorer(where, steps, encoder)
+    handler = _ScorerHandler((where, steps, encoder), scorer.sha256, options.top_k)
 
     def score(source, parts):
         count = -(-source.count // options.part_rows)
@@ -110,19 +111,18 @@ class _Read(beam.DoFn):
 class _ScorerHandler(base.ModelHandler):
     """From batches of examples to their columns and the list of those that are skipped."""
 
-    def __init__(self, where, steps, sha256, top_k):
+    def __init__(self, opening, sha256, top_k):
         super().__init__(max_batch_size=1)  # An element is a batch already.
-        self._where = where
-        self._steps = steps
+        self._opening = opening  # the arguments of `open_scorer`
         self._sha256 = sha256
         self._top_k = top_k
 
     def load_model(self):
-        scorer = open_scorer(self._where, self._steps)
+        scorer = open_scorer(*self._opening)
         if scorer.sha256 != self._sha256:
             raise RuntimeError(
                 f"model: expected the one with the hash {self._sha256} on all workers, received "
-                f"{scorer.sha256} from {self._where}. Export it to a folder that they share."
+                f"{scorer.sha256} from {self._opening[0]}. Export it to a folder that they share."
             )
         return scorer
 
