@@ -177,6 +177,10 @@ def test_a_bert_of_keras_hub_from_texts_to_an_export(tmp_path, monkeypatch):
     expected = [row[used].mean(axis=0) for row, used in zip(outputs, mask, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
+    model.save(tmp_path / "model.keras")
+    twin = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(twin.predict_features(texts), expected, atol=1e-5)
+
     folder = export.save(model, tmp_path / "exported")
     served = tf.saved_model.load(str(folder)).signatures["serving_default"]
     answer, expected = served(texts=tf.constant(texts)), model.predict_uncertainty(texts)
