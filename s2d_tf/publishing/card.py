@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names, tables
 from s2d_tf.publishing import front_matter
-from s2d_tf.publishing.inputs import of
+from s2d_tf.publishing.inputs import describe_inputs
 from s2d_tf.uncertainty import decomposes
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def text(record: entries.Record) -> str:
     """The card as Markdown."""
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
-    inputs, splits = of(recipe), decomposes(record.kind, record.num_members)
+    inputs, splits = describe_inputs(recipe), decomposes(record.kind, record.num_members)
     most_telling = "knowledge" if splits else "total"
     certain = "" if splits else (
         "- A single categorical prediction does not decompose: data uncertainty is the total, and "
@@ -183,7 +183,7 @@ def _metrics(record):
     which = "; the weights here are those of seed 0" if spread else ""
     readings = record.metrics.get("run/test_readings")
     count = "once" if readings == 1 else f"{readings} times"
-    examples = of(record.recipe).examples
+    examples = describe_inputs(record.recipe).examples
     read = f" The test {examples} were read {count} with these weights."
     times = "" if readings is None else read
     return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}.{times}"])
@@ -191,7 +191,7 @@ def _metrics(record):
 
 def _portrait(record):
     """What it is good and bad at, if that was found out when it was published."""
-    facts, examples = record.provenance, of(record.recipe).examples
+    facts, examples = record.provenance, describe_inputs(record.recipe).examples
     if "picture" not in facts:
         return ""
     listed = (
@@ -235,7 +235,7 @@ def _fingerprints(record):
         images, digest = (record.metrics.get(f"data/{name}/{f}") for f in ("images", "fingerprint"))
         read = ": not available, not measured"
         if digest:
-            read = f", {images:,} test {of(record.recipe).examples}: `{digest}`"
+            read = f", {images:,} test {describe_inputs(record.recipe).examples}: `{digest}`"
         lines.append(f"- {names.dataset_title(name)}{read}")
     return "\n".join(lines)
 
