@@ -1,6 +1,6 @@
 """Opens a page in the browser where models answer, and say how certain they are.
 
-usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT]
+usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT] [--encoder=FOLDER]
 
     s2d demo                                  # a plain digit classifier beside S2D, works offline
     s2d demo wrn_10_2_s2.s2d.cifar100         # a zoo entry beside its plain twin
@@ -14,6 +14,8 @@ import functools
 
 from absl import flags
 
+from s2d_tf import _flags
+
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 _PORT = flags.DEFINE_integer(
     "port", 8600, "Port to listen on; 0 takes a free one.", lower_bound=0, upper_bound=65535
@@ -23,6 +25,7 @@ _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Folder of the datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets."
 )
 _DATA = flags.DEFINE_string("data", None, "Images of a run on own data, if they have moved.")
+_ENCODER = _flags.encoder()
 _EXAMPLES = flags.DEFINE_integer(
     "examples", 2000, "Test examples behind distributions and thresholds, at most.", lower_bound=20
 )
@@ -31,7 +34,9 @@ _EXAMPLES = flags.DEFINE_integer(
 def main(argv):
     from s2d_tf import serving
 
-    demo = serving.open_demo(argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value)
+    demo = serving.open_demo(
+        argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value, _ENCODER.value
+    )
     serving.run_demo(
         demo,
         _HOST.value,

@@ -1,6 +1,6 @@
 """Writes one web page with tables, figures and the paper's claims, from your runs.
 
-usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER]
+usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER] [--encoder=FOLDER]
 
     s2d report runs/* --out=report
 
@@ -15,6 +15,7 @@ from s2d_tf import _flags
 _OUT = flags.DEFINE_string("out", "s2d_report", "Folder to write to.")
 _DATA_DIR = _flags.data_dir()
 _DATA = _flags.moved_data()
+_ENCODER = _flags.encoder()
 
 
 def main(argv):
@@ -28,5 +29,6 @@ def main(argv):
         _DATA_DIR.value,
         sections=paper.report_sections,
         images=_DATA.value,
+        encoder=_ENCODER.value,
     )
     print(f"Wrote {path}")

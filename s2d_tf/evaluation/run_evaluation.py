@@ -203,17 +203,19 @@ def _scaled(dataset, known, validation):
     return scaled_metrics(dataset, known, score(validation) if validation else None)
 
 
-def gather_run(directory, data_dir=None, folder=None):
+def gather_run(directory, data_dir=None, folder=None, encoder=None):
     """`Gathered` of a finished run, from its cached predictions where it has them.
 
     Args:
-        directory, data_dir: as for `evaluate_run`.
+        directory, data_dir, encoder: as for `evaluate_run`.
         folder: where the images of a run on own data are now; None: where they were.
     """
     run = storage.Run.open(directory)
+    opened = storage.open_run(run, encoder=encoder)
+    opened.check_encoder()
     ood = {name: name for name in run.recipe.out_of_distribution}
     return gather(
-        run.predictor(),
+        opened.predictor,
         run_data.known(run, folder) or run.recipe.source_dataset,
         ood | run_data.remembered(run.directory, run.recipe),
         data_dir,
@@ -223,9 +225,16 @@ def gather_run(directory, data_dir=None, folder=None):
     )
 
 
-def compare_runs(first, second, data_dir=None, num_resamples=intervals.NUM_RESAMPLES, folder=None):
-    """Table of the differences of two runs on the same images, with paired 95% intervals."""
-    gathered = [gather_run(directory, data_dir, folder) for directory in (first, second)]
+def compare_runs(
+    first,
+    second,
+    data_dir=None,
+    num_resamples=intervals.NUM_RESAMPLES,
+    folder=None,
+    encoder=None,
+):
+    """Table of the differences of two runs on the same examples, with paired 95% intervals."""
+    gathered = [gather_run(directory, data_dir, folder, encoder) for directory in (first, second)]
     found = intervals.of_gathered(*gathered, num_resamples)
     return intervals.difference_table(found, f"{first} minus {second}", num_resamples)
 

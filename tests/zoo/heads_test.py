@@ -23,6 +23,7 @@ from s2d_tf import (
     models,
     posthoc,
     recipes,
+    serving,
     training,
     zoo,
 )
@@ -216,6 +217,14 @@ def test_lines_of_text_in_a_table_of_answers_out(accepted, capsys):
     assert table["class"] == [model.class_names[label] for label in labels]
     np.testing.assert_allclose(table["knowledge_uncertainty"], expected["knowledge"], rtol=1e-4)
     np.testing.assert_allclose(table["confidence"], expected["confidence"], rtol=1e-4)
+
+
+def test_the_demo_page_takes_sentences(accepted, few):
+    with pytest.raises(zoo.ZooError, match="Pass --encoder=FOLDER"):
+        serving.open_demo(S2D)
+    demo = serving.open_demo(S2D, encoder=accepted)
+    assert demo.kind == "text"
+    assert list(demo.models) == ["Plain classifier", "S2D classifier"]
 
 
 def test_steps_are_fitted_behind_the_encoder_and_stay_with_the_head(accepted, few, capsys):
