@@ -155,12 +155,12 @@ def of_model(model, steps=(), name: str = "model") -> Scorer:
     for path in steps:
         model = posthoc.load(path, model)
     model.check_fitted()
-    contract, shape = model.contract, model.image_shape
+    contract, image = model.contract, model.contract.image
     of_texts = [tensor.dtype for tensor in contract.tensors] == ["string"]
     of_images = (
-        shape is not None
-        and shape[-1] in encoded_images.CHANNELS
-        and contract.image.range in (None, PIXELS)
+        image is not None
+        and image.shape[-1] in encoded_images.CHANNELS
+        and image.range in (None, PIXELS)
     )
     if not (of_images or of_texts):
         taken = [(tensor.name, tensor.shape, tensor.range) for tensor in contract.tensors]
@@ -175,7 +175,8 @@ def of_model(model, steps=(), name: str = "model") -> Scorer:
         batch = tf.constant(batch) if of_texts else batch
         return compute(contract.flatten(inputs.cast(batch, contract, keep_arrays=True)))
 
-    return Scorer(function, shape, model.class_names, posthoc.saving.model_sha256(model), name)
+    sha256 = posthoc.saving.model_sha256(model)
+    return Scorer(function, model.image_shape, model.class_names, sha256, name)
 
 
 def _exported(version):
