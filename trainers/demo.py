@@ -1,6 +1,6 @@
 """Opens a page in the browser that shows predictions and uncertainties.
 
-usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT]
+usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT] [--encoder=FOLDER]
 
     s2d demo                                  # a plain digit classifier beside S2D, offline
     s2d demo wrn_10_2_s2.s2d.cifar100         # a zoo entry beside its plain twin
@@ -23,6 +23,7 @@ _PORT = flags.DEFINE_integer(
 _OPEN = flags.DEFINE_boolean("open", True, "Open the page in the browser.")
 _DATA_DIR = _flags.data_dir()
 _DATA = _flags.moved_data()
+_ENCODER = _flags.encoder()
 _EXAMPLES = flags.DEFINE_integer(
     "examples", 2000, "Most test examples for distributions and thresholds.", lower_bound=20
 )
@@ -31,7 +32,9 @@ _EXAMPLES = flags.DEFINE_integer(
 def main(argv: list[str]) -> None:
     from s2d_tf import serving
 
-    demo = serving.open_demo(argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value)
+    demo = serving.open_demo(
+        argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value, _ENCODER.value
+    )
     serving.run_demo(
         demo,
         _HOST.value,

@@ -1,6 +1,7 @@
 """Fits a post-hoc step on a finished run or a zoo entry and stores it there.
 
 usage: s2d fit-step RUN_OR_ENTRY STEP [--set OPTION=VALUE ...] [--split=SPLIT] [--data_dir=DIR]
+                    [--encoder=FOLDER]
 
     s2d fit-step runs/s2d_0 knn --set k=50
     s2d fit-step runs/s2d_0 temperature_scaling                 # on the validation split
@@ -30,6 +31,7 @@ _SPLIT = flags.DEFINE_string(
 )
 _DATA_DIR = _flags.data_dir()
 _BATCH_SIZE = _flags.batch_size()
+_ENCODER = _flags.encoder()
 
 
 def main(argv: list[str]) -> None:
@@ -54,7 +56,9 @@ def main(argv: list[str]) -> None:
     def log(line):
         print(line, file=sys.stderr, flush=True)
 
-    path = publishing.fit_step(where, step, _DATA_DIR.value, _SPLIT.value, _BATCH_SIZE.value, log)
+    path = publishing.fit_step(
+        where, step, _DATA_DIR.value, _SPLIT.value, _BATCH_SIZE.value, log, _ENCODER.value
+    )
     print(f"Wrote {path}")
 
 

@@ -1,14 +1,17 @@
 """Scores inputs in files: a table of labels, confidences and uncertainties.
 
-usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...] [--beam=OPTIONS]
+usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...] [--encoder=FOLDER]
+                   [--beam=OPTIONS]
 
     s2d predict wrn_10_2_s2.s2d.cifar100 photos --out=answers.parquet
     s2d predict runs/s2d_0 records.tfrecord --out=answers.csv --step=knn.safetensors
+    s2d predict minilm_l6_512.s2d.clinc150 questions.txt --out=answers.parquet --encoder=FOLDER
 
 MODEL is a zoo name, a run directory, an entry's folder or an exported version. INPUTS is a folder
-of JPEG or PNG files, TFRecord or Parquet files, or a .txt file with one path per line. FILE ends in
-.parquet or .csv. Unreadable inputs are listed in FILE.skipped.csv. Rerun the command to resume.
-`s2d evaluate FILE` computes metrics if the inputs have labels.
+of JPEG or PNG files, TFRecord or Parquet files, or a .txt file: one path per line, or one text per
+line for a text model. FILE ends in .parquet or .csv. Unreadable inputs are listed in
+FILE.skipped.csv. Rerun the command to resume. `s2d evaluate FILE` computes metrics if the inputs
+have labels.
 
 --beam runs the command on Apache Beam (needs the extra `beam`):
 
@@ -38,6 +41,7 @@ _IMAGE_KEY = flags.DEFINE_string(
 _LABEL_KEY = flags.DEFINE_string(
     "label_key", None, "Feature or column of the labels (default: label)."
 )
+_ENCODER = _flags.encoder()
 _ENGINE = _flags.engine()
 _BEAM = flags.DEFINE_string(
     "beam", None, "Run on Apache Beam with these runner options, separated by spaces."
@@ -59,15 +63,16 @@ def main(argv: list[str]) -> None:
         "image_key": _IMAGE_KEY.value,
         "label_key": _LABEL_KEY.value,
     }
+    opening = {"steps": _STEP.value, "encoder": _ENCODER.value}
     if _BEAM.value is None:
-        scorer = prediction.open_scorer(argv[1], _STEP.value)
+        scorer = prediction.open_scorer(argv[1], **opening)
         summary = prediction.predict_files(scorer, argv[2], _OUT.value, **options)
     else:
         from s2d_tf.prediction import beam
 
         runner = shlex.split(_BEAM.value)
         where, inputs = argv[1:]
-        summary = beam.predict_files(where, inputs, _OUT.value, runner, _STEP.value, **options)
+        summary = beam.predict_files(where, inputs, _OUT.value, runner, **opening, **options)
     print(f"Wrote {summary.rows:,} rows to {summary.out}")
     if summary.skipped:
         print(f"Skipped {summary.skipped:,} inputs, listed in {summary.skipped_list}")

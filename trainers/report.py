@@ -1,6 +1,6 @@
 """Writes a web page with tables, plots and the paper's claims from your runs.
 
-usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER]
+usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER] [--encoder=FOLDER]
 
     s2d report runs/* --out=report
 
@@ -14,6 +14,7 @@ from s2d_tf import _flags
 _OUT = flags.DEFINE_string("out", "s2d_report", "Folder to write to.")
 _DATA_DIR = _flags.data_dir()
 _DATA = _flags.moved_data()
+_ENCODER = _flags.encoder()
 
 
 def main(argv: list[str]) -> None:
@@ -29,5 +30,6 @@ def main(argv: list[str]) -> None:
         _DATA_DIR.value,
         sections=paper.report_sections,
         images=_DATA.value,
+        encoder=_ENCODER.value,
     )
     print(f"Wrote {path}")

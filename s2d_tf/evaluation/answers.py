@@ -24,8 +24,8 @@ _MAX_BYTES = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
-class Answers:
-    """Answers of one model on one labeled dataset.
+class ExampleScores:
+    """What one model said of each example of a labeled dataset.
 
     Attributes:
         correct: bool `[n]`, whether the most probable class is the label.
@@ -41,7 +41,7 @@ class Answers:
         return len(self.correct)
 
     @classmethod
-    def of(cls, scored: Scored) -> "Answers":
+    def of(cls, scored: Scored) -> "ExampleScores":
         """The part of `scoring.Scored` that is kept."""
         labels = checks.as_labels(scored.labels, *scored.log_probs.shape)
         log_prob = scored.log_probs[np.arange(len(labels)), labels]
@@ -81,7 +81,7 @@ class Answers:
         files.write_bytes(path, arrays.pack(columns))
 
     @classmethod
-    def load(cls, path: pathlib.Path) -> "Answers | None":
+    def load(cls, path: pathlib.Path) -> "ExampleScores | None":
         """What `save` wrote; None where the file is missing or damaged."""
         try:
             columns, _ = arrays.unpack(files.read_bytes(path, _MAX_BYTES))

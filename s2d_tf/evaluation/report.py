@@ -79,6 +79,7 @@ def write_report(
     log: Callable[[str], Any] = print,
     sections: Callable[[list[Result]], list[Section]] = overviews,
     images: PathLike | None = None,
+    encoder: PathLike | None = None,
 ) -> pathlib.Path:
     """Writes `report.html` and its figures.
 
@@ -89,6 +90,7 @@ def write_report(
         log: function that gets lines for a person.
         sections: function from the `results.Result`s to the `Section`s at the top of the page.
         images: where the images of runs on own data are now; None: where they were.
+        encoder: folder of the encoder on which the networks stand, see `storage.open_model`.
 
     Returns:
         Path of the page.
@@ -106,7 +108,8 @@ def write_report(
     made = list(sections(results))
     for (architecture, dataset), own in grouped.items():
         folder = out / "figures" / f"{architecture}-{dataset}"
-        figures = [figure(*p) for p in report_pictures.draw(own, folder, data_dir, log, images)]
+        drawn = report_pictures.draw(own, folder, data_dir, log, images, encoder)
+        figures = [figure(*picture) for picture in drawn]
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
         made += [
             Section(f"Figures{of}", figures),

@@ -36,6 +36,7 @@ def draw(
     data_dir: PathLike | None = None,
     log: Callable[[str], Any] = print,
     images: PathLike | None = None,
+    encoder: PathLike | None = None,
 ) -> list[tuple[pathlib.Path, str, str]]:
     """Draws everything that a group of runs allows, from the first seed of each method.
 
@@ -45,6 +46,7 @@ def draw(
         data_dir: TFDS folder.
         log: function that gets lines for a person.
         images: where the images of runs on own data are now; None: where they were.
+        encoder: folder of the encoder on which the networks stand, see `storage.open_model`.
 
     Returns:
         For each figure its file, a heading, and what it shows.
@@ -56,7 +58,7 @@ def draw(
     models = {}
     for result in (result for variant, result in first_seeds.items() if variant in ranked):
         log(f"drawing from {result.directory}")
-        models[result.title] = gather_run(result.directory, data_dir, images)
+        models[result.title] = gather_run(result.directory, data_dir, images, encoder)
     return draw_models(models, folder, [first_seeds[variant].title for variant in ranked])
 
 

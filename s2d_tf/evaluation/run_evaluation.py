@@ -166,11 +166,7 @@ def evaluate_opened(
         more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
     """
     predictor, recipe = opened.predictor, opened.recipe
-    if recipe.stands_on is not None and opened.head is predictor:
-        raise ValueError(
-            f"encoder: expected the folder of {recipe.stands_on.name}, on which {opened.name} "
-            "stands, received none. Pass --encoder=FOLDER."
-        )
+    opened.check_encoder()
     own_images = known is None or recipe.own_data is not None
     held_out = opened.split == "train_without_validation" and own_images
     dataset, more = run_data.name_of(recipe, known), more or {}
@@ -207,7 +203,7 @@ def evaluate_opened(
         **({"run/detectors_fitted_on": opened.split} if names else {}),
         **{
             f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
-            for i, own in enumerate(steps.summaries(opened.head))
+            for i, own in enumerate(steps.summaries(predictor))
         },
         "run/num_members": predictor.num_members,
         "time/engine": ", ".join(sorted({part.engine_used or "cache" for part in predictor.parts})),
@@ -238,18 +234,23 @@ def _scaled(dataset, known, validation):
 
 
 def gather_run(
-    directory: PathLike, data_dir: PathLike | None = None, folder: PathLike | None = None
+    directory: PathLike,
+    data_dir: PathLike | None = None,
+    folder: PathLike | None = None,
+    encoder: PathLike | None = None,
 ) -> Gathered:
     """`Gathered` of a finished run, from its cached predictions where it has them.
 
     Args:
-        directory, data_dir: as for `evaluate_run`.
+        directory, data_dir, encoder: as for `evaluate_run`.
         folder: where the images of a run on own data are now; None: where they were.
     """
     run = storage.Run.open(directory)
+    opened = storage.open_run(run, encoder=encoder)
+    opened.check_encoder()
     ood = {name: name for name in run.recipe.out_of_distribution}
     return gather(
-        run.predictor(),
+        opened.predictor,
         run_data.known(run, folder) or run.recipe.source_dataset,
         ood | run_data.remembered(run.directory, run.recipe),
         data_dir,
@@ -265,20 +266,22 @@ def compare_runs(
     data_dir: PathLike | None = None,
     num_resamples: int = intervals.NUM_RESAMPLES,
     folder: PathLike | None = None,
+    encoder: PathLike | None = None,
 ) -> tables.Table:
-    """Compares two runs image by image: is the difference more than chance?
+    """Compares two runs example by example: is the difference more than chance?
 
     Args:
         first, second: run directories.
         data_dir: TFDS folder.
-        num_resamples: number of bootstrap resamples of the test images, in pairs.
+        num_resamples: number of bootstrap resamples of the test examples, in pairs.
         folder: where the images of runs on own data are now; None: where they were.
+        encoder: folder of the encoder on which the networks stand, see `storage.open_model`.
 
     Returns:
         Table of the differences, first minus second, with paired 95% intervals.
 
     Raises:
-        ValueError: the runs were tested on different images.
+        ValueError: the runs were tested on different examples.
 
     Example:
 
@@ -286,7 +289,7 @@ def compare_runs(
     >>> table.rows[0][1].text
     'Acc'
     """
-    one, other = (gather_run(directory, data_dir, folder) for directory in (first, second))
+    one, other = (gather_run(each, data_dir, folder, encoder) for each in (first, second))
     found = intervals.of_gathered(one, other, num_resamples)
     return intervals.difference_table(found, f"{first} minus {second}", num_resamples)
 

@@ -1,7 +1,7 @@
 """Metrics under shift: corrupted versions of a test set, condition by condition.
 
-One condition is in memory at a time. What is kept of it is `answers.Answers`, in a file of its own,
-so that a run that was stopped continues with the next condition.
+One condition is in memory at a time. What is kept of it is `answers.ExampleScores`, in a file of
+its own, so that a run that was stopped continues with the next condition.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from tqdm import tqdm
 from s2d_tf import data, metrics, models
 from s2d_tf.data import corruption_names, location
 from s2d_tf.evaluation import answers as answers_lib
-from s2d_tf.evaluation.answers import Answers
+from s2d_tf.evaluation.answers import ExampleScores
 from s2d_tf.evaluation.exported import ExportedModel
 from s2d_tf.evaluation.sources import checked_name, class_numbers
 
@@ -52,7 +52,7 @@ class Shift:
 
     Attributes:
         name: what keys begin with: the dataset's name.
-        answers: `{condition: Answers}`, the clean test set first.
+        answers: `{condition: ExampleScores}`, the clean test set first.
 
     Example:
 
@@ -63,7 +63,7 @@ class Shift:
     """
 
     name: str
-    answers: dict[str, Answers]
+    answers: dict[str, ExampleScores]
 
     @property
     def averaged(self) -> list[str]:
@@ -153,10 +153,10 @@ def evaluate_shift(
             facts = f"{_FORMAT} {model_key} {each.identity} {each.name} {images}"
             key = hashlib.sha256(facts.encode()).hexdigest()[:20]
             path = pathlib.Path(cache_dir) / "shift" / f"{name}.{each.name}.{key}.safetensors"
-        found = path and Answers.load(path)
+        found = path and ExampleScores.load(path)
         if not found:
             inputs, labels = each.read()
-            found = Answers.of(answers_lib.score_model(model, inputs, labels, batch_size))
+            found = ExampleScores.of(answers_lib.score_model(model, inputs, labels, batch_size))
             if path:
                 found.save(path)
         made[each.name] = found

@@ -101,8 +101,9 @@ def open_any(where: str) -> tuple:
         `storage.Opened` where it is not exported.
     """
     from s2d_tf.evaluation import exported, run_evaluation
+    from s2d_tf.export import reading
 
-    if not storage.is_run(where) and exported.is_exported(where):
+    if not storage.is_run(where) and reading.is_exported(where):
         model = exported.ExportedModel(where)
         folder = model.folder.resolve()
         label = folder.parent.name if folder.name.isdecimal() else folder.name

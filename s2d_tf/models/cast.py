@@ -84,29 +84,42 @@ class Preprocess(keras.layers.Layer):
 
     Args:
         preprocessor: a Keras layer from raw to prepared inputs, such as those of KerasHub.
+        prepared: `keras.KerasTensor`s of what it makes; `None`: it is run to see.
     """
 
-    def __init__(self, preprocessor: keras.layers.Layer, **kwargs: Any) -> None:
+    def __init__(
+        self, preprocessor: keras.layers.Layer, prepared: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(**{**kwargs, "trainable": False, "autocast": False})
         self.preprocessor = preprocessor
+        self.__dict__["_prepared"] = prepared  # as it is: Keras would wrap a dict
         self.supports_jit = False  # XLA has no texts
 
     def call(self, inputs: Any) -> Any:
         return self.preprocessor(inputs)
 
     def compute_output_spec(self, inputs: keras.KerasTensor) -> Any:
-        # Preprocessors work in tf.data and know nothing of symbolic tensors.
-        spec = tf.TensorSpec(inputs.shape, inputs.dtype)
-        found = tf.function(self.preprocessor).get_concrete_function(spec).structured_outputs
-        return keras.tree.map_structure(
-            lambda tensor: keras.KerasTensor([None, *tensor.shape[1:]], tensor.dtype.name), found
-        )
+        if self._prepared is None:
+            # Preprocessors work in tf.data and know nothing of symbolic tensors.
+            spec = tf.TensorSpec(inputs.shape, inputs.dtype)
+            found = tf.function(self.preprocessor).get_concrete_function(spec).structured_outputs
+            self.__dict__["_prepared"] = keras.tree.map_structure(_symbolic, found)
+        return keras.tree.map_structure(_symbolic, self._prepared)
 
     def get_config(self) -> dict[str, Any]:
-        preprocessor = keras.saving.serialize_keras_object(self.preprocessor)
-        return {**super().get_config(), "preprocessor": preprocessor}
+        # When a saved model is loaded, the tokenizer's words come after the network is built.
+        parts = {"preprocessor": self.preprocessor, "prepared": self._prepared}
+        made = {name: keras.saving.serialize_keras_object(part) for name, part in parts.items()}
+        return {**super().get_config(), **made}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Preprocess:
-        preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
-        return cls(**{**config, "preprocessor": preprocessor})
+        names = ("preprocessor", "prepared")
+        made = {name: keras.saving.deserialize_keras_object(config[name]) for name in names}
+        return cls(**{**config, **made})
+
+
+def _symbolic(tensor):
+    return keras.KerasTensor(
+        [None, *tensor.shape[1:]], keras.backend.standardize_dtype(tensor.dtype)
+    )

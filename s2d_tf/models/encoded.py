@@ -12,16 +12,17 @@ from s2d_tf._types import Inputs
 from s2d_tf.models import inputs
 from s2d_tf.models.contract import Contract
 from s2d_tf.models.predictor import Predictor
+from s2d_tf.models.wrapper import Wrapper
 
 
-class Encoded(Predictor):
+class Encoded(Wrapper):
     """A predictor of vectors that takes what the encoder of these vectors takes.
 
     Nothing of the encoder is trained, counted as a parameter or changed by it.
 
     Args:
         encoder: functional `keras.Model` from any inputs, such as texts, to one vector each.
-        predictor: a `Predictor` of these vectors.
+        model: a `Predictor` of these vectors.
 
     Example:
 
@@ -33,67 +34,46 @@ class Encoded(Predictor):
     (5, 2)
     """
 
-    inside = "predictor"
-
-    def __init__(self, encoder: keras.Model, predictor: Predictor, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, encoder: keras.Model, model: Predictor, **kwargs: Any) -> None:
+        super().__init__(model, **kwargs)
         inputs.check_backbone(encoder, "encoder")
-        made, taken = tuple(encoder.output_shape[1:]), predictor.contract
+        made, taken = tuple(encoder.output_shape[1:]), model.contract
         if len(taken.tensors) != 1 or taken.tensors[0].shape != made:
             shapes = [tensor.shape for tensor in taken.tensors]
             raise ValueError(
-                f"predictor: expected one input of shape {made}, which the encoder makes, received "
+                f"model: expected one input of shape {made}, which the encoder makes, received "
                 f"{shapes}. Choose the encoder on which it was trained."
             )
         encoder.trainable = False
-        self.encoder, self.predictor = encoder, predictor
+        self.encoder = encoder
         self.contract = Contract.of(encoder)
-        for name in ("kind", "num_classes", "class_names", "metadata"):
-            setattr(self, name, getattr(predictor, name))
-        self.built = True
-
-    @property
-    def num_members(self) -> int:  # type: ignore[override]
-        return self.predictor.num_members
-
-    @property
-    def num_parameters(self) -> int:
-        return self.predictor.num_parameters
-
-    @property
-    def networks(self) -> list[keras.Model]:
-        return self.predictor.networks
 
     @property
     def draw_key(self) -> tuple:
-        return ("encoded", *self.predictor.draw_key)
+        return ("encoded", *self.model.draw_key)
 
     @property
     def readings(self) -> dict[str, Callable]:
-        return self.predictor.readings
-
-    @property
-    def last_layer(self) -> keras.layers.Layer:
-        return self.predictor.last_layer
+        return self.model.readings
 
     def encode(self, x: Inputs) -> tf.Tensor:
         """The vectors of a batch."""
         return self.encoder(inputs.cast(x, self.contract), training=False)
 
     def features(self, x: Inputs) -> tf.Tensor:
-        return self.predictor.features(self.encode(x))
+        return self.model.features(self.encode(x))
 
     def member_logits(self, x: Inputs) -> tf.Tensor:
-        return self.predictor.member_logits(self.encode(x))
+        return self.model.member_logits(self.encode(x))
 
     def raw_outputs(self, x: Inputs) -> tf.Tensor:
-        return self.predictor.raw_outputs(self.encode(x))
+        return self.model.raw_outputs(self.encode(x))
 
     def members_from_raw(self, raw: tf.Tensor) -> tf.Tensor:
-        return self.predictor.members_from_raw(raw)
+        return self.model.members_from_raw(raw)
 
     def served_outputs(self, x: Inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        return self.predictor.served_outputs(self.encode(x))
+        return self.model.served_outputs(self.encode(x))
 
     def _uncertainty(self, x):
-        return self.predictor._uncertainty(self.encode(x))
+        return self.model._uncertainty(self.encode(x))

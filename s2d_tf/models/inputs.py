@@ -59,6 +59,12 @@ def check_backbone(backbone: Any, name: str = "backbone") -> None:
             f"{name}: expected feature vectors [batch, features] of a fixed size, received the "
             f"shape {shapes[0]}. Pool or flatten them first."
         )
+    dtype = tf.as_dtype(backbone.outputs[0].dtype)
+    if not dtype.is_floating:
+        raise ValueError(
+            f"{name}: expected feature vectors of floating-point numbers, received {dtype.name}. "
+            "End it with keras.layers.Embedding and pooling, or with Dense."
+        )
 
 
 def check_inputs(inputs: Inputs, contract: Contract, num_heads: int = 1) -> None:

@@ -16,12 +16,11 @@ from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs, TensorLike
 from s2d_tf.models import Predictor
 from s2d_tf.models.answers import Answers
+from s2d_tf.models.wrapper import Wrapper
 from s2d_tf.posthoc import outputs as outputs_lib
 from s2d_tf.posthoc.outputs import Outputs
 
 if TYPE_CHECKING:
-    import keras
-
     from s2d_tf.models.contract import Contract
     from s2d_tf.posthoc.step import Step
 
@@ -54,7 +53,7 @@ class State:
         return {**self.uncertainty, **self.outputs}
 
 
-class StepPredictor(Predictor):
+class StepPredictor(Wrapper):
     """A model with one more post-hoc step.
 
     `predict_uncertainty` has the step's output as an additional key. All predictions also take
@@ -73,10 +72,7 @@ class StepPredictor(Predictor):
     def __init__(
         self, model: Predictor, step: Step, fitted: dict[str, np.ndarray], **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
-        self.model = model
-        for name in ("kind", "num_classes", "class_names", "metadata"):
-            setattr(self, name, getattr(model, name))
+        super().__init__(model, **kwargs)
         # Unseen by Keras' tracking: none of it is trained.
         object.__setattr__(self, "step", step)
         arrays = {name: np.asarray(value) for name, value in fitted.items()}
@@ -85,23 +81,20 @@ class StepPredictor(Predictor):
         with tf.init_scope():
             tensors = {name: tf.constant(_single(value)) for name, value in arrays.items()}
         object.__setattr__(self, "_tensors", tensors)
-        self.built = True
+
+    def on(self, model: Predictor) -> StepPredictor:
+        """The same fitted step on another predictor of the same network."""
+        made = type(self)(model, self.step, self.arrays)
+        object.__setattr__(made, "provenance", self.provenance)
+        return made
 
     @property
     def contract(self) -> Contract:  # type: ignore[override]
         return self.model.contract
 
     @property
-    def num_members(self) -> int:  # type: ignore[override]
+    def num_members(self) -> int:
         return self.step.num_members(self.model)
-
-    @property
-    def num_parameters(self) -> int:
-        return self.model.num_parameters
-
-    @property
-    def networks(self) -> list[keras.Model]:
-        return self.model.networks
 
     @property
     def parts(self) -> list[Predictor]:
@@ -110,10 +103,6 @@ class StepPredictor(Predictor):
     @property
     def draw_key(self) -> tuple:
         return (*self.model.draw_key, repr(self.step), fingerprint(self.arrays))
-
-    @property
-    def last_layer(self) -> keras.layers.Layer:
-        return self.model.last_layer
 
     def features(self, inputs: Inputs) -> tf.Tensor:
         return self.model.features(inputs)

@@ -34,6 +34,7 @@ def predict_files(
     out: PathLike,
     pipeline_options: Sequence[str] = (),
     steps: Sequence[PathLike] = (),
+    encoder: PathLike | None = None,
     **options: Any,
 ) -> Summary:
     """Scores inputs from files with the workers of an Apache Beam runner.
@@ -47,7 +48,7 @@ def predict_files(
             workers need no zoo.
         inputs, out: see `prediction.predict_files`.
         pipeline_options: flags of the runner, such as `["--runner=FlinkRunner"]`.
-        steps: see `open_scorer`.
+        steps, encoder: see `open_scorer`.
         **options: `top_k`, `batch_size`, `image_key`, `label_key` and `part_rows` of
             `prediction.predict_files`.
 
@@ -70,8 +71,9 @@ def predict_files(
     chosen = Options(**options)
     where = _absolute(where) if os.path.exists(where) else where  # It may be a name.
     inputs, out, *steps = (_absolute(path) for path in (inputs, out, *steps))
-    scorer = open_scorer(where, steps)
-    handler = _ScorerHandler(where, steps, scorer.sha256, chosen.top_k)
+    encoder = encoder and _absolute(encoder)
+    scorer = open_scorer(where, steps, encoder)
+    handler = _ScorerHandler((where, steps, encoder), scorer.sha256, chosen.top_k)
 
     def score(source, parts):
         count = -(-source.count // chosen.part_rows)
@@ -119,19 +121,18 @@ class _Read(beam.DoFn):
 class _ScorerHandler(base.ModelHandler):
     """From batches of examples to their columns and the list of those that are skipped."""
 
-    def __init__(self, where: PathLike, steps: list[str], sha256: str, top_k: int) -> None:
+    def __init__(self, opening: tuple, sha256: str, top_k: int) -> None:
         super().__init__(max_batch_size=1)  # An element is a batch already.
-        self._where = where
-        self._steps = steps
+        self._opening = opening  # the arguments of `open_scorer`
         self._sha256 = sha256
         self._top_k = top_k
 
     def load_model(self):
-        scorer = open_scorer(self._where, self._steps)
+        scorer = open_scorer(*self._opening)
         if scorer.sha256 != self._sha256:
             raise RuntimeError(
                 f"model: expected the one with the hash {self._sha256} on all workers, received "
-                f"{scorer.sha256} from {self._where}. Export it to a folder that they share."
+                f"{scorer.sha256} from {self._opening[0]}. Export it to a folder that they share."
             )
         return scorer
 

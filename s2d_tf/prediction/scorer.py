@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import export, files, posthoc, storage
+from s2d_tf import posthoc, storage
 from s2d_tf._types import PathLike, Shape
 from s2d_tf.data import archives, image_files
-from s2d_tf.export import answers, encoded_images
+from s2d_tf.export import answers, encoded_images, reading
+from s2d_tf.models import inputs
+from s2d_tf.models.contract import PIXELS
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
@@ -141,14 +142,17 @@ class _SameSize(bytes):
     """A file of an image that has the model's size."""
 
 
-def open_scorer(where: PathLike, steps: Sequence[PathLike] = ()) -> Scorer:
+def open_scorer(
+    where: PathLike, steps: Sequence[PathLike] = (), encoder: PathLike | None = None
+) -> Scorer:
     """Opens a model to score with.
 
     Args:
         where: the name of a zoo entry, a run directory, the folder or address of an entry, or a
-            version folder that `s2d export` wrote.
+            folder that `s2d export` wrote.
         steps: paths of fitted post-hoc steps that the model does not carry yet, in the order in
             which they were fitted.
+        encoder: folder of the encoder on which a head stands, see `storage.open_model`.
 
     Example:
 
@@ -156,15 +160,19 @@ def open_scorer(where: PathLike, steps: Sequence[PathLike] = ()) -> Scorer:
     >>> len(scorer.class_names)
     8
     """
-    folder = pathlib.Path(where)
-    if (folder / "saved_model.pb").is_file():
-        if steps:
-            raise ValueError(
-                f"step: expected none for an exported model, received {list(map(str, steps))}. "
-                "Export the model with its steps."
-            )
-        return _exported(folder)
-    opened = storage.open_model(folder if storage.is_run(where) else where)
+    if not storage.is_run(where) and reading.is_exported(where):
+        given = {"step": list(map(str, steps)), "encoder": encoder}
+        for name, value in given.items():
+            if value:
+                raise ValueError(
+                    f"{name}: expected none for an exported model, received {value}. Export the "
+                    "model with it."
+                )
+        return _exported(reading.Version(where))
+    opened = storage.open_model(
+        pathlib.Path(where) if storage.is_run(where) else where, encoder=encoder
+    )
+    opened.check_encoder()
     return of_model(opened.predictor, steps, opened.name)
 
 
@@ -173,42 +181,45 @@ def of_model(model: Predictor, steps: Sequence[PathLike] = (), name: str = "mode
     for path in steps:
         model = posthoc.load(path, model)
     model.check_fitted()
-    shape = model.image_shape
-    if shape is None or shape[-1] not in encoded_images.CHANNELS:
-        taken = [(tensor.name, tensor.shape) for tensor in model.contract.tensors]
+    contract, image = model.contract, model.contract.image
+    of_texts = [tensor.dtype for tensor in contract.tensors] == ["string"]
+    of_images = (
+        image is not None
+        and image.shape[-1] in encoded_images.CHANNELS
+        and image.range in (None, PIXELS)
+    )
+    if not (of_images or of_texts):
+        taken = [(tensor.name, tensor.shape, tensor.range) for tensor in contract.tensors]
         raise ValueError(
-            f"model: expected one of gray or RGB images, received one of {taken}. Use "
-            "`predict_uncertainty`."
+            "model: expected one of texts or of gray or RGB images with pixels from 0 to 255, "
+            f"received one of {taken}. Use `predict_uncertainty`."
         )
     # `reject` would fail a whole batch for one answer that is not a number.
     compute = model.engine("answers", answers.answer_function(model, reject=False))
+
+    def function(batch):
+        batch = tf.constant(batch) if of_texts else batch
+        return compute(contract.flatten(inputs.cast(batch, contract, keep_arrays=True)))
+
     sha256 = posthoc.saving.model_sha256(model)
-    return Scorer(lambda inputs: compute([inputs]), shape, model.class_names, sha256, name)
+    return Scorer(function, model.image_shape, model.class_names, sha256, name)
 
 
-def _exported(folder):
-    export.check(folder)
-    loaded = tf.saved_model.load(str(folder))
-    signature = loaded.signatures["serving_default"]
-    ((key, spec),) = signature.structured_input_signature[1].items()
-    shape = None
-    if spec.dtype != tf.string:
-        signature, shape = loaded.signatures["serve_float"], tuple(spec.shape[1:])
-    names = folder / "assets" / "classes.txt"
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(folder)} {files.sha256(path)}\n".encode())
+def _exported(version):
+    (key, spec), *others = version.inputs.items()
+    of_texts = spec.dtype == tf.string
+    signature = version.signatures.get("serving_default" if of_texts else "serve_float")
+    if others or signature is None:
+        raise ValueError(
+            f"{version.folder}: expected a model of texts or of raw pixels, received one of "
+            f"{sorted(version.inputs)}. Call its signature `serving_default`."
+        )
+    shape = None if of_texts else tuple(spec.shape[1:])
 
-    def function(inputs, _keep=loaded):
-        return signature(**{key: tf.constant(inputs)})
+    def function(batch, _keep=version):
+        return signature(**{key: tf.constant(batch)})
 
-    return Scorer(
-        function,
-        shape,
-        names.read_text("utf-8").splitlines() if names.is_file() else None,
-        digest.hexdigest(),
-        str(folder),
-    )
+    return Scorer(function, shape, version.class_names, version.sha256, str(version.folder))
 
 
 def _reason(error):

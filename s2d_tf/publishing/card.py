@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names, tables
 from s2d_tf.publishing import front_matter
-from s2d_tf.publishing.inputs import of
+from s2d_tf.publishing.inputs import describe_inputs
 from s2d_tf.uncertainty import decomposes
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def text(record: entries.Record) -> str:
     """Returns the card as Markdown."""
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
-    inputs, splits = of(recipe), decomposes(record.kind, record.num_members)
+    inputs, splits = describe_inputs(recipe), decomposes(record.kind, record.num_members)
     most_telling = "knowledge" if splits else "total"
     certain = "" if splits else (
         "- A single categorical prediction does not decompose: data uncertainty is the total, and "
@@ -133,8 +133,8 @@ def _what(record):
     how = DRAWS[draws].format(n=record.num_members, one=one, kind=kind, outputs=outputs)
     known = names.dataset_title(recipe.source_dataset)
     return (
-        f"Classifies {of(recipe).size} into the {recipe.num_classes} classes of {known}. Returns "
-        "class probabilities, confidence, and total, data and knowledge uncertainty in nats.\n\n"
+        f"Classifies {describe_inputs(recipe).size} into the {recipe.num_classes} classes of "
+        f"{known}. Returns class probabilities, confidence, and total, data and knowledge uncertainty in nats.\n\n"
         f"{recipe.title}: {recipe.architecture} ({network}){heads}, {WHAT[learns]}. {how} "
         f"{record.parameters:,} trained parameters."
     )
@@ -186,7 +186,7 @@ def _metrics(record):
     which = "; the weights here are those of seed 0" if spread else ""
     readings = record.metrics.get("run/test_readings")
     count = "once" if readings == 1 else f"{readings} times"
-    examples = of(record.recipe).examples
+    examples = describe_inputs(record.recipe).examples
     read = f" These weights were evaluated on the test {examples} {count}."
     times = "" if readings is None else read
     return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}.{times}"])
@@ -194,7 +194,7 @@ def _metrics(record):
 
 def _portrait(record):
     """Strengths and weaknesses, if they were measured when the entry was published."""
-    facts, examples = record.provenance, of(record.recipe).examples
+    facts, examples = record.provenance, describe_inputs(record.recipe).examples
     if "picture" not in facts:
         return ""
     listed = (
@@ -237,7 +237,7 @@ def _fingerprints(record):
         images, digest = (record.metrics.get(f"data/{name}/{f}") for f in ("images", "fingerprint"))
         read = ": not available, not evaluated"
         if digest:
-            read = f", {images:,} test {of(record.recipe).examples}: `{digest}`"
+            read = f", {images:,} test {describe_inputs(record.recipe).examples}: `{digest}`"
         lines.append(f"- {names.dataset_title(name)}{read}")
     return "\n".join(lines)
 

@@ -56,7 +56,7 @@ model = zoo.load("{name}", encoder=FOLDER)    # takes texts; needs s2d_tf[text]
 answer = model.predict_uncertainty(["one sentence", "another one"])"""
 
 
-def of(recipe: Recipe) -> Images | Texts:
+def describe_inputs(recipe: Recipe) -> Images | Texts:
     """What the model of a recipe takes."""
     if recipe.stands_on is not None:
         return Texts(recipe.stands_on)

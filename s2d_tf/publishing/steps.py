@@ -34,6 +34,7 @@ def fit_step(
     split: str | None = None,
     batch_size: int = 256,
     log: Callable = print,
+    encoder: PathLike | None = None,
 ) -> pathlib.Path:
     """Fits one more step on a trained model and stores it with the model.
 
@@ -51,6 +52,7 @@ def fit_step(
             images has none: name one then, and do not trust the step's metrics on it.
         batch_size: images per forward pass.
         log: function that gets lines for a person.
+        encoder: folder of the encoder on which the model stands, see `storage.open_model`.
 
     Returns:
         Path of the step's file.
@@ -63,7 +65,7 @@ def fit_step(
     >>> publishing.fit_step("run", posthoc.Energy(), log=lambda line: None).name
     '0_energy.safetensors'
     """
-    opened = storage.open_model(where)
+    opened = storage.open_model(where, encoder=encoder)
     name = steps_lib.file_name(len(chain(opened.predictor)), step)
     if opened.run is not None:
         with opened.run.lock():
@@ -100,17 +102,18 @@ def _fit(opened, step, split, data_dir, cache, batch_size, log):
     }
     if not step.needs_data:
         return step.fit(opened.predictor), facts
+    opened.check_encoder()
     dataset = opened.recipe.source_dataset
     split = split or _default_split(opened, step)
-    images, labels = data.load_arrays(dataset, split, data_dir)
-    log(f"fitting {step!r} on {len(images):,} images of {dataset}/{split}")
-    inputs: Data = (images, labels)
+    inputs, labels = data.load_arrays(dataset, split, data_dir)
+    log(f"fitting {step!r} on {len(inputs):,} examples of {dataset}/{split}")
+    read: Data = (inputs, labels)
     if detectors.has_features(opened.predictor):
         source = open_source(dataset, split=split, data_dir=data_dir)
-        inputs, _ = detectors.features(root(opened.predictor), source, cache, batch_size)
-    fitted = step.fit(opened.predictor, inputs, batch_size)
-    fingerprint = data.fingerprint(images, labels)
-    used = {"data": dataset, "split": split, "examples": len(images), "fingerprint": fingerprint}
+        read, _ = detectors.features(root(opened.predictor), source, cache, batch_size)
+    fitted = step.fit(opened.predictor, read, batch_size)
+    fingerprint = data.fingerprint(inputs, labels)
+    used = {"data": dataset, "split": split, "examples": len(inputs), "fingerprint": fingerprint}
     return fitted, used | facts
 
 
@@ -135,7 +138,7 @@ def _add(opened, target, name, fitted, facts, data_dir, cache, log):
         stepped = dataclasses.replace(opened, predictor=fitted)
         log("evaluating the entry with its steps")
         found, _ = run_evaluation.evaluate_opened(stepped, data_dir, cache, log=log)
-        files.write_text(folder / GOLDEN, json.dumps(golden.answers(fitted)) + "\n")
+        files.write_text(folder / GOLDEN, json.dumps(golden.answers(stepped.head)) + "\n")
         record = dataclasses.replace(
             opened.record,
             golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),

@@ -95,6 +95,7 @@ def open_demo(
     data_dir: str | None = None,
     folder: str | os.PathLike | None = None,
     examples: int = EXAMPLES,
+    encoder: str | os.PathLike | None = None,
 ) -> Demo:
     """Opens models by name and looks for the data of the first.
 
@@ -104,6 +105,7 @@ def open_demo(
         data_dir: TFDS folder.
         folder: images of a run on own data, if they have moved.
         examples: known examples to read, at most.
+        encoder: folder of the encoder on which the models stand, see `storage.open_model`.
 
     Returns:
         The `Demo`; without examples, and with a note that says why, where the data is not
@@ -116,7 +118,9 @@ def open_demo(
     (['Plain classifier', 'S2D classifier'], 1283)
     """
     where = [where] if isinstance(where, (str, os.PathLike)) else list(where)
-    opened = [storage.open_model(each) for each in _with_twin(where or list(DEFAULT))]
+    chosen = _with_twin(where or list(DEFAULT))
+    opened = [storage.open_model(each, encoder=encoder) for each in chosen]
+    opened[0].check_encoder()
     titles = [_TITLES.get(each.recipe.method, each.recipe.title) for each in opened]
     if len(set(titles)) < len(titles):
         titles = [str(place) for place in where] if len(where) == len(opened) else titles

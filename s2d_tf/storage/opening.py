@@ -66,11 +66,26 @@ class Opened:
 
     @property
     def head(self) -> Predictor:
-        """The predictor without the encoder with which it was opened, if any."""
+        """The predictor with its steps, without the encoder with which it was opened, if any."""
         from s2d_tf import models
+        from s2d_tf.posthoc.predictor import chain, root
 
-        encoded = isinstance(self.predictor, models.Encoded)
-        return self.predictor.predictor if encoded else self.predictor
+        network = root(self.predictor)
+        if not isinstance(network, models.Encoded):
+            return self.predictor
+        head = network.model
+        for own in chain(self.predictor):
+            head = own.on(head)
+        return head
+
+    def check_encoder(self) -> None:
+        """Raises a `ZooError` where the model takes vectors of an encoder, and texts will come."""
+        encoder = self.recipe.stands_on
+        if encoder is not None and self.head is self.predictor:
+            raise ZooError(
+                f"encoder: expected the folder of {encoder.name}, on which {self.name} stands, "
+                "received none. Pass --encoder=FOLDER."
+            )
 
 
 def open_model(
@@ -144,10 +159,12 @@ def open_run(run: Run, with_steps: bool = True, encoder: PathLike | None = None)
     if run.recipe.stands_on is not None:
         summary = files.read_json(run.directory / SUMMARY)
         _state_ranges(predictor, summary.get("inputs"), run.directory)
+    if encoder is not None:
+        predictor = encoders.in_front(predictor, run.recipe, encoder)
     stepped = steps.on_run(run.directory, predictor) if with_steps else predictor
     fitted = {} if stepped is predictor else {"steps": steps.summaries(stepped)}
     return Opened(
-        stepped if encoder is None else encoders.in_front(stepped, run.recipe, encoder),
+        stepped,
         run.recipe,
         seeds=tuple(part.seed for part in parts),
         split=run.split,
@@ -184,9 +201,10 @@ def open_entry(
             f"{record.num_members} {record.kind}. Get the entry again."
         )
     _state_ranges(predictor, record.inputs, source)
-    stepped = steps.on_entry(source, record.steps, predictor)
+    if encoder is not None:
+        predictor = encoders.in_front(predictor, recipe, encoder)
     return Opened(
-        stepped if encoder is None else encoders.in_front(stepped, recipe, encoder),
+        steps.on_entry(source, record.steps, predictor),
         recipe,
         seeds=tuple(item.seed for item in record.weights),
         split="train",  # A rule of the zoo, which `s2d publish` keeps.

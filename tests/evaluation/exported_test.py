@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from s2d_tf import data, evaluation, export, models
 from s2d_tf.evaluation import answers, exported
+from s2d_tf.export import reading
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,9 @@ def test_under_shift_like_any_model(saved, digits):
 def test_a_folder_of_versions_means_the_newest(saved):
     model, folder = saved[models.Classifier]
     newer = export.save(model, folder.parent)
-    assert exported.version_folder(folder) == folder
-    assert exported.version_folder(folder.parent) == newer
-    assert exported.is_exported(folder.parent)
+    assert reading.version_folder(folder) == folder
+    assert reading.version_folder(folder.parent) == newer
+    assert reading.is_exported(folder.parent)
     # The same weights in other files are another export.
     first, second = (exported.ExportedModel(each).sha256 for each in (folder, newer))
     assert first != second
@@ -61,8 +62,8 @@ def test_a_folder_of_versions_means_the_newest(saved):
 
 
 def test_what_is_no_exported_model(tmp_path):
-    assert not exported.is_exported(tmp_path)
-    assert not exported.is_exported("wrn_10_2_s2.s2d.digits")
+    assert not reading.is_exported(tmp_path)
+    assert not reading.is_exported("wrn_10_2_s2.s2d.digits")
     with pytest.raises(ValueError, match="expected an exported model, received a folder without"):
         exported.ExportedModel(tmp_path)
 

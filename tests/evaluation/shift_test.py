@@ -88,7 +88,7 @@ class TestMetrics:
 
     def test_all_right_or_all_wrong_has_no_auroc_of_errors(self):
         scores = {"confidence": np.array([0.1, 0.2])}
-        right = answers.Answers(np.array([True, True]), np.zeros(2), scores)
+        right = answers.ExampleScores(np.array([True, True]), np.zeros(2), scores)
         assert set(right.metrics()) == {"accuracy", "nll", "ece", "uncertainty/confidence"}
 
     def test_an_ensemble(self, network, conditions):
@@ -186,7 +186,7 @@ class TestIntervals:
         expected = []
         for chosen in rows:
             taken = {
-                name: answers.Answers(
+                name: answers.ExampleScores(
                     own.correct[chosen],
                     own.log_prob[chosen],
                     {score: values[chosen] for score, values in own.scores.items()},
@@ -206,7 +206,7 @@ class TestIntervals:
 
     def test_a_clear_difference_is_found_and_has_its_sign(self, shift):
         better = {
-            name: answers.Answers(np.ones(120, bool), own.log_prob + 1, own.scores)
+            name: answers.ExampleScores(np.ones(120, bool), own.log_prob + 1, own.scores)
             for name, own in shift.answers.items()
         }
         found = shift_intervals(evaluation.Shift("shift", better), shift, num_resamples=50)
@@ -247,6 +247,6 @@ def test_labels_must_be_known(model, conditions):
 
 def test_scored_answers_keep_the_confidence(shift):
     scored = scoring.Scored(np.log([[0.7, 0.3]]), {"confidence": -np.log([0.7])}, np.array([0]))
-    own = answers.Answers.of(scored)
+    own = answers.ExampleScores.of(scored)
     assert own.metrics()["ece"] == pytest.approx(0.3)
     assert own.metrics()["nll"] == pytest.approx(-np.log(0.7))

@@ -13,7 +13,7 @@ from sklearn import metrics as oracle
 
 from s2d_tf import cli, data, export, models, publishing, zoo
 from s2d_tf.data import clinc150
-from s2d_tf.evaluation import run_evaluation
+from s2d_tf.evaluation import report_pictures, run_evaluation
 from s2d_tf.storage import encoders, entries
 
 WORDS = {"alarm": "wake morning alarm", "translate": "say french word", "order": "buy send order"}
@@ -130,6 +130,17 @@ def test_a_run_of_the_study_is_evaluated_and_published_as_an_entry(
     measured = study.measure("s2d", settings, 0, "test")
     for key in ("clinc150/nll", "clinc150/accuracy", "clinc150_oos/auroc/knowledge"):
         assert found[key] == pytest.approx(measured[key], rel=1e-4)
+    both = [str(run.directory)] * 2
+    assert cli.main(["compare", *both, f"--data_dir={folder}"]) == 1
+    assert "Pass --encoder=FOLDER" in capsys.readouterr().err
+    assert cli.main(["compare", *both, *flags, "--bootstrap=10"]) == 0
+    drawn = []  # Drawing takes its time, and has tests of its own.
+    monkeypatch.setattr(
+        report_pictures, "draw_models", lambda models, *_: drawn.append(models) or ()
+    )
+    assert cli.main(["report", both[0], *flags, f"--out={folder / 'report'}"]) == 0
+    (gathered,) = drawn[0].values()
+    assert len(gathered.known.labels) == found["data/clinc150/images"]
 
     target = publishing.publish(
         run.directory, name, folder / "zoo", folder, precision="float32", other_numbers=True,
@@ -176,6 +187,10 @@ def test_a_bert_of_keras_hub_from_texts_to_an_export(tmp_path, monkeypatch):
     mask = keras.ops.convert_to_numpy(tokens["padding_mask"])
     expected = [row[used].mean(axis=0) for row, used in zip(outputs, mask, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+    model.save(tmp_path / "model.keras")
+    twin = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(twin.predict_features(texts), expected, atol=1e-5)
 
     folder = export.save(model, tmp_path / "exported")
     served = tf.saved_model.load(str(folder)).signatures["serving_default"]

@@ -1,5 +1,7 @@
 """Casting Keras classifiers to S2D."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -175,11 +177,26 @@ def test_a_model_of_two_inputs():
 
 @keras.saving.register_keras_serializable(package="s2d_tf_tests")
 class Tokenizer(keras.layers.Layer):
-    """Stands for a preprocessor of KerasHub: texts to a dict of the network's inputs."""
+    """Stands for a preprocessor of KerasHub: texts to a dict of the network's inputs.
+
+    Like its words, `size` is an asset of a saved model, which comes after the network is built.
+    """
+
+    def __init__(self, size=None, **kwargs):
+        super().__init__(**kwargs)
+        self.size = size
 
     def call(self, texts):
+        if self.size is None:
+            raise ValueError("no vocabulary")
         codes = tf.strings.unicode_decode(texts, "UTF-8").to_tensor(shape=[None, 5])
-        return {"ids": codes % 16, "mask": codes > 0}
+        return {"ids": codes % self.size, "mask": codes > 0}
+
+    def save_assets(self, folder):
+        pathlib.Path(folder, "size.txt").write_text(str(self.size))
+
+    def load_assets(self, folder):
+        self.size = int(pathlib.Path(folder, "size.txt").read_text())
 
 
 def task(with_preprocessor=True):
@@ -189,7 +206,7 @@ def task(with_preprocessor=True):
     weights = keras.ops.cast(mask, "float32")[:, :, None]
     x = keras.ops.sum(keras.layers.Embedding(16, 4)(ids) * weights, axis=1)
     model = keras.Model({"ids": ids, "mask": mask}, keras.layers.Dense(3)(x))
-    model.preprocessor = Tokenizer() if with_preprocessor else None
+    model.preprocessor = Tokenizer(16) if with_preprocessor else None
     return model
 
 

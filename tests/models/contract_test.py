@@ -119,6 +119,10 @@ BACKBONES = {
         lambda x: keras.Sequential([keras.layers.Flatten()]),
         "backbone: expected a functional keras.Model or .* received Sequential",
     ),
+    "whole_numbers": (
+        lambda x: keras.Model(x, keras.ops.cast(keras.layers.Flatten()(x), "int32")),
+        "backbone: expected feature vectors of floating-point numbers, received int32",
+    ),
     "layer": (lambda x: keras.layers.Flatten(), "backbone: expected .* received Flatten"),
 }
 

@@ -239,6 +239,54 @@ def test_a_model_of_text_gets_the_lines_themselves(tmp_path):
     assert "questions.txt:5,the line is not UTF-8" in summary.skipped_list.read_text()
 
 
+def small_model(inputs, features, **options):
+    import keras
+
+    from s2d_tf import models
+
+    return models.S2DClassifier(keras.Model(inputs, features), 3, seed=0, **options)
+
+
+def test_texts_go_through_a_model_and_its_export(tmp_path):
+    import keras
+
+    from s2d_tf.prediction.scorer import of_model
+
+    texts = keras.Input([], dtype="string", name="texts")
+    words = ["red", "green", "blue"]
+    tokens = keras.layers.TextVectorization(vocabulary=words, output_sequence_length=2)(texts)
+    vectors = keras.layers.Embedding(5, 4)(tokens)
+    model = small_model(texts, keras.layers.GlobalAveragePooling1D()(vectors))
+    lines = ["red green", "blue", "something else"]
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(lines))
+    folder = export.save(model, tmp_path / "exported").parent
+    expected = model.predict_uncertainty(lines)
+    for i, scorer in enumerate((of_model(model), prediction.open_scorer(folder))):
+        table = read(score(scorer, path, tmp_path / f"{i}.parquet").out)
+        np.testing.assert_allclose(table["confidence"], expected["confidence"], atol=1e-5)
+        np.testing.assert_allclose(table["knowledge_uncertainty"], expected["knowledge"], atol=1e-5)
+    for options in ({"steps": ["knn"]}, {"encoder": "folder"}):
+        with pytest.raises(ValueError, match="expected none for an exported model, received"):
+            prediction.open_scorer(folder, **options)
+
+
+@pytest.mark.parametrize("kind", ["unit_range", "table"])
+def test_models_of_other_inputs_are_rejected(kind, tmp_path):
+    import keras
+
+    from s2d_tf.prediction.scorer import of_model
+
+    inputs = keras.Input([4] if kind == "table" else [4, 4, 1])
+    options = {} if kind == "table" else {"input_range": (0, 1)}
+    model = small_model(inputs, keras.layers.Flatten()(inputs), **options)
+    with pytest.raises(ValueError, match="model: expected one of texts or of gray or RGB images"):
+        of_model(model)
+    folder = export.save(model, tmp_path / "exported")
+    with pytest.raises(ValueError, match="expected a model of texts or of raw pixels, received"):
+        prediction.open_scorer(folder)
+
+
 def test_folders_of_classes_are_labels(scorer, encoded, tmp_path):
     for i, content in enumerate(encoded[:8]):
         path = tmp_path / "images" / ["bee", "dog"][i % 2] / f"{i}.png"

@@ -11,8 +11,22 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from pyarrow import parquet
 
-from s2d_tf import cli, data, evaluation, export, files, metrics, models, recipes, training, zoo
+from s2d_tf import (
+    cli,
+    data,
+    evaluation,
+    export,
+    files,
+    metrics,
+    models,
+    posthoc,
+    recipes,
+    serving,
+    training,
+    zoo,
+)
 from s2d_tf.storage import encoders
 from s2d_tf.storage.layout import ENTRY
 
@@ -167,20 +181,77 @@ def test_what_needs_the_encoder_says_so(tmp_path, capsys):
     assert "2 entries" in capsys.readouterr().out
 
 
-def test_evaluation_behind_the_encoder_is_that_of_its_vectors(accepted, monkeypatch):
-    """On a few sentences, with an encoder that stands for MiniLM."""
-    few = {"clinc150": np.array([0, 1]), "clinc150_oos": np.array([-1, -1])}
-    monkeypatch.setattr(data, "load_arrays", lambda name, *_: (TEXTS, few[name]))
-    monkeypatch.setattr(
-        evaluation.run_evaluation.location, "cache_dir", lambda: pathlib.Path(accepted)
-    )
+@pytest.fixture
+def few(accepted, monkeypatch):
+    """Labels of the few sentences that stand for the datasets; of the caches nothing is kept."""
+    labels = {"clinc150": np.array([0, 1]), "clinc150_oos": np.array([-1, -1])}
+    monkeypatch.setattr(data, "load_arrays", lambda name, *_: (TEXTS, labels[name]))
+    monkeypatch.setenv("S2D_CACHE_DIR", str(accepted / "cache"))
     monkeypatch.setattr(evaluation.run_evaluation.cost, "inference_time", lambda *_: (1.0, 1.0))
+    return labels["clinc150"]
+
+
+def test_evaluation_behind_the_encoder_is_that_of_its_vectors(accepted, few):
+    """On a few sentences, with an encoder that stands for MiniLM."""
     found = evaluation.evaluate_entry(S2D, encoder=accepted, log=lambda line: None)
     probs = zoo.load(S2D).predict_uncertainty(tiny_encoder()(tf.constant(TEXTS)))["probs"]
-    assert found["clinc150/accuracy"] == metrics.accuracy(probs, few["clinc150"])
-    expected = metrics.negative_log_likelihood(probs, few["clinc150"])
+    assert found["clinc150/accuracy"] == metrics.accuracy(probs, few)
+    expected = metrics.negative_log_likelihood(probs, few)
     assert found["clinc150/nll"] == pytest.approx(expected, rel=1e-4)
     assert found["clinc150_oos/auroc/knowledge"] == 0.5, "the same sentences"
+
+
+def test_lines_of_text_in_a_table_of_answers_out(accepted, capsys):
+    lines, out = accepted / "questions.txt", accepted / "answers.parquet"
+    lines.write_text("".join(f"{text}\n" for text in TEXTS))
+    command = ["predict", S2D, str(lines), f"--out={out}"]
+    assert cli.main(command) == 1
+    assert "Pass --encoder=FOLDER" in capsys.readouterr().err
+    assert cli.main([*command, f"--encoder={accepted}"]) == 0
+    assert capsys.readouterr().out == f"Wrote 2 rows to {out}\n"
+    table = parquet.read_table(out).to_pydict()
+    model = zoo.load(S2D)
+    expected = model.predict_uncertainty(tiny_encoder()(tf.constant(TEXTS)).numpy())
+    labels = expected["probs"].argmax(axis=-1)
+    assert table["input"] == ["questions.txt:1", "questions.txt:2"]
+    assert table["class"] == [model.class_names[label] for label in labels]
+    np.testing.assert_allclose(table["knowledge_uncertainty"], expected["knowledge"], rtol=1e-4)
+    np.testing.assert_allclose(table["confidence"], expected["confidence"], rtol=1e-4)
+
+
+def test_the_demo_page_takes_sentences(accepted, few):
+    with pytest.raises(zoo.ZooError, match="Pass --encoder=FOLDER"):
+        serving.open_demo(S2D)
+    demo = serving.open_demo(S2D, encoder=accepted)
+    assert demo.kind == "text"
+    assert list(demo.models) == ["Plain classifier", "S2D classifier"]
+
+
+def test_steps_are_fitted_behind_the_encoder_and_stay_with_the_head(accepted, few, capsys):
+    folder, encoder = accepted / S2D, f"--encoder={accepted}"
+    shutil.copytree(zoo.directory() / S2D, folder)
+    fit = ["fit-step", str(folder)]
+    assert cli.main([*fit, "knn", "--set", "k=1"]) == 1
+    assert "Pass --encoder=FOLDER" in capsys.readouterr().err
+    assert cli.main([*fit, "temperature_scaling", "--split=test", encoder]) == 0
+    assert cli.main([*fit, "knn", "--set", "k=1", encoder]) == 0
+    vectors = tiny_encoder()(tf.constant(TEXTS)).numpy()
+    by_hand = posthoc.TemperatureScaling().fit(zoo.load(S2D), (vectors, few))
+    by_hand = posthoc.KNN(k=1).fit(by_hand, (vectors, few))
+    expected = by_hand.predict_uncertainty(vectors + 0.1)
+    assert expected["knn"].min() > 0
+    found = zoo.load(folder).predict_uncertainty(vectors + 0.1)
+    model = zoo.load(folder, encoder=accepted)
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-3, atol=1e-5, err_msg=key)
+    answer = by_hand.predict_uncertainty(vectors)
+    for key, value in model.predict_uncertainty(TEXTS).items():
+        np.testing.assert_allclose(value, answer[key], rtol=1e-3, atol=1e-5, err_msg=key)
+    stated = files.read_json(folder / ENTRY)["metrics"]
+    assert stated["clinc150_oos/auroc/knn"] == 0.5, "the same sentences"
+    assert evaluation.evaluate_entry(folder, encoder=accepted)["clinc150/nll"] == pytest.approx(
+        stated["clinc150/nll"]
+    )
 
 
 @pytest.fixture(scope="module")
