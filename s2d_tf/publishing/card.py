@@ -134,7 +134,8 @@ def _what(record):
     known = names.dataset_title(recipe.source_dataset)
     return (
         f"Classifies {describe_inputs(recipe).size} into the {recipe.num_classes} classes of "
-        f"{known}. Returns class probabilities, confidence, and total, data and knowledge uncertainty in nats.\n\n"
+        f"{known}. Returns class probabilities, confidence, and total, data and knowledge "
+        "uncertainty in nats.\n\n"
         f"{recipe.title}: {recipe.architecture} ({network}){heads}, {WHAT[learns]}. {how} "
         f"{record.parameters:,} trained parameters."
     )
