@@ -93,7 +93,7 @@ class StepPredictor(Wrapper):
         return self.model.contract
 
     @property
-    def num_members(self) -> int:
+    def num_members(self) -> int:  # type: ignore[override]
         return self.step.num_members(self.model)
 
     @property
