@@ -18,7 +18,7 @@ def test_readme_snippets_run_in_order(project_root, tmp_path, monkeypatch):
     code = "\n".join(blocks((project_root / "README.md").read_text(encoding="utf-8"), "python"))
     assert "S2DClassifier" in code
     assert "predict_uncertainty" in code
-    assert code.count("epochs=10") == 2
+    assert code.count("epochs=10") == 1
     code = code.replace("epochs=10", "epochs=2")
     names = {}
     exec(compile(code, "README.md", "exec"), names)  # our own words, run as a reader would
