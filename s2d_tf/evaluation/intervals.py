@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,8 +160,10 @@ def of_gathered(
     }
 
 
-def difference_table(found: dict[str, dict], caption: str, num_resamples: int) -> tables.Table:
-    """Table of the differences of `of_gathered`."""
+def difference_table(
+    found: dict[str, dict], caption: str, num_resamples: int, notes: Sequence[str] = ()
+) -> tables.Table:
+    """Table of the differences of `of_gathered`, with more footnotes."""
     blocks: dict[str, list] = {}
     for key, value in found.items():
         low, high = (value["low"], value["high"])
@@ -178,7 +181,8 @@ def difference_table(found: dict[str, dict], caption: str, num_resamples: int) -
         stub=2,
         footnotes=[
             f"{num_resamples:,} resamples of the test examples, in pairs; percentage points except "
-            "for NLL. Variation over seeds is not included."
+            "for NLL. Variation over seeds is not included.",
+            *notes,
         ],
     )
 

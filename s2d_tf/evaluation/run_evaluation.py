@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from s2d_tf.storage import Opened, Run
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
+NAMED = "named score"
 
 
 def evaluate_run(
@@ -173,12 +174,13 @@ def evaluate_opened(
     own: dict[str, Any] = {"name": dataset, "data_dir": data_dir, "cache_dir": cache_dir}
     own["batch_size"] = batch_size
     ood = {name: name for name in recipe.out_of_distribution} | more
+    chosen = detectors_lib.choose(detectors, predictor, log)
     gathered = gather(
         predictor,
         known or dataset,
         ood,
         skip_missing=True,
-        detectors=detectors_lib.choose(detectors, predictor, log),
+        detectors=chosen,
         training=opened.split,
         **own,
     )
@@ -200,7 +202,7 @@ def evaluate_opened(
         "cost/inference_ms": milliseconds,
         "cost/relative_inference_time": ratio,
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
-        **({"run/detectors_fitted_on": opened.split} if names else {}),
+        **({"run/detectors_fitted_on": opened.split} if chosen else {}),
         **{
             f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
             for i, own in enumerate(steps.summaries(predictor))
@@ -278,7 +280,8 @@ def compare_runs(
         encoder: folder of the encoder on which the networks stand, see `storage.open_model`.
 
     Returns:
-        Table of the differences, first minus second, with paired 95% intervals.
+        Table of the differences, first minus second, with paired 95% intervals. If both recipes
+        name a score for detection, "named score" compares the one's with the other's.
 
     Raises:
         ValueError: the runs were tested on different examples.
@@ -289,9 +292,17 @@ def compare_runs(
     >>> table.rows[0][1].text
     'Acc'
     """
-    one, other = (gather_run(each, data_dir, folder, encoder) for each in (first, second))
-    found = intervals.of_gathered(one, other, num_resamples)
-    return intervals.difference_table(found, f"{first} minus {second}", num_resamples)
+    gathered = [gather_run(each, data_dir, folder, encoder) for each in (first, second)]
+    named = [storage.Run.open(each).recipe.detection_score for each in (first, second)]
+    notes = []
+    if all(named):
+        for each, score in zip(gathered, named, strict=True):
+            for scored in (each.known, *each.unknown.values()):
+                scored.scores[NAMED] = scored.scores[score]
+        titles = [names.score_title(score).lower() for score in named]
+        notes = [f"{NAMED.capitalize()}: {titles[0]} of the first, {titles[1]} of the second."]
+    found = intervals.of_gathered(*gathered, num_resamples)
+    return intervals.difference_table(found, f"{first} minus {second}", num_resamples, notes)
 
 
 def cache_directory(run: Run) -> pathlib.Path:

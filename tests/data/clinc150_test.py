@@ -68,7 +68,7 @@ def test_classes():
 def test_missing_and_changed_files_are_rejected(tmp_path, folder):
     empty = tmp_path / "empty"
     for call in (data.fetch, data.available_splits):
-        with pytest.raises(data.MissingDataError, match=r"put it there from https://.*--data_dir"):
+        with pytest.raises(data.MissingDataError, match=r"Put it there from https://.*--data_dir"):
             call("clinc150", empty)
     path = folder / "clinc150" / "data_full.json"
     path.write_bytes(path.read_bytes()[:-2])

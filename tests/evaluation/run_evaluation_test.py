@@ -3,6 +3,7 @@
 import dataclasses
 import html.parser
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -134,6 +135,23 @@ def test_runs_on_other_images_are_not_compared(gathered):
         intervals.of_gathered(s2d, other, 5)
 
 
+def test_the_scores_that_recipes_name_are_compared(runs, gathered, tmp_path):
+    copies = []
+    for directory, score in zip(runs[0], ("knowledge", "total"), strict=True):
+        copies.append(shutil.copytree(directory, tmp_path / score))
+        path = copies[-1] / "recipe.json"
+        content = json.loads(path.read_text())
+        content["recipe"]["detection_score"] = score
+        path.write_text(json.dumps(content))
+    table = evaluation.compare_runs(*copies, num_resamples=5)
+    texts = [[cell.text for cell in row] for row in table.rows]
+    found = {row[0]: float(row[2]) for row in texts if row[1] == "%AUROC named score"}
+    first, second = (each.metrics() for each in gathered)
+    expected = first["digits_photos/auroc/knowledge"] - second["digits_photos/auroc/total"]
+    assert found["Photographs"] == pytest.approx(100 * expected, abs=0.006)
+    assert "knowledge uncertainty of the first, total uncertainty of the second" in str(table)
+
+
 @pytest.mark.usefixtures("no_times")
 def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(report_pictures, "draw", lambda *_: [])  # Drawn in another test.
@@ -159,7 +177,7 @@ def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
     for command in (["evaluate"], ["table"], ["compare", s2d], ["report"]):
         capsys.readouterr()
         assert cli.main(command) == 1
-        assert "Expected" in capsys.readouterr().err
+        assert ": expected " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_times")

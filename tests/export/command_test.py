@@ -88,7 +88,7 @@ def test_a_model_without_class_names_gets_no_file(tiny, tmp_path):
         (
             ["DIR", "DIR/x"],
             1,
-            "or an entry's with an entry.json, received DIR",
+            "DIR: expected a run directory with a recipe.json, or an entry's with an entry.json",
         ),
         (["a.b.c", "DIR/x", "--format=pickle"], 2, "format"),
     ],

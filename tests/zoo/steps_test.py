@@ -255,7 +255,7 @@ def test_entries_on_the_web_are_not_changed(monkeypatch):
     from s2d_tf.storage.web import Address
 
     opened = storage.open_model(SINGLE)
-    monkeypatch.setattr(storage, "open_model", lambda _: opened)
+    monkeypatch.setattr(storage, "open_model", lambda _, **options: opened)
     monkeypatch.setattr(publishing.steps.sources, "find", lambda _: Address("https://host/entry"))
     with pytest.raises(publishing.PublishError, match="where: expected a run or an entry on this"):
         publishing.fit_step("https://host/entry", posthoc.MSP(), log=quiet)
