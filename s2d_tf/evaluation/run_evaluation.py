@@ -292,16 +292,16 @@ def compare_runs(
     >>> table.rows[0][1].text
     'Acc'
     """
-    gathered = [gather_run(each, data_dir, folder, encoder) for each in (first, second)]
+    one, other = (gather_run(each, data_dir, folder, encoder) for each in (first, second))
     named = [storage.Run.open(each).recipe.detection_score for each in (first, second)]
     notes = []
-    if all(named):
-        for each, score in zip(gathered, named, strict=True):
+    if None not in named:
+        for each, key in zip((one, other), map(str, named), strict=True):
             for scored in (each.known, *each.unknown.values()):
-                scored.scores[NAMED] = scored.scores[score]
-        titles = [names.score_title(score).lower() for score in named]
+                scored.scores[NAMED] = scored.scores[key]
+        titles = [names.score_title(str(key)).lower() for key in named]
         notes = [f"{NAMED.capitalize()}: {titles[0]} of the first, {titles[1]} of the second."]
-    found = intervals.of_gathered(*gathered, num_resamples)
+    found = intervals.of_gathered(one, other, num_resamples)
     return intervals.difference_table(found, f"{first} minus {second}", num_resamples, notes)
 
 
