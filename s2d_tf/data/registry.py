@@ -41,7 +41,7 @@ _PHOTOS = "Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample
 
 @dataclasses.dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a dataset before any file of it is opened.
+    """What is known of a dataset before any file of it is opened; `data.info` returns it.
 
     Attributes:
         name: the name that `load` takes.

@@ -30,12 +30,13 @@ CHUNK_ELEMENTS = 2**18
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What a model predicted on one split of a dataset.
+    """What a model predicted on one split of a dataset; `evaluation.predict` makes it.
 
     Attributes:
         kind: "categorical" or "dirichlet".
         parts: for each network its raw outputs, float32 `[outputs, n, classes]`, and the function
-            that makes members of any range of them; one after the other they are the whole stack.
+            from any range of them, `[outputs, m, classes]`, to members `[members, m, classes]`; one
+            after the other they are the whole stack.
         labels: int64 `[n]`, -1 where unknown.
         dataset, split: names; the split is "" where there is none.
         fingerprint: the data's, whatever its order.

@@ -84,7 +84,7 @@ def write_report(
     """Writes `report.html` and its figures.
 
     Args:
-        directories: evaluated run directories.
+        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`.
         out: folder to write to; the figures are also there, under `figures/`.
         data_dir: TFDS folder.
         log: function that gets lines for a person.

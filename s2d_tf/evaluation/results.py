@@ -63,7 +63,7 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
     also a member of an ensemble. Plain files are passed over: `runs/*` may hold logs too.
 
     Args:
-        directories: evaluated run directories.
+        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`.
 
     Returns:
         A `Result` for each network, ensemble and view.

@@ -55,7 +55,7 @@ def scores(kind: str, member_logits: ArrayLike) -> dict[str, np.ndarray]:
 
     Args:
         kind: "categorical" or "dirichlet".
-        member_logits: `[members, n, K]`.
+        member_logits: `[members, n, K]`, logits, or log-concentrations of Dirichlets.
 
     Returns:
         Dict of float64 arrays: "log_probs" `[n, K]` and `[n]` "confidence", "total" and, unless it

@@ -55,6 +55,7 @@ def save(
 
     Example:
 
+    >>> # A model of three classes that learned from float images; one of raw pixels takes uint8.
     >>> folder = export.save(model, "exported", class_names=["cat", "dog", "owl"])
     >>> serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
     >>> sorted(serve(images=tf.constant(images, tf.float32)))[:3]

@@ -284,6 +284,9 @@ def read_bytes(
 def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = ValueError) -> bytes:
     """The data, if it has no more bytes than `limit`.
 
+    Raises:
+        ValueError: there are more; or `error`, if one was passed. The message names `where`.
+
     Example:
 
     >>> files.within(b"abc", limit=3, where="note.bin")

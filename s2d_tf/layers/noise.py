@@ -16,7 +16,7 @@ class Noise(keras.layers.Layer):
 
     The noise is a pure function of the seed, of how often the layer was called (the training
     step) and of the row of the global batch. It is therefore independent between rows and samples
-    and the same for any number of replicas.
+    and the same for any number of replicas. Abstract: a subclass defines `perturb`.
 
     Args:
         num_samples: how many noisy copies to make of each row (the paper's M).
@@ -51,7 +51,12 @@ class Noise(keras.layers.Layer):
     def perturb(
         self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
     ) -> tf.Tensor:
-        """Noisy copies of `features` `[..., 1, width]`, as many as the shape `copies` says."""
+        """Noisy copies of `features` `[..., 1, width]`, as many as the shape `copies` says.
+
+        Args:
+            copies: the shape of the result without its last axis, `[..., num_samples]`.
+            seeds: two seeds for `tf.random.stateless_*`, `[2, 2]`.
+        """
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

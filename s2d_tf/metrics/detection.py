@@ -72,6 +72,9 @@ def precision_recall_curve(
 ) -> tuple[Array, Array, Array]:
     """Precisions, recalls and thresholds as scikit-learn orders them: from recall 1 down to 0.
 
+    Out-of-distribution examples are positive, and higher scores mean out of distribution. There is
+    one threshold fewer than precisions.
+
     Example:
 
     >>> precision, recall, thresholds = metrics.precision_recall_curve([0.1, 0.4], [0.3, 0.9])

@@ -24,7 +24,10 @@ SAVE, STOP = 1, 1000
 
 
 class WorkerLostError(RuntimeError):
-    """Another worker of the job died, so that this one cannot go on; all can be started again."""
+    """Another worker of the job died, so that this one cannot go on; all can be started again.
+
+    `train` raises it. `exit_code` is the one with which a scheduler starts a job again.
+    """
 
     exit_code = Preempted.exit_code
 
