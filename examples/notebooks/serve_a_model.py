@@ -86,7 +86,7 @@ picture = images[920]
 reply = json.loads(get("/v1/models/digits:predict", {"instances": [picture.tolist()]}))
 answer = reply["predictions"][0]
 for name, value in answer.items():
-    print(f"{name:22}", np.round(value, 4))
+    print(f"{name:22}", value if name == "abstain" else np.round(value, 4))
 
 # %% [markdown]
 # The server's numbers are those of Python:
