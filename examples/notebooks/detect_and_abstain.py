@@ -40,7 +40,9 @@ unknown.plot(numbers, count=6)
 
 # %% [markdown]
 # The first picture shows classes it knows, the second house numbers. It has to name one of its
-# hundred classes for each, but the bars are longer.
+# hundred classes for each and is confident about some of them. The orange part, knowledge
+# uncertainty, is hardly visible: in this network it is a thousandth of a nat. Its size says
+# little, but its rank says a lot, as the next curve shows.
 #
 # ## Detection
 #

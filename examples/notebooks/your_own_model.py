@@ -19,6 +19,7 @@
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+import tensorflow as tf
 
 from s2d_tf import data, evaluation, models
 
@@ -45,7 +46,8 @@ hidden = keras.layers.GlobalAveragePooling1D()(hidden)
 hidden = keras.layers.Dense(256, "relu")(hidden)
 plain = keras.Model(text, keras.layers.Dense(150, "softmax")(hidden))
 plain.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy", ["accuracy"])
-plain.fit(sentences, intents, batch_size=128, epochs=8, verbose=2)
+train = tf.data.Dataset.from_tensor_slices((sentences, intents)).shuffle(15_000, seed=0).batch(128)
+plain.fit(train, epochs=8, verbose=2)
 
 # %% [markdown]
 # ## The same model with S2D
@@ -57,10 +59,10 @@ plain.fit(sentences, intents, batch_size=128, epochs=8, verbose=2)
 # %%
 model = models.S2DClassifier.from_classifier(plain, student_weight=1e-3, temperature=1.0, seed=0)
 model.compile(keras.optimizers.Adam(1e-3))
-model.fit(sentences, intents, batch_size=128, epochs=4, verbose=2)
+model.fit(train, epochs=4, verbose=2)
 
 plain.optimizer.learning_rate = 1e-3
-plain.fit(sentences, intents, batch_size=128, epochs=4, verbose=0)
+plain.fit(train, epochs=4, verbose=0)
 baseline = models.Classifier.from_classifier(plain)
 
 # %% [markdown]
