@@ -15,6 +15,8 @@ from benchmarks.records import Case, Goal, not_run
 BATCHES = (1, 16, 64, 256)
 GOAL = Goal(1.1)
 CHOSEN = "chosen.json"
+OURS = ("ours", "ours, served")
+"""`predict_uncertainty`, and what `s2d serve` calls."""
 RUNTIMES = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino", "LiteRT": "ai_edge_litert"}
 
 
@@ -37,23 +39,30 @@ def cases(architecture, plan, num_members=1):
             stack.callback(children[name].close)
             children[name].function(str(batches[0]))()
             facts[f"start-up s {name}"] = round(time.perf_counter() - began, 2)
-        children["ours"].function("choose")()
+        for name in OURS:
+            children[name].function("choose")()
         chosen = json.loads(pathlib.Path(folder, CHOSEN).read_text(encoding="utf-8"))
         for batch in batches:
 
             def measured(t, batch=batch):
                 found = {f"ms {name}": 1e3 * seconds for name, seconds in t.items()}
                 memory = {f"GB {n}": child.peak_bytes() / 1e9 for n, child in children.items()}
-                return {"ours used": chosen[str(batch)], **found, **memory, **facts}
+                served = t["ours, served"] / _fastest(t)
+                used = {"ours used": chosen[str(batch)], "served / fastest": served}
+                return {**used, **found, **memory, **facts}
 
             yield Case(
                 f"ours / fastest, {title}, batch {batch}",
                 lambda batch=batch: {n: c.function(str(batch)) for n, c in children.items()},
-                lambda t: t["ours"] / min(t[name] for name in t if name != "ours"),
+                lambda t: t["ours"] / _fastest(t),
                 formula,
                 None if plan.quick else GOAL,
                 facts=measured,
             )
+
+
+def _fastest(t):
+    return min(seconds for name, seconds in t.items() if name not in OURS)
 
 
 def _processes(network, shared, batches):
@@ -61,6 +70,7 @@ def _processes(network, shared, batches):
     shared = shared | {"batches": batches}
     found = {
         "ours": ("benchmarks.runtime_speed:ours", shared),
+        "ours, served": ("benchmarks.runtime_speed:served", shared | {"framework": "tensorflow"}),
         "SavedModel": (
             "benchmarks.runtime_speed:saved_model",
             shared | {"framework": "tensorflow"},
@@ -149,14 +159,34 @@ def ours(network, num_members, folder, batches):
     calls = _calls(folder, batches, lambda x: model.predict_uncertainty(x, batch_size=len(x)))
 
     def choose():
-        images = np.load(pathlib.Path(folder, "images.npy")).astype(np.float32)
-        found = {}
-        for batch in batches:
-            seconds = model.engine().measure([images[:batch]])
-            found[str(batch)] = min(seconds, key=seconds.get)
+        found = _choose(model.engine(), folder, batches, np.float32)
         pathlib.Path(folder, CHOSEN).write_text(json.dumps(found), encoding="utf-8")
 
     return calls | {"choose": choose}
+
+
+def served(folder, batches, **_):
+    """The call of `s2d serve` for a request whose pixels are read: no HTTP, no JSON."""
+    import numpy as np
+
+    from s2d_tf.serving import servable
+
+    model = servable.Servable(pathlib.Path(folder, "saved_model", "1"))
+    engine = model.engines["serving_default"]
+    calls = _calls(folder, batches, lambda x: model.run("serving_default", {"images": x}))
+    return calls | {"choose": lambda: _choose(engine, folder, batches, np.uint8)}
+
+
+def _choose(engine, folder, batches, dtype):
+    """Measures all engines at each batch size; `{batch size: the fastest}`."""
+    import numpy as np
+
+    images = np.load(pathlib.Path(folder, "images.npy")).astype(dtype)
+    found = {}
+    for batch in batches:
+        seconds = engine.measure([images[:batch]])
+        found[str(batch)] = min(seconds, key=seconds.get)
+    return found
 
 
 def saved_model(folder, batches, kind="saved_model", **_):

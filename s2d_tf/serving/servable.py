@@ -43,6 +43,7 @@ class Servable:
     Attributes:
         version: its number.
         metadata: dict of signature name to its inputs and outputs, as TF Serving describes them.
+        engines: what computes a signature, by its name, where it is not TensorFlow alone.
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
@@ -65,13 +66,13 @@ class Servable:
             )
             for name in self._specs
         }
-        self._engines = {}
+        self.engines: dict[str, Engine] = {}
         self._contract = None
         images = self._specs.get("serving_default", {}).get("images")
         if images is not None and images.dtype == tf.uint8:
             # Floats can be outside of their range, which only the signature notices.
             function, specs = inlined(self._loaded.signatures["serving_default"])
-            self._engines["serving_default"] = Engine(function, specs, background=True)
+            self.engines["serving_default"] = Engine(function, specs, background=True)
             sizes = (1, *_compiled_sizes(directory))
             requests = warmup.image_requests(images.shape[1:], self._specs, (1,), sizes)
         else:
@@ -95,7 +96,7 @@ class Servable:
 
     def run(self, signature_name: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Dict of output arrays for a dict of input arrays."""
-        compute = self._engines.get(signature_name)
+        compute = self.engines.get(signature_name)
         if compute is not None and _are_numbers(inputs):
             answers = compute(list(inputs.values()))
             if _are_numbers(answers):

@@ -28,7 +28,7 @@ def test_every_engine_answers_alike(shared_folder, pictures, expected, engine):
     assert set(found) == set(expected)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
-    assert servable._engines["serving_default"].used == engine.replace("auto", "tensorflow")
+    assert servable.engines["serving_default"].used == engine.replace("auto", "tensorflow")
     wrong = np.full_like(pictures, np.nan, np.float32)
     with pytest.raises(RequestError, match=r"images: expected pixels in \[0, 255\]"):
         servable.run("serve_float", {"images": wrong})
