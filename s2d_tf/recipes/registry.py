@@ -50,7 +50,7 @@ def resolve(name: str) -> Recipe:
     parts = name.split(".")
     if not _known(parts):
         near = difflib.get_close_matches(name, names(), n=4, cutoff=0.4)
-        hint = ", ".join(near) if near else "see `s2d list`"
+        hint = ", ".join(near) if near else "see `s2d list --all`"
         own = " Own images need --data=FOLDER." if len(parts) == 2 else ""
         raise RecipeError(
             f"name: expected architecture.method.dataset, received {name!r}. Names near: "
@@ -92,7 +92,7 @@ def check_network(name: str) -> None:
         near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
         raise RecipeError(
             f"name: expected architecture.method for own data, received {name!r}. Names near: "
-            f"{', '.join(near) or 'see `s2d list`'}."
+            f"{', '.join(near) or 'see `s2d list --all`'}."
         )
 
 
@@ -233,8 +233,8 @@ def _read(name, values):
     obstacle = _obstacle(values)
     if obstacle:
         raise RecipeError(
-            f"{name}: expected parts that fit each other, received others: {obstacle}. `s2d list` "
-            "lists all entries."
+            f"{name}: expected parts that fit each other, received others: {obstacle}. "
+            "`s2d list --all` lists all entries."
         )
     return Recipe.from_dict({key: value for key, value in values.items() if key != "methods"})
 

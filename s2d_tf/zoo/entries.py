@@ -146,11 +146,10 @@ def listing(chosen: list[str]) -> str:
         ).rstrip()
         for row in rows
     ]
-    end = (
-        f"\n{len(chosen)} entries; those without metrics are not trained: `s2d train NAME "
-        "--workdir=DIR`.\ntime: of a prediction, relative to one plain network."
-    )
-    return "\n".join([*lines, end])
+    end = ["", "time: of a prediction, relative to one plain network"]
+    if any(not row[1] for row in rows):
+        end.append("without metrics: not trained; `s2d train NAME --workdir=DIR`")
+    return "\n".join([*lines, *end])
 
 
 def _row(held: Entry) -> tuple:

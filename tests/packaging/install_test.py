@@ -167,7 +167,7 @@ def check_installed(bin_folder, project_root, cwd):
     assert commands.split() == sorted(name for name in modules if not name.startswith("_"))
     assert run("s2d", "--help").startswith("usage: s2d COMMAND")
     assert "Flags:" in run("s2d", "train", "--help")
-    listed = run("s2d", "list", "--pretrained")
+    listed = run("s2d", "list")
     for path in (project_root / "zoo" / "pretrained").glob("*/entry.json"):
         assert path.parent.name in listed
 
@@ -203,7 +203,7 @@ def test_the_wheel_brings_its_dependencies(tmp_path_factory, tmp_path, project_r
 
 
 def test_a_checkout_works_without_an_install(tmp_path, run_s2d, project_root):
-    result = run_s2d("list", "--pretrained", cwd=tmp_path)
+    result = run_s2d("list", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     for path in (project_root / "zoo" / "pretrained").glob("*/entry.json"):
         assert path.parent.name in result.stdout

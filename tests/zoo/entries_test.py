@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from s2d_tf import files, zoo
+from s2d_tf import cli, files, zoo
 from s2d_tf.storage import entries, golden, sources
 from s2d_tf.storage.layout import ENTRY, GOLDEN
 from tests.zoo.conftest import ENSEMBLE, SINGLE
@@ -39,6 +39,21 @@ def test_an_entry_loads_by_name(as_our_zoo, small_zoo):
     assert row.split()[:2] == [SINGLE, f"{held.record.metrics['digits/accuracy']:.1%}"]
     assert row.endswith("S2D Individual")
     assert other.split() == ["wrn_28_10.s2d.cifar100", "S2D", "Individual"]
+
+
+def test_the_command_lists_what_can_be_loaded_unless_told_otherwise(as_our_zoo, capsys):
+    def listed(*arguments):
+        assert cli.main(["list", *arguments]) == 0
+        return capsys.readouterr().out
+
+    short, whole = listed(), listed("--all")
+    rows = short.partition("\n\n")[0].splitlines()[1:]
+    assert [row.split()[0] for row in rows] == zoo.names(pretrained=True)
+    untrained = len(zoo.names(pretrained=False))
+    assert f"{untrained} more without weights: `s2d list --all`" in short
+    assert "wrn_28_10.s2d.digits" in whole and "more without weights" not in whole
+    # What somebody asks for by name is listed with or without weights.
+    assert "wrn_28_10.s2d.digits" in listed("wrn_28_10")
 
 
 def test_an_entry_without_weights_says_how_to_train_it():
