@@ -11,7 +11,9 @@ from absl import flags
 
 from s2d_tf import zoo
 
-_ALL = flags.DEFINE_boolean("all", False, "Also recipes without weights, to train with `s2d train`.")
+_ALL = flags.DEFINE_boolean(
+    "all", False, "Also recipes without weights, to train with `s2d train`."
+)
 
 
 def main(argv: list[str]) -> None:

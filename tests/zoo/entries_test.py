@@ -51,7 +51,8 @@ def test_the_command_lists_what_can_be_loaded_unless_told_otherwise(as_our_zoo, 
     assert [row.split()[0] for row in rows] == zoo.names(pretrained=True)
     untrained = len(zoo.names(pretrained=False))
     assert f"{untrained} more without weights: `s2d list --all`" in short
-    assert "wrn_28_10.s2d.digits" in whole and "more without weights" not in whole
+    assert "wrn_28_10.s2d.digits" in whole
+    assert "more without weights" not in whole
     # What somebody asks for by name is listed with or without weights.
     assert "wrn_28_10.s2d.digits" in listed("wrn_28_10")
 
