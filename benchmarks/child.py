@@ -15,6 +15,10 @@ import time
 from benchmarks import profile
 
 
+class ChildError(RuntimeError):
+    """A process ended, or could not do what it was asked for."""
+
+
 class Child:
     """A process that has built some functions and times them on request.
 
@@ -50,7 +54,7 @@ class Child:
         if "error" in answer or not answer:
             self.close()
             why = answer.get("error", f"it ended with code {self.process.returncode}")
-            raise RuntimeError(f"a benchmark's process failed: {why}")
+            raise ChildError(f"a benchmark's process failed: {why}")
         return answer
 
     def function(self, name):

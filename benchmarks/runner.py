@@ -5,7 +5,8 @@ import logging
 import statistics
 
 from benchmarks import machine, measuring, results
-from benchmarks.records import FORMAT, Row
+from benchmarks.child import ChildError
+from benchmarks.records import FORMAT, Row, not_run
 
 
 def run(suites, plan, progress=lambda text: None, out=None):
@@ -15,7 +16,7 @@ def run(suites, plan, progress=lambda text: None, out=None):
         suites: `Suite`s.
         plan: a `Plan`.
         progress: called with a line of text when a suite begins and with every finished `Row`.
-        out: JSON file that is brought up to date after each suite, so that a run which is
+        out: JSON file that is brought up to date after each row, so that a run which is
             interrupted keeps what it has.
 
     Returns:
@@ -26,31 +27,32 @@ def run(suites, plan, progress=lambda text: None, out=None):
     found = {"format": FORMAT, "suites": {}}
     for suite in suites:
         progress(f"{suite.name}: {suite.question}")
-        here = machine.facts()
         rows = []
-        for item in suite.cases(plan):
-            row = item if isinstance(item, Row) else run_case(item, plan)
-            rows.append(row)
-            progress(row)
         found["suites"][suite.name] = {
             "question": suite.question,
             "quick": plan.quick,
-            "machine": here,
-            "rows": [vars(row) for row in rows],
+            "machine": machine.facts(),
+            "rows": rows,
         }
-        if out:
-            results.write(out, found)
+        for item in suite.cases(plan):
+            row = item if isinstance(item, Row) else run_case(item, plan)
+            rows.append(vars(row))
+            progress(row)
+            if out:
+                results.write(out, found)
     return found
 
 
 def run_case(case, plan):
-    """One comparison: its `Row`."""
+    """One comparison: its `Row`; where one of its processes ends, a row that says so."""
     before = machine.load()
     alternatives = case.build()
     try:
         timings = measuring.measure(alternatives, plan.repetitions, plan.seconds)
         seconds = {name: statistics.median(values) for name, values in timings.wall.items()}
         facts = case.facts(seconds) if case.facts else {}
+    except ChildError as error:  # Most often it is the memory of many processes.
+        return not_run(case.name, case.formula, str(error))
     finally:
         for alternative in alternatives.values():
             if hasattr(alternative, "close"):

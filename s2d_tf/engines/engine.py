@@ -111,6 +111,8 @@ class Engine:
     def measure(self, tensors: list) -> dict[str, float]:
         """Times all runtimes on a batch and remembers the fastest for its size.
 
+        Those that are the fastest for no size are dropped: each holds weights and memory to work in.
+
         Returns:
             `{runtime: seconds of a call}`.
         """
@@ -128,6 +130,7 @@ class Engine:
             raise last
         size = runtimes.padded_size(len(tensors[0]))
         self._chosen[size] = min(seconds, key=lambda name: seconds[name])
+        self._built = {name: self._built[name] for name in set(self._chosen.values())}
         _remember(self._key(), size, self._chosen[size])
         return seconds
 
