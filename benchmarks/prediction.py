@@ -11,7 +11,7 @@ NETWORKS = (
     ("densenet_bc_22_12_s2", None),
 )
 
-# The paper's networks, a compact one, the fast one; and an ensemble of five. The slowest comes last.
+# The paper's networks, a compact one, the fast one, an ensemble of five. The slowest comes last.
 COMPARED = (
     ("densenet_bc_100_12", 1),
     ("wrn_10_2_s2", 1),

@@ -111,7 +111,7 @@ class Engine:
     def measure(self, tensors: list) -> dict[str, float]:
         """Times all runtimes on a batch and remembers the fastest for its size.
 
-        Those that are the fastest for no size are dropped: each holds weights and memory to work in.
+        Those that are the fastest for no size are dropped, with the memory that they hold.
 
         Returns:
             `{runtime: seconds of a call}`.
