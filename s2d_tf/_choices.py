@@ -13,4 +13,4 @@ TEACHER_KINDS = ("dirichlet", "categorical")
 DRAWS_OF_A_GAUSSIAN = ("independent", "balanced", "mean")
 
 # engines, and the flag --engine
-ENGINES = ("auto", "tensorflow", "xla", "onnx")
+ENGINES = ("auto", "tensorflow", "xla", "onnx", "litert")

@@ -173,11 +173,11 @@ class Engine:
             if name not in runtimes.available():
                 raise ValueError(
                     f"engine: expected one of {runtimes.available()}, which are installed, "
-                    f"received {name!r}. Run pip install 's2d_tf[onnx]'."
+                    f"received {name!r}. Run pip install 's2d_tf[{name}]'."
                 )
             if self._watch is None:
                 self._watch = Watch(self._variables)
-            portable = name == "onnx"
+            portable = name in runtimes.PORTABLE
             if portable not in self._frozen:
                 self._frozen[portable], _ = freeze(self._function, *self._specs, portable=portable)
             self._built[name] = runtimes.RUNTIMES[name](self._frozen[portable], self._specs)

@@ -1,36 +1,40 @@
-"""A prediction function in each runtime: TensorFlow, TensorFlow with XLA, ONNX Runtime."""
+"""A prediction function in each runtime: TensorFlow, with XLA, ONNX Runtime, LiteRT."""
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import importlib.util
-import logging
 import os
-import types
+import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import files
-from s2d_tf.data import location
+from s2d_tf.engines import converting
 
 SIZES = (1, 4, 16, 64, 256)
 """Batch sizes that XLA compiles for; others are padded to the next, larger ones split."""
 
-OPSET = 17
-"""Version of the ONNX operators; onnxruntime has them since 1.12."""
+PACKAGES = {
+    "tensorflow": (),
+    "xla": (),
+    "onnx": ("onnxruntime", "tf2onnx"),
+    "litert": ("ai_edge_litert",),
+}
+"""What each runtime needs besides TensorFlow; the extras have the runtimes' names."""
 
-KEPT_FILES = 16
-"""Converted networks that stay in the cache folder, the latest used."""
+PORTABLE = ("onnx", "litert")
+"""Runtimes that have only their own operators."""
 
 
 def available() -> list[str]:
     """Names of the runtimes that can be used here."""
-    packages = ("onnxruntime", "tf2onnx")
-    onnx = all(importlib.util.find_spec(name) is not None for name in packages)
-    return ["tensorflow", "xla", *(["onnx"] if onnx else [])]
+
+    def installed(name):
+        return importlib.util.find_spec(name) is not None
+
+    return [name for name, packages in PACKAGES.items() if all(map(installed, packages))]
 
 
 def tensorflow(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
@@ -68,7 +72,7 @@ def onnx(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     """The graph in ONNX Runtime; the converted file is kept in the cache folder."""
     import onnxruntime
 
-    content = _onnx_content(call, specs)
+    content = converting.convert(call, specs, "onnx")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -83,7 +87,31 @@ def onnx(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     return run
 
 
-RUNTIMES = {"tensorflow": tensorflow, "xla": xla, "onnx": onnx}
+def litert(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
+    """The graph in LiteRT; the converted file is kept in the cache folder."""
+    from ai_edge_litert import interpreter
+
+    names = [f"input_{i}" for i in range(len(specs))]
+    named = [tf.TensorSpec(s.shape, s.dtype, n) for s, n in zip(specs, names, strict=True)]
+    content = converting.convert(call, named, "tflite")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+    @functools.cache  # Another size costs a new plan, so each has its own.
+    def runner(size):
+        opened = interpreter.Interpreter(model_content=content, num_threads=cores)
+        return opened.get_signature_runner("serving_default")
+
+    lock = threading.Lock()  # It has one place for its inputs.
+
+    def run(tensors):
+        fed = {name: np.asarray(tensor) for name, tensor in zip(names, tensors, strict=True)}
+        with lock:
+            return runner(padded_size(len(tensors[0])))(**fed)
+
+    return run
+
+
+RUNTIMES = {"tensorflow": tensorflow, "xla": xla, "onnx": onnx, "litert": litert}
 
 
 def padded_size(count: int) -> int:
@@ -107,69 +135,3 @@ def _padded(function, arrays, axes):
     if not missing:
         return found
     return {name: value.take(rows, axes[name]) for name, value in found.items()}
-
-
-def _onnx_content(call: Callable, specs: list[tf.TensorSpec]) -> bytes:
-    """An ONNX file of a function, from the cache folder if it was converted before."""
-    function = tf.function(call, input_signature=specs, autograph=False)
-    graph = function.get_concrete_function().graph.as_graph_def()
-    digest = hashlib.sha256(f"{tf.__version__} {OPSET} {specs}".encode())
-    digest.update(graph.SerializeToString(deterministic=True))
-    path = location.cache_dir() / "engines" / f"{digest.hexdigest()}.onnx"
-    try:
-        content = path.read_bytes()
-        os.utime(path)
-        return content
-    except OSError:
-        content = convert_to_onnx(function)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_bytes(path, content)
-        stored = sorted(path.parent.glob("*.onnx"), key=lambda each: each.stat().st_mtime)
-        for old in stored[:-KEPT_FILES]:
-            old.unlink(missing_ok=True)
-    except OSError:
-        pass  # A folder that cannot be written to makes it slower, not wrong.
-    return content
-
-
-def converter() -> types.ModuleType:
-    """The module `tf2onnx`, or an `ImportError` that says what to install."""
-    # tf2onnx warns of every optional accelerator that it does not find.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    try:
-        import tf2onnx
-    except ImportError as error:
-        raise ImportError(
-            f"tf2onnx: expected the package, received {error}. Run pip install 's2d_tf[onnx]'."
-        ) from None
-    logging.getLogger("tf2onnx").setLevel(logging.WARNING)
-    return tf2onnx
-
-
-def convert_to_onnx(function: Any) -> bytes:
-    """An ONNX file of a `tf.function` with an input signature that answers a dict.
-
-    Raises:
-        ValueError: ONNX has no operator for something that the function does.
-    """
-    proto, _ = converter().convert.from_function(function, function.input_signature, opset=OPSET)
-    missing = _unknown_operators(proto.graph)
-    if missing:  # tf2onnx only logs them, and the file cannot be loaded
-        raise ValueError(
-            "model: expected operations that ONNX has operators for, received "
-            f"{', '.join(sorted(missing))}. Export a SavedModel."
-        )
-    for value in [*proto.graph.input, *proto.graph.output]:
-        dimensions = value.type.tensor_type.shape.dim
-        free = [dim for dim in dimensions if not dim.HasField("dim_value")] or dimensions[:1]
-        free[0].dim_param = "batch"
-    return proto.SerializeToString()
-
-
-def _unknown_operators(graph):
-    import onnx
-
-    found = {node.op_type for node in graph.node if not onnx.defs.has(node.op_type, node.domain)}
-    bodies = [attribute.g for node in graph.node for attribute in node.attribute]
-    return found.union(*(_unknown_operators(body) for body in bodies if body.node))

@@ -8,16 +8,13 @@ needs others is rejected: those that split and look up texts, above all.
 from __future__ import annotations
 
 import pathlib
-import re
-import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
 from s2d_tf._types import PathLike
-from s2d_tf.engines import runtimes
+from s2d_tf.engines import converting
 from s2d_tf.export import quantizing
 from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
@@ -58,15 +55,15 @@ def save_onnx(
     >>> sorted(path.name for path in folder.iterdir())
     ['assets', 'model.onnx']
     """
-    runtimes.converter()  # Before anything is written.
+    converting.converter()  # Before anything is written.
 
     quantizing.check_precision(precision)
 
     def convert(signatures, function):
         if precision == "float32":
-            return runtimes.convert_to_onnx(function)
+            return converting.convert_to_onnx(function)
         images = quantizing.check_calibration(calibration, signatures.contract)
-        return quantizing.onnx_to_int8(runtimes.convert_to_onnx(function), images)
+        return quantizing.onnx_to_int8(converting.convert_to_onnx(function), images)
 
     return _save(model, directory, class_names, metadata, ONNX_FILE, convert, precision)
 
@@ -104,25 +101,7 @@ def save_litert(
     quantizing.check_precision(precision)
 
     def convert(signatures, function):
-        # Through a SavedModel, since only that way the file keeps the names of the outputs.
-        with tempfile.TemporaryDirectory() as folder:
-            tf.saved_model.save(signatures, folder, signatures={"serving_default": function})
-            converter = tf.lite.TFLiteConverter.from_saved_model(
-                folder, signature_keys=["serving_default"]
-            )
-            converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-            if precision == "int8":
-                converter.optimizations = [tf.lite.Optimize.DEFAULT]
-            try:
-                return converter.convert()
-            except Exception as error:  # of a class that TensorFlow keeps to itself
-                missing = sorted(set(re.findall(r"'(tf\.\w+)' op is neither", str(error))))
-                if not missing:
-                    raise
-                raise ValueError(
-                    "model: expected operations that LiteRT has, received "
-                    f"{', '.join(missing)}. Export a SavedModel."
-                ) from None
+        return converting.convert_to_litert(function, precision == "int8", signatures)
 
     return _save(model, directory, class_names, metadata, LITERT_FILE, convert, precision)
 

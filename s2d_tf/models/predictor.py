@@ -154,9 +154,9 @@ class Predictor(keras.Model):
                 `(inputs, ...)`, batched or not, a `PyDataset`, a generator, a loader. Inputs that
                 are clearly outside of the model's range give one warning.
             batch_size: how many examples to hold at once; it does not change the predictions.
-            engine: "tensorflow", "xla" or "onnx" (needs `s2d_tf[onnx]`); "auto" takes what was
-                measured to be the fastest here, once there is enough work to pay for compiling.
-                Answers agree within 1e-5. Default: what `engines.use` set, else "auto".
+            engine: "tensorflow", "xla", "onnx" or "litert" (the last two are extras); "auto" takes
+                what was measured to be the fastest here, once there is enough work to pay for
+                compiling. Answers agree within 1e-5. Default: what `engines.use` set, else "auto".
 
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.

@@ -1,6 +1,5 @@
 """Whatever computes, the answers are the same; and they are never those of old weights."""
 
-import importlib.util
 import time
 
 import keras
@@ -14,14 +13,14 @@ from s2d_tf.engines.watching import Watch
 
 CLASSES = 3
 IMAGES = np.random.default_rng(0).integers(0, 256, [11, 8, 8, 1]).astype(np.uint8)
-HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnxruntime", "tf2onnx"))
 EVERY = [
-    "tensorflow",
-    "xla",
     pytest.param(
-        "onnx",
-        marks=pytest.mark.skipif(not HAS_ONNX, reason="needs the extra s2d_tf[onnx]"),
-    ),
+        name,
+        marks=pytest.mark.skipif(
+            name not in runtimes.available(), reason=f"needs the extra s2d_tf[{name}]"
+        ),
+    )
+    for name in runtimes.RUNTIMES
 ]
 
 
@@ -164,7 +163,7 @@ def test_in_the_background(model):
 
 
 def test_unknown_and_missing_engines(model, monkeypatch):
-    with pytest.raises(ValueError, match=r"engine: expected one of .*'onnx'\), received 'fast'"):
+    with pytest.raises(ValueError, match=r"engine: expected one of .*'litert'\), received 'fast'"):
         model.predict_uncertainty(IMAGES, engine="fast")
     monkeypatch.setattr(runtimes, "available", lambda: ["tensorflow", "xla"])
     with pytest.raises(ValueError, match=r"which are installed, received 'onnx'"):

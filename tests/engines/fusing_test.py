@@ -10,7 +10,7 @@ from tensorflow.python.framework import test_util
 
 from benchmarks import profile
 from s2d_tf import backbones
-from s2d_tf.engines import runtimes
+from s2d_tf.engines import converting, runtimes
 from s2d_tf.engines.freezing import freeze
 
 SPEC = tf.TensorSpec([None, 8, 8, 3], tf.float32, name="images")
@@ -46,7 +46,7 @@ def test_onnx_runtime(backbone, tmp_path):
     import onnx
 
     call, _ = freeze(lambda x: {"y": backbone(x, training=False)}, SPEC, portable=True)
-    content = runtimes.convert_to_onnx(tf.function(call, input_signature=[SPEC], autograph=False))
+    content = converting.convert_to_onnx(tf.function(call, input_signature=[SPEC], autograph=False))
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     options.log_severity_level = 3

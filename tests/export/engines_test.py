@@ -1,7 +1,5 @@
 """Every method and post-hoc step answers alike through every engine, all members in one call."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -9,18 +7,26 @@ from s2d_tf import engines, posthoc, recipes, uncertainty
 from s2d_tf.engines import runtimes
 
 METHODS = sorted({name.split(".")[1] for name in recipes.names()})
-HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnxruntime", "tf2onnx"))
 ENGINES = [name for name in engines.NAMES if name != "auto"]
 # Each way to draw members and each engine once; the whole product is in the slow tier.
-DEFAULT = {("s2d_ensemble", "xla"), ("s2d_mc", "tensorflow"), ("h2d_gauss", "onnx")}
+DEFAULT = {
+    ("s2d_ensemble", "xla"),
+    ("s2d_mc", "tensorflow"),
+    ("h2d_gauss", "onnx"),
+    ("s2d_swag", "litert"),
+}
 
 
 def product(names, default):
-    skipped = pytest.mark.skipif(not HAS_ONNX, reason="needs the extra s2d_tf[onnx]")
+    return list(_product(names, default))
+
+
+def _product(names, default):
     for name in names:
         for engine in ENGINES:
             marks = [] if (name, engine) in default else [pytest.mark.slow]
-            marks += [skipped] if engine == "onnx" else []
+            if engine not in runtimes.available():
+                marks.append(pytest.mark.skip(reason=f"needs the extra s2d_tf[{engine}]"))
             yield pytest.param(name, engine, marks=marks, id=f"{name}-{engine}")
 
 

@@ -8,7 +8,7 @@ from s2d_tf.engines import runtimes
 from s2d_tf.serving.limits import RequestError
 from s2d_tf.serving.servable import Servable
 
-EVERY = ["auto", "tensorflow", "xla", "onnx"]
+EVERY = ["auto", *runtimes.RUNTIMES]
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _own_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("engine", EVERY)
 def test_every_engine_answers_alike(shared_folder, pictures, expected, engine):
     if engine not in ("auto", *runtimes.available()):
-        pytest.skip("needs the extra s2d_tf[onnx]")
+        pytest.skip(f"needs the extra s2d_tf[{engine}]")
     engines.use(engine)
     servable = Servable(shared_folder / "1")
     found = servable.run("serving_default", {"images": pictures})
