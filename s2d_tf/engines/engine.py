@@ -130,7 +130,8 @@ class Engine:
             raise last
         size = runtimes.padded_size(len(tensors[0]))
         self._chosen[size] = min(seconds, key=lambda name: seconds[name])
-        self._built = {name: self._built[name] for name in set(self._chosen.values())}
+        for name in set(self._built) - set(self._chosen.values()):
+            del self._built[name]
         _remember(self._key(), size, self._chosen[size])
         return seconds
 
