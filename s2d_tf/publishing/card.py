@@ -182,7 +182,7 @@ def _metrics(record):
         parts += ["Out-of-distribution detection, AUROC %:", _table(detection)]
         if record.recipe.detection_score:
             score = names.LONG_NAMES[record.recipe.detection_score].lower()
-            parts += [f"The recipe chose its score, {score}, before any test image was read."]
+            parts += [f"The recipe named its score, {score}, before these weights were tested."]
     seeds = next(iter(record.spread.values()))["seeds"] if spread else record.provenance["seeds"]
     which = "; the weights here are those of seed 0" if spread else ""
     readings = record.metrics.get("run/test_readings")
