@@ -18,11 +18,15 @@ BAD_EVERY = 100
 
 @pytest.fixture
 def process(shared_folder, project_root):
-    """The server as a process of its own, whose memory is its own."""
+    """The server as a process of its own, whose memory is its own.
+
+    With one engine: compiling others takes memory once, some time in the run.
+    """
     pytest.importorskip("fastapi", reason="needs the extra s2d_tf[serve]")
     pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
+    command = ["serve", str(shared_folder), "--port=0", "--engine=tensorflow"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "s2d_tf", "serve", str(shared_folder), "--port=0"],
+        [sys.executable, "-m", "s2d_tf", *command],
         stdout=subprocess.PIPE,
         text=True,
         cwd=project_root,
