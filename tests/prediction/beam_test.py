@@ -82,7 +82,7 @@ def test_only_missing_parts_are_scored(beam, version, encoded, write, tmp_path, 
 
 def test_a_worker_with_another_model_stops(beam, version):
     with pytest.raises(RuntimeError, match="expected the one with the hash another on all workers"):
-        beam._ScorerHandler(str(version), [], "another", 5).load_model()
+        beam._ScorerHandler((str(version),), "another", 5).load_model()
 
 
 def test_parts_that_went_elsewhere_are_an_error(
