@@ -16,7 +16,7 @@ from benchmarks import profile
 
 
 class ChildError(RuntimeError):
-    """A process ended, or could not do what it was asked for."""
+    """A process ended, or could not answer a request."""
 
 
 class Child:

@@ -224,6 +224,7 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
         "sklearn": "scikit-learn",
         "tensorflow_datasets": "tensorflow-datasets",
         "tensorflow_probability": "tensorflow-probability",
+        "ai_edge_litert": "ai-edge-litert",
         # These come with others, which cannot do without them.
         "h5py": "keras",
         "onnx": "tf2onnx",
