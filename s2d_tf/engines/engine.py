@@ -15,7 +15,6 @@ import logging
 import os
 import pathlib
 import platform
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -36,10 +35,10 @@ NAMES = _choices.ENGINES
 SECONDS_PER_OPERATION = 0.05
 """What compiling an operation takes in all runtimes together, more or less."""
 
-TIMED_CALLS = 3
-TIMED_SECONDS = 0.1
-"""Each runtime is timed for so long, and at least so often: single calls of a millisecond differ by
-more than the runtimes do."""
+TIMED_ROUNDS = 3
+TIMED_SECONDS = 0.05
+"""Runtimes take so many turns of at least this length, and the shortest call of each counts: other
+work on the machine only makes calls longer, and threads of one runtime spin into another's turn."""
 
 _default = "auto"
 
@@ -117,17 +116,18 @@ class Engine:
             `{runtime: seconds of a call}`.
         """
         tensors = [np.asarray(tensor) for tensor in tensors]
-        seconds = {}
+        runs = {}
         for name in runtimes.available():
             try:
                 run = self._runtime(name)
                 run(tensors)  # compiles
-                seconds[name] = _seconds(run, tensors)
+                runs[name] = run
             except Exception as error:  # Not every runtime has every operation.
                 _LOG.info("%s cannot compute this: %s", name, error)
                 last = error
-        if not seconds:
+        if not runs:
             raise last
+        seconds = _seconds(runs, tensors)
         size = runtimes.padded_size(len(tensors[0]))
         self._chosen[size] = min(seconds, key=lambda name: seconds[name])
         for name in set(self._built) - set(self._chosen.values()):
@@ -225,14 +225,17 @@ def use(name: str) -> None:
     _default = check(name)
 
 
-def _seconds(run, tensors):
-    """The median time of a call."""
-    taken: list[float] = []
-    while len(taken) < TIMED_CALLS or sum(taken) < TIMED_SECONDS:
-        began = time.perf_counter()
-        run(tensors)
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
+def _seconds(runs, tensors):
+    """The shortest time of a call of each runtime; they take turns."""
+    found = dict.fromkeys(runs, float("inf"))
+    for _ in range(TIMED_ROUNDS):
+        for name, run in runs.items():
+            turn = time.perf_counter()
+            while time.perf_counter() - turn < TIMED_SECONDS:
+                began = time.perf_counter()
+                run(tensors)
+                found[name] = min(found[name], time.perf_counter() - began)
+    return found
 
 
 def _machine():
