@@ -37,8 +37,10 @@ SECONDS_PER_OPERATION = 0.05
 
 TIMED_ROUNDS = 3
 TIMED_SECONDS = 0.05
-"""Runtimes take so many turns of at least this length, and the shortest call of each counts: other
-work on the machine only makes calls longer, and threads of one runtime spin into another's turn."""
+LONG_SECONDS = 1.0
+"""Runtimes take so many turns of about this length and at least two calls, and the shortest call of
+each counts: other work only makes calls longer, and the first of a turn finds threads asleep. One
+turn is enough for calls that are longer than the last of these."""
 
 _default = "auto"
 
@@ -228,13 +230,16 @@ def use(name: str) -> None:
 def _seconds(runs, tensors):
     """The shortest time of a call of each runtime; they take turns."""
     found = dict.fromkeys(runs, float("inf"))
-    for _ in range(TIMED_ROUNDS):
+    for turn in range(TIMED_ROUNDS):
         for name, run in runs.items():
-            turn = time.perf_counter()
-            while time.perf_counter() - turn < TIMED_SECONDS:
+            if turn and found[name] > LONG_SECONDS:
+                continue
+            calls = 0
+            while calls < 2 or calls * found[name] < TIMED_SECONDS:
                 began = time.perf_counter()
                 run(tensors)
                 found[name] = min(found[name], time.perf_counter() - began)
+                calls += 1
     return found
 
 
