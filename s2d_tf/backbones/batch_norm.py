@@ -63,7 +63,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
             and self.compute_dtype in ("float32", "bfloat16")
             and self.variable_dtype == "float32"
             and self.center
-            and not getattr(self, "renorm", False)  # Keras has it since 3.14.
+            and not self.renorm
         )
 
 

@@ -197,7 +197,7 @@ def _keras_adapters():
         from keras.src.trainers.data_adapters import data_adapter  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"keras: expected a release with the data adapters of 3.13 to 3.15, received "
+            f"keras: expected a release with the data adapters of 3.15, received "
             f"{keras.__version__} ({error}). Pass a tf.data.Dataset."
         ) from None
     return data_adapters
