@@ -1,6 +1,7 @@
 """Fixtures and settings that all tests share."""
 
 import functools
+import importlib.util
 import json
 import os
 import pathlib
@@ -131,6 +132,20 @@ def run_python():
 def run_s2d(run_python):
     """Runs `s2d` as a person would: `run_s2d("list")`; options as of `run_python`."""
     return functools.partial(run_python, "-m", "s2d_tf")
+
+
+@pytest.fixture(scope="session")
+def load_script(project_root):
+    """`load_script("examples/text_intents.py")`: a script of the project as a module."""
+
+    def load(path):
+        path = project_root / path
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture(scope="session")

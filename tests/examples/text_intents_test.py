@@ -1,7 +1,6 @@
 """The study on CLINC150, on a small file and a tiny encoder, end to end."""
 
 import hashlib
-import importlib.util
 import json
 import sys
 
@@ -42,12 +41,9 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def example(project_root, monkeypatch):
+def example(load_script, monkeypatch):
     """The script as a module, with a small sweep."""
-    path = project_root / "examples" / "text_intents.py"
-    spec = importlib.util.spec_from_file_location("text_intents", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("examples/text_intents.py")
     monkeypatch.setattr(module, "SEEDS", range(2))
     common = {"epochs": 2}
     s2d = {"student_weight": 1e-3, "noise_stddev": [0.0, 0.5], "student_loss": "balanced_kl"}

@@ -150,13 +150,9 @@ def server(running, shared_servables):
 
 
 @pytest.fixture(scope="session")
-def client(project_root):
+def client(load_script):
     """The module examples/serving/rest_client.py."""
-    path = project_root / "examples" / "serving" / "rest_client.py"
-    spec = importlib.util.spec_from_file_location("rest_client", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("examples/serving/rest_client.py")
 
 
 @pytest.fixture(scope="session")

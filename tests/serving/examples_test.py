@@ -1,7 +1,6 @@
 """The examples beside the clients."""
 
 import concurrent.futures
-import importlib.util
 import pathlib
 import re
 
@@ -13,17 +12,9 @@ FOLDER = pathlib.Path("examples") / "serving"
 
 
 @pytest.fixture(scope="module")
-def load_example(project_root):
+def load_example(load_script):
     """`load_example(name)`: an example as a module."""
-
-    def load(name):
-        path = project_root / FOLDER / f"{name}.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
+    return lambda name: load_script(FOLDER / f"{name}.py")
 
 
 @pytest.fixture

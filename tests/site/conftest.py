@@ -1,17 +1,11 @@
 """The program that builds the site, as a module."""
 
-import importlib.util
-
 import pytest
 
 
 @pytest.fixture(scope="session")
-def build(project_root):
-    path = project_root / "docs" / "site" / "build.py"
-    specification = importlib.util.spec_from_file_location("site_build", path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+def build(load_script):
+    return load_script("docs/site/build.py")
 
 
 @pytest.fixture(scope="session")

@@ -130,11 +130,8 @@ def test_the_zoo_table_is_the_listing(build):
         assert row in table
 
 
-def test_the_numbers_in_the_picture_are_those_on_the_page(page, project_root):
-    path = project_root / "docs" / "site" / "pictures.py"
-    specification = importlib.util.spec_from_file_location("site_pictures", path)
-    pictures = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(pictures)
+def test_the_numbers_in_the_picture_are_those_on_the_page(page, load_script):
+    pictures = load_script("docs/site/pictures.py")
     names, _ = run(page("uncertainty"))
     for row, concentrations in zip(names["concentrations"], pictures.KINDS.values(), strict=True):
         assert tuple(row.round(1)) == pytest.approx(concentrations)
