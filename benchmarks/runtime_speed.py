@@ -3,12 +3,11 @@
 import contextlib
 import importlib.util
 import json
-import os
 import pathlib
 import tempfile
 import time
 
-from benchmarks import networks, pytorch_prediction
+from benchmarks import machine, networks, pytorch_prediction
 from benchmarks.child import Child
 from benchmarks.records import Case, Goal, not_run
 
@@ -247,7 +246,6 @@ def ai_edge_litert_call(folder):
     from ai_edge_litert import interpreter
 
     path = str(pathlib.Path(folder, "litert", "1", "model.tflite"))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    opened = interpreter.Interpreter(path, num_threads=cores)
+    opened = interpreter.Interpreter(path, num_threads=machine.cores())
     runner = opened.get_signature_runner("serving_default")
     return lambda images: runner(images=images)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import pathlib
 import platform
 import threading
@@ -250,8 +249,7 @@ def _machine():
         model = next(line.partition(":")[2] for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         model = platform.processor()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{model.strip()}, {cores} cores, TensorFlow {tf.__version__}"
+    return f"{model.strip()}, {runtimes.num_cores()} cores, TensorFlow {tf.__version__}"
 
 
 def _verdicts():

@@ -94,11 +94,10 @@ def litert(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
     names = [f"input_{i}" for i in range(len(specs))]
     named = [tf.TensorSpec(s.shape, s.dtype, n) for s, n in zip(specs, names, strict=True)]
     content = converting.convert(call, named, "tflite")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
     @functools.cache  # Another size costs a new plan, so each has its own.
     def runner(size):
-        opened = interpreter.Interpreter(model_content=content, num_threads=cores)
+        opened = interpreter.Interpreter(model_content=content, num_threads=num_cores())
         return opened.get_signature_runner("serving_default")
 
     lock = threading.Lock()  # It has one place for its inputs.
@@ -112,6 +111,11 @@ def litert(call: Callable, specs: list[tf.TensorSpec]) -> Callable:
 
 
 RUNTIMES = {"tensorflow": tensorflow, "xla": xla, "onnx": onnx, "litert": litert}
+
+
+def num_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def padded_size(count: int) -> int:
