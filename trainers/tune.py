@@ -24,6 +24,7 @@ flags.DEFINE_integer("image_size", None, "As in `s2d train`.", lower_bound=1)
 flags.DEFINE_integer("seed", 0, "Seed of every run.")
 flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
 flags.DEFINE_multi_string("set", [], "Override a value in all runs, e.g. --set model.dropout=0.2")
+flags.DEFINE_string("precision", "float32", "As in `s2d train`.")
 flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
 flags.DEFINE_string("start", None, "Run directory of the model to start from.")
 
@@ -43,7 +44,11 @@ def main(argv: list[str]) -> None:
         named = recipes.resolve(name)
     recipe = recipes.override(named, FLAGS.set, FLAGS.epochs)
     settings = training.Settings(
-        data_dir=FLAGS.data_dir, data=FLAGS.data, teachers=FLAGS.teachers, start=FLAGS.start
+        data_dir=FLAGS.data_dir,
+        data=FLAGS.data,
+        precision=FLAGS.precision,
+        teachers=FLAGS.teachers,
+        start=FLAGS.start,
     )
     rows = training.tuning.tune(recipe, FLAGS.workdir, key, values, FLAGS.seed, settings)
     print(training.tuning.table(key, rows))

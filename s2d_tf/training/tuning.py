@@ -14,7 +14,7 @@ from s2d_tf import files, metrics, recipes, uncertainty
 from s2d_tf._types import PathLike
 from s2d_tf.metrics.means import LEVEL
 from s2d_tf.recipes import own_data
-from s2d_tf.training import loop
+from s2d_tf.training import loop, precision
 
 if TYPE_CHECKING:
     from s2d_tf.recipes import Recipe
@@ -91,6 +91,7 @@ def tune(
             "seed": seed,
             "key": key,
             "split": "validation",
+            "precision": precision.choose(settings.precision),
             "rows": rows,
             "recipe": recipe.to_dict(),
         },

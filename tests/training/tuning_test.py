@@ -149,6 +149,7 @@ def test_tuning_json_equals_the_rows(tuned):
         "seed": 3,
         "key": KEY,
         "split": "validation",
+        "precision": "float32",
         "rows": rows,
         "recipe": json.loads(json.dumps(recipe().to_dict())),
     }
@@ -245,6 +246,7 @@ def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch,
     given = []
     monkeypatch.setattr(loop, "train", lambda *args: given.append(args) or Trained())
     options = [f"--workdir={tmp_path}", "--seed=4", "--epochs=1", "--set", "data.batch_size=16"]
+    options.append("--precision=auto")
     code = cli.main(["tune", NAME, KEY, "0.1", "0.2", *options, "--teachers=a", "--start=b"])
     assert code == 0, capsys.readouterr().err
     header, rule, *lines, blank, note = capsys.readouterr().out.splitlines()
@@ -263,6 +265,7 @@ def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch,
         assert each.data.batch_size == 16
         assert (directory, seed) == (tmp_path / f"{KEY}={rate}", 4)
         assert (options.split, options.teachers, options.start) == (HELD_OUT, "a", "b")
+        assert options.precision == "auto"
     rows = files.read_json(tmp_path / "tuning.json")["rows"]
     assert [row["value"] for row in rows] == ["0.1", "0.2"]
 
