@@ -10,6 +10,8 @@ builds the winner only.
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import hashlib
 import logging
 import pathlib
@@ -40,6 +42,9 @@ LONG_SECONDS = 1.0
 """Runtimes take so many turns of about this length and at least two calls, and the shortest call of
 each counts: other work only makes calls longer, and the first of a turn finds threads asleep. One
 turn is enough for calls that are longer than the last of these."""
+
+BESIDE = 100
+"""From so many variables on, another thread looks whether they have changed while one computes."""
 
 _default = "auto"
 
@@ -89,17 +94,19 @@ class Engine:
             name: one of `NAMES`; default: what `use` set.
         """
         name = check(name or _default)
-        watch = self._watch
-        if watch is not None and watch.changed():
-            self._forget()
-        if name != "auto":
-            self.used = name
-            return self._runtime(name)(tensors)
         size = runtimes.padded_size(len(tensors[0]))
-        chosen = self._chosen.get(size)
-        if chosen is not None:
-            self.used = chosen
-            return self._built[chosen](tensors)
+        chosen = self._chosen.get(size) if name == "auto" else name
+        if chosen is None:
+            return self._traced(tensors, size)
+        answers = self._compiled(chosen, tensors)
+        if answers is None:
+            self._forget()
+            return self(tensors, name)
+        self.used = chosen
+        return answers
+
+    def _traced(self, tensors, size):
+        """Answers of TensorFlow, which reads the variables; long enough, it makes the choice."""
         self.used = "tensorflow"
         began = time.perf_counter()
         answers = {key: value.numpy() for key, value in self._live(*tensors).items()}
@@ -107,6 +114,16 @@ class Engine:
         if self._spent[size] > self._patience():
             self._decide(size, [np.array(tensor) for tensor in tensors])
         return answers
+
+    def _compiled(self, name, tensors):
+        """Answers of a runtime; `None` if a variable has changed since it was built."""
+        run = self._runtime(name)
+        watch = self._watch
+        if watch is None or len(self._variables) < BESIDE:
+            return None if watch and watch.changed() else run(tensors)
+        changed = _looker().submit(watch.changed)
+        answers = run(tensors)
+        return None if changed.result() else answers
 
     def measure(self, tensors: list) -> dict[str, float]:
         """Times all runtimes on a batch and remembers the fastest for its size.
@@ -224,6 +241,12 @@ def use(name: str) -> None:
     """
     global _default
     _default = check(name)
+
+
+@functools.cache
+def _looker():
+    """The thread that looks after variables."""
+    return concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="watch")
 
 
 def _seconds(runs, tensors):

@@ -24,13 +24,15 @@ class Watch:
     def __init__(self, variables: Iterable) -> None:
         self._read = _reader(list(variables))
         self._held = self._read()
-        self._arrays = [np.asarray(tensor) for tensor in self._held]
+        # TensorFlow's own way takes a third of the time of `np.asarray`.
+        self._array = getattr(tf.__internal__.EagerTensor, "_numpy_internal", np.asarray)
+        self._arrays = [self._array(tensor) for tensor in self._held]
 
     def changed(self) -> bool:
         """Whether any variable has another value than when this was made."""
         # In front of every single image: the loop over the variables is not Python's.
         now = self._read()
-        if all(map(np.may_share_memory, self._arrays, now)):
+        if all(map(np.may_share_memory, self._arrays, map(self._array, now))):
             return False
         return not all(map(np.array_equal, self._arrays, now))
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import engines, models
-from s2d_tf.engines import runtimes
+from s2d_tf.engines import engine, runtimes
 from s2d_tf.engines.watching import Watch
 
 CLASSES = 3
@@ -69,8 +69,9 @@ def test_ensembles_take_the_same_path(model):
         np.testing.assert_allclose(answers[key], value, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_training_is_noticed(model, jit_compile):
+@pytest.mark.parametrize(("jit_compile", "beside"), [(False, 1000), (True, 1000), (False, 0)])
+def test_training_is_noticed(model, jit_compile, beside, monkeypatch):
+    monkeypatch.setattr(engine, "BESIDE", beside)
     model.compile(keras.optimizers.SGD(0.5, momentum=0.9), jit_compile=jit_compile)
     for _ in range(2):
         model.fit(IMAGES, np.arange(11) % CLASSES, verbose=0)
