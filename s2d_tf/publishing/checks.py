@@ -19,7 +19,7 @@ class PublishError(ValueError):
 
 
 def check_run(run: Run, named: Recipe, other_numbers: bool = False) -> dict[str, tuple[Any, Any]]:
-    """Rejects a run that is unfinished, of another recipe, split or seed.
+    """Rejects a run that is unfinished, of another recipe or seed, or of several splits.
 
     Returns:
         `{number: (value in the recipe, value of the run)}`, empty unless `other_numbers`.
@@ -30,12 +30,12 @@ def check_run(run: Run, named: Recipe, other_numbers: bool = False) -> dict[str,
             f"train {run.recipe.name} --workdir={run.directory}` to continue it."
         )
     members = run.members
-    for part in members or [run]:
-        if part.split != "train":
-            raise PublishError(
-                f"{part.directory}: expected a run on the split train, received one on "
-                f"{part.split}. Train one with --split=train."
-            )
+    splits = {part.split for part in (run, *members)}
+    if len(splits) > 1:
+        raise PublishError(
+            f"{run.directory}: expected members of one split, received {sorted(splits)}. Train all "
+            "of them with the same --split."
+        )
     seeds = [part.seed for part in members or [run]]
     if seeds != list(range(len(seeds))):
         raise PublishError(

@@ -63,7 +63,7 @@ def provenance(
     found = {
         "seeds": [part.seed for part in parts],
         "split": run.split,
-        "commands": commands(run, recipe, changes, summaries[0].get("command")),
+        "commands": commands(run, recipe, changes, summaries[0]),
         "trained_at": [facts["finished"] for facts in summaries],
         "training_seconds": round(sum(facts["training_seconds"] for facts in summaries), 1),
         "published_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -82,18 +82,23 @@ def provenance(
 
 
 def commands(
-    run: Run, recipe: Recipe, changes: dict[str, tuple[Any, Any]], made_by: str | None = None
+    run: Run, recipe: Recipe, changes: dict[str, tuple[Any, Any]], summary: dict[str, Any]
 ) -> list[str]:
     """The commands that reproduce these weights and their metrics.
 
-    `made_by` is the one that trained a run which `s2d train` does not.
+    The run's `summary` has the one that trained it, if that was not `s2d train`.
     """
     flags = {"training.epochs": "--epochs", "num_members": "--members"}
     changed = [
         f"{flags[key]}={value}" if key in flags else f"--set '{key}={json.dumps(value)}'"
         for key, (_, value) in changes.items()
     ]
-    train = " ".join([made_by or f"s2d train {run.recipe.name} --workdir=RUN", *changed])
+    if run.split != "train":
+        changed.append(f"--split={run.split}")
+    if summary.get("precision", "float32") != "float32":
+        changed.append(f"--precision={summary['precision']}")
+    made_by = summary.get("command", f"s2d train {run.recipe.name} --workdir=RUN")
+    train = " ".join([made_by, *changed])
     encoder = "" if recipe.stands_on is None else " --encoder=FOLDER"
     return [train, f"s2d evaluate RUN{encoder}", f"s2d publish RUN --name={recipe.name}{encoder}"]
 

@@ -207,7 +207,7 @@ def open_entry(
         steps.on_entry(source, record.steps, predictor),
         recipe,
         seeds=tuple(item.seed for item in record.weights),
-        split="train",  # A rule of the zoo, which `s2d publish` keeps.
+        split=record.provenance.get("split", "train"),
         class_names=record.class_names,
         metadata={"name": record.name, "entry": json.loads(record.to_json())},
         record=record,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import data, files, publishing, recipes, storage, zoo
-from s2d_tf.evaluation import results
+from s2d_tf.evaluation import results, run_evaluation
 from s2d_tf.publishing import checks, facts, precision
 from s2d_tf.storage import entries
 from s2d_tf.storage.layout import CARD, ENTRY
@@ -107,7 +107,7 @@ def test_the_command_of_changed_numbers_makes_them_again():
     )
     run = storage.Run("somewhere", changed, 0)
     changes = checks._differences(changed, recipe)
-    command = facts.commands(run, recipe, changes)[0]
+    command = facts.commands(run, recipe, changes, summary={})[0]
     assert "--epochs=2" in command
     assignments = re.findall(r"--set '([^']*)'", command)
     assert recipes.override(recipe, assignments, epochs=2) == changed
@@ -132,10 +132,26 @@ def test_an_unfinished_run_is_refused(runs, tmp_path):
     refused(run, "that is not. Run `s2d train", tmp_path)
 
 
-def test_a_run_for_tuning_is_refused(make_runs, tmp_path):
-    recipe = recipes.resolve(SINGLE)
-    make_runs(tmp_path / "run", recipe, split="train_without_validation")
-    refused(tmp_path / "run", "received one on train_without_validation", tmp_path)
+def test_members_of_several_splits_are_refused(runs, tmp_path):
+    shutil.copytree(runs, tmp_path / "run")
+    path = tmp_path / "run" / "member_1" / "recipe.json"
+    facts = files.read_json(path)
+    files.write_json(path, facts | {"split": "train_without_validation"})
+    name = "wrn_10_2_s2.s2d_ensemble.digits"
+    refused(tmp_path / "run", r"\['train', 'train_without_validation'\]", tmp_path, name)
+
+
+def test_an_entry_says_its_split_and_how_it_was_trained(make_runs, tmp_path):
+    make_runs(tmp_path / "run", recipes.resolve(SINGLE), split="train_without_validation")
+    path = tmp_path / "run" / "summary.json"
+    files.write_json(path, files.read_json(path) | {"precision": "bfloat16"})
+    run_evaluation.evaluate_run(tmp_path / "run", log=quiet)
+    folder = publishing.publish(tmp_path / "run", SINGLE, tmp_path, precision="float32", log=quiet)
+    opened = storage.open_model(folder)
+    assert opened.split == "train_without_validation"
+    (train, *_) = opened.record.provenance["commands"]
+    assert train.endswith("--split=train_without_validation --precision=bfloat16")
+    assert "`train_without_validation` split" in (folder / CARD).read_text()
 
 
 def test_another_seed_is_refused(runs, tmp_path):
