@@ -139,8 +139,10 @@ def format_difference(key: str, value: float) -> str:
 
 
 def metric_title(key: str) -> str:
-    """A metric's title and its uncertainty: `"%AUROC total"`."""
-    return " ".join([metric(key).title, *key.split("/")[2:]])
+    """A metric's title and its uncertainty: `"%AUROC total"`, `"scaled NLL"`."""
+    _, name, *score = key.split("/")
+    scaled = ["scaled"] if name.startswith("scaled_") else []
+    return " ".join([*scaled, metric(key).title, *score])
 
 
 def score_title(name: str) -> str:

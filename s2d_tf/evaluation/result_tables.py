@@ -253,24 +253,23 @@ def cost_table(results: list[Result]) -> tables.Table | None:
 def twins_table(results: list[Result], keys: list[str] | None = None) -> tables.Table | None:
     """S2D against its plain twin, paired by seed; None where no pair shares one.
 
-    `keys` are the metrics to compare; None: performance, and OOD detection by total uncertainty.
+    `keys` are the metrics to compare; None: performance, also with temperatures that were fitted to
+    the plain network or to both, and OOD detection by the same score, and by S2D's knowledge
+    uncertainty against the plain network's total uncertainty.
     """
     variants, recipe = by_variant(results), results[0].recipe
-    if keys is None:
-        keys = [f"{recipe.source_dataset}/{name}" for name in ("accuracy", "nll", "ece")]
-        for name in ood_names(results):
-            keys += [f"{name}/auroc/{uncertainty}" for uncertainty in UNCERTAINTIES[:2]]
+    compared = [(key, key) for key in keys] if keys else _compared(recipe, ood_names(results))
     blocks = []
     for plain, s2d in TWINS.items():
         twins = [{r.seed: r.metrics for r in variants.get(name, ())} for name in (s2d, plain)]
         seeds = sorted(twins[0].keys() & twins[1].keys())
         rows = []
-        for key in keys:
-            pairs = [[twin[seed].get(key) for twin in twins] for seed in seeds]
+        for own in compared:
+            pairs = [[t[seed].get(k) for t, k in zip(twins, own, strict=True)] for seed in seeds]
             pairs = [pair for pair in pairs if None not in pair]
             if pairs:
-                compared = statistics.compare_over_seeds(*zip(*pairs, strict=True))
-                rows.append(_twin_row(variants[s2d][0].title, key, compared))
+                found = statistics.compare_over_seeds(*zip(*pairs, strict=True))
+                rows.append(_twin_row(variants[s2d][0].title, own, found))
         blocks += [rows] if rows else []
     table = tables.make(
         "S2D against its plain twin",
@@ -285,12 +284,26 @@ def twins_table(results: list[Result], keys: list[str] | None = None) -> tables.
     return table if blocks else None
 
 
-def _twin_row(title, key, compared):
+def _compared(recipe, ood):
+    """Pairs of keys: S2D's and the plain twin's."""
+    known = recipe.source_dataset
+    made = [(f"{known}/{name}",) * 2 for name in ("accuracy", "nll", "ece")]
+    for prefix in ("", "scaled_"):
+        made += [(f"{known}/{prefix}{n}", f"{known}/scaled_{n}") for n in ("nll", "ece")]
+    for name in ood:
+        made += [(f"{name}/auroc/{score}",) * 2 for score in UNCERTAINTIES[:2]]
+        made.append((f"{name}/auroc/knowledge", f"{name}/auroc/total"))
+    return made
+
+
+def _twin_row(title, keys, compared):
+    key, other = keys
+    against = "" if other == key else f" against {metric_title(other)}"
     ends = [end for end in (compared.low, compared.high) if end is not None]
     better = compared.negative if metric(key).best is min else compared.positive
     return [
         title,
-        f"{dataset_title(key.split('/')[0])} {metric_title(key)}",
+        f"{dataset_title(key.split('/')[0])} {metric_title(key)}{against}",
         format_difference(key, compared.mean_difference),
         " to ".join(format_difference(key, end) for end in ends),
         f"{better} of {compared.num_pairs}",

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import result_tables, tables, views
-from s2d_tf.evaluation.results import collect, groups, public
+from s2d_tf.evaluation.names import OURS
+from s2d_tf.evaluation.results import by_title, collect, groups, public
 from s2d_tf.paper import claims
 from s2d_tf.paper.layout import tables_of
 from s2d_tf.storage import Run
@@ -69,8 +70,7 @@ def text(out: pathlib.Path) -> str:
         own = [r for r in results if r.recipe.architecture == architecture]
         parts += [f"# {architecture}\n", *tables_of(own)]
         for (_, dataset), group in groups(own).items():
-            made = result_tables.twins_table(group), result_tables.cost_table(group)
-            parts += [f"## Trained on {dataset}\n", *filter(None, made)]
+            parts += [f"## Trained on {dataset}\n", *_own_tables(group)]
             parts += [] if group[0].recipe.data.label_noise else [claims.table(group)]
     sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]
     parts += ["# Sweeps on the validation split, the best NLL first\n"] if sweeps else []
@@ -79,6 +79,20 @@ def text(out: pathlib.Path) -> str:
         heading = f"**{record['name']}, {epochs} epochs, seed {record['seed']}**"
         parts += [f"{heading}\n\n{tuning.table(record['key'], record['rows'])}\n"]
     return "\n".join(p if isinstance(p, str) else tables.render(p, "markdown") for p in parts)
+
+
+def _own_tables(group):
+    """Tables that the paper does not have: of our own students, of calibration and of pairs."""
+    ours = any(result.recipe.method in OURS for result in group)
+    validated = all(result.split != "train" for result in group)
+    named, dataset = by_title(group), group[0].recipe.source_dataset
+    made = [
+        *(result_tables.overview(group) if ours else ()),
+        result_tables.calibration_table(named, dataset, validated),
+        result_tables.twins_table(group),
+        result_tables.cost_table(group),
+    ]
+    return [table for table in made if table]
 
 
 def _copy(run, target):

@@ -23,7 +23,7 @@ import numpy as np
 
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import OURS, TWINS, UNCERTAINTIES
-from s2d_tf.evaluation.results import by_variant
+from s2d_tf.evaluation.results import by_variant, with_stand_ins
 from s2d_tf.paper.compared import Means, summarize
 
 if TYPE_CHECKING:
@@ -117,9 +117,11 @@ def check_all(results: dict[str, list[dict]]) -> list[Verdict]:
 def check_runs(results: list[Result]) -> list[Verdict]:
     """`check_all` of `evaluation.Result`s of one network and training set.
 
-    Ensemble distillation appears once more under its temperature, `end_t2`.
+    Ensemble distillation appears once more under its temperature, `end_t2`. Where ensembles of 5
+    were not run, those of another size stand for them.
     """
-    found = {name: [r.metrics for r in part] for name, part in by_variant(results).items()}
+    variants = with_stand_ins(by_variant(results))
+    found = {name: [r.metrics for r in part] for name, part in variants.items()}
     for result in (r for r in results if r.recipe.method == "end"):
         temperature = f"end_t{result.recipe.model.temperature:g}"
         found.setdefault(temperature, []).append(result.metrics)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from s2d_tf.evaluation import detector_tables, tables
-from s2d_tf.evaluation.names import format_value
+from s2d_tf.evaluation.names import USUAL_MEMBERS, format_value
 from s2d_tf.evaluation.result_tables import best_of, overview
-from s2d_tf.evaluation.results import by_variant, groups
+from s2d_tf.evaluation.results import by_variant, groups, with_stand_ins
 from s2d_tf.evaluation.statistics import mean_and_two_std
 from s2d_tf.paper import published
 
@@ -115,7 +115,7 @@ def _our_metric(column):
 def _means(shape, results):
     """`{(row, column): (mean, spread)}` over our seeds, for the cells that the paper fills too."""
     held = {
-        data: by_variant([r for r in results if data in (None, r.recipe.dataset)])
+        data: with_stand_ins(by_variant([r for r in results if data in (None, r.recipe.dataset)]))
         for data in (*TRAINED_ON, None)
     }
     found = {}
@@ -175,6 +175,7 @@ def _footnotes(shape, results, architecture):
             f"In brackets or small print: the paper's number for {shape.architecture}. Ours are of "
             f"{architecture}, another network: compare the order of the methods, not the numbers."
         )
+    sizes = sorted({r.recipe.num_members for r in results if r.recipe.draws == "ensemble"})
     notes = {
         first: True,
         "Our inference time is a multiple of the individual network's.": any(
@@ -182,6 +183,9 @@ def _footnotes(shape, results, architecture):
         ),
         "± is two standard deviations over the seeds, where there are several.": any(
             len(seeds) > 1 for seeds in by_variant(results).values()
+        ),
+        f"Deep ensembles have {' or '.join(map(str, sizes))} members, the paper's 5.": any(
+            size != USUAL_MEMBERS for size in sizes
         ),
         "Some runs were trained without the validation split.": any(
             r.split != "train" for r in results

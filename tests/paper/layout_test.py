@@ -3,7 +3,7 @@
 import pytest
 
 from s2d_tf import recipes, storage
-from s2d_tf.evaluation import results, tables
+from s2d_tf.evaluation import result_tables, results, tables
 from s2d_tf.paper import claims, layout, published
 
 ARCHITECTURE = "densenet_bc_100_12"
@@ -194,6 +194,39 @@ def test_distillation_counts_by_its_temperature_too(make_run, monkeypatch):
     run = make_run(f"{ARCHITECTURE}.end.cifar100", 0, {"cifar100/accuracy": 0.7})
     monkeypatch.setattr(claims, "check_all", set)
     assert claims.check_runs(results.collect([run])) == {"end", "end_t2"}
+
+
+def test_ensembles_of_another_size_stand_for_the_usual_one(make_run, monkeypatch):
+    three = make_run(f"{ARCHITECTURE}.ensemble.cifar100", 0, {"cifar100/accuracy": 0.7}, members=3)
+    table, cells = filled(1, [three])
+    assert cells["Deep ensemble", "C100 Acc"].text == "70.0"
+    assert "Deep ensembles have 3 members, the paper's 5." in table.footnotes
+    five = make_run(f"{ARCHITECTURE}.ensemble.cifar100", 0, {"cifar100/accuracy": 0.8})
+    assert filled(1, [three, five])[1]["Deep ensemble", "C100 Acc"].text == "80.0"
+    monkeypatch.setattr(claims, "check_all", set)
+    assert claims.check_runs(results.collect([three])) == {"ensemble", "ensemble_3"}
+
+
+def test_twins_are_compared_with_and_without_temperatures(make_run):
+    values = {"nll": (0.9, 1.1), "scaled_nll": (0.8, 1.0)}
+    s2d, plain = (
+        {f"cifar100/{key}": pair[side] for key, pair in values.items()}
+        | {"svhn_cropped/auroc/total": 0.7, "svhn_cropped/auroc/knowledge": 0.9 - 0.4 * side}
+        for side in range(2)
+    )
+    runs = [
+        make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, s2d),
+        make_run(f"{ARCHITECTURE}.individual.cifar100", 0, plain),
+    ]
+    table = result_tables.twins_table(results.collect(runs))
+    found = {row[1].text: row[2].text for row in table.rows}
+    assert found == {
+        "CIFAR-100 NLL": "-0.200",
+        "CIFAR-100 NLL against scaled NLL": "-0.100",
+        "CIFAR-100 scaled NLL": "-0.200",
+        "SVHN %AUROC total": "+0.00",
+        "SVHN %AUROC knowledge against %AUROC total": "+20.00",
+    }
 
 
 def test_tables_need_no_tensorflow(make_run, run_python):

@@ -3,6 +3,7 @@
 import pytest
 
 from s2d_tf import evaluation, zoo
+from s2d_tf.evaluation.results import groups
 from s2d_tf.paper import archiving
 
 TOLERANCE = 0.002  # Entries are in half precision and measured again.
@@ -17,10 +18,16 @@ def test_tables_are_made_from_the_numbers_beside_them(folder):
     assert (folder / "tables.md").read_text(encoding="utf-8") == archiving.text(folder)
 
 
-def test_only_whole_runs_are_counted(folder):
+def test_only_runs_of_a_whole_split_are_counted(folder):
     for result in evaluation.collect(sorted((folder / "runs").iterdir())):
-        assert result.split == "train", result.directory
+        assert result.split in ("train", "train_without_validation"), result.directory
         assert result.metrics["run/name"] == result.recipe.name
+
+
+def test_what_is_compared_was_trained_on_the_same_images(folder):
+    results = evaluation.collect(sorted((folder / "runs").iterdir()))
+    for name, group in groups(results).items():
+        assert len({result.split for result in group}) == 1, name
 
 
 @pytest.mark.parametrize("name", [n for n in zoo.names(pretrained=True) if ".cifar100" in n])
