@@ -214,7 +214,11 @@ def test_the_command_says_what_is_missing(run_s2d, tmp_path):
 
 
 def test_the_card_of_a_gaussian_student_has_both_readings():
-    record = zoo.entry("wrn_10_2_s2.h2d_gauss.cifar100").record
+    record = dataclasses.replace(
+        zoo.entry("wrn_10_2_s2.s2d.cifar100").record,
+        recipe=recipes.resolve("wrn_10_2_s2.h2d_gauss.cifar100"),
+        num_members=50,
+    )
     text = publishing.card.text(record)
     assert "drawn from a Gaussian over log-concentrations" in text
     assert "by its mean" not in text, "which was not measured when it was published"
