@@ -72,11 +72,11 @@ def text(out: pathlib.Path) -> str:
         for (_, dataset), group in groups(own).items():
             parts += [f"## Trained on {dataset}\n", *_own_tables(group)]
             parts += [] if group[0].recipe.data.label_noise else [claims.table(group)]
-    sweeps = [files.read_json(path) for path in sorted((out / SWEEPS).glob("*.json"))]
+    sweeps = {p.stem: files.read_json(p) for p in sorted((out / SWEEPS).glob("*.json"))}
     parts += ["# Sweeps on the validation split, the best NLL first\n"] if sweeps else []
-    for record in sweeps:
+    for label, record in sweeps.items():
         epochs = record["recipe"]["training"]["epochs"]
-        heading = f"**{record['name']}, {epochs} epochs, seed {record['seed']}**"
+        heading = f"**{label}: {record['name']}, {epochs} epochs, seed {record['seed']}**"
         parts += [f"{heading}\n\n{tuning.table(record['key'], record['rows'])}\n"]
     return "\n".join(p if isinstance(p, str) else tables.render(p, "markdown") for p in parts)
 

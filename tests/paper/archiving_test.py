@@ -70,7 +70,7 @@ def test_sweeps_are_kept_with_their_tables(ensemble, tmp_path):
     sweep = tmp_path / "passes"
     files.write_json(sweep / "tuning.json", record)
     text = paper.archive([ensemble, sweep], tmp_path / "results").read_text(encoding="utf-8")
-    assert "**a.b.c, 20 epochs, seed 3**" in text
+    assert "a.b.c, 20 epochs, seed 3**" in text
     assert "| 2 | 50.0 | 1.750 | 4.00 |" in text
     shutil.rmtree(sweep)
     # What was kept is there for the next table, too.
