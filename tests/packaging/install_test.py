@@ -182,7 +182,7 @@ def check_installed(bin_folder, project_root, cwd, in_the_wheel):
     assert commands.split() == sorted(name for name in modules if not name.startswith("_"))
     assert run("s2d", "--help").startswith("usage: s2d COMMAND")
     assert "Flags:" in run("s2d", "train", "--help")
-    listed = run("s2d", "list")
+    listed = run("s2d", "list").split()
     for path in (project_root / "zoo" / "pretrained").glob("*/entry.json"):
         inside = in_the_wheel(path.relative_to(project_root / "zoo").as_posix())
         assert (path.parent.name in listed) == inside
