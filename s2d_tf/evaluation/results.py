@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -120,19 +119,6 @@ def by_variant(results: list[Result]) -> dict[str, list[Result]]:
     for result in sorted(results, key=place):
         grouped.setdefault(result.variant, []).append(result)
     return grouped
-
-
-def with_stand_ins(variants: dict[str, list[Result]]) -> dict[str, list[Result]]:
-    """Results by variant, where ensembles of the smallest size that was run stand for the usual.
-
-    That is for comparisons with the paper, whose ensembles have 5 members.
-    """
-    found = dict(variants)
-    for method in ("ensemble", "s2d_ensemble"):
-        sizes = [part for name, part in variants.items() if re.fullmatch(rf"{method}_\d+", name)]
-        if method not in variants and sizes:
-            found[method] = min(sizes, key=lambda part: part[0].recipe.num_members)
-    return found
 
 
 def repeated(results: list[Result]) -> list[Result]:

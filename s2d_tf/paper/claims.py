@@ -23,8 +23,8 @@ import numpy as np
 
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import OURS, TWINS, UNCERTAINTIES
-from s2d_tf.evaluation.results import by_variant, with_stand_ins
-from s2d_tf.paper.compared import Means, summarize
+from s2d_tf.evaluation.results import by_variant
+from s2d_tf.paper.compared import Means, summarize, with_stand_ins
 
 if TYPE_CHECKING:
     from s2d_tf.evaluation.results import Result

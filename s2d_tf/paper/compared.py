@@ -12,6 +12,9 @@ from s2d_tf import recipes
 from s2d_tf.evaluation.names import METHODS, format_value, metric
 from s2d_tf.evaluation.statistics import compare_over_seeds
 
+if typing.TYPE_CHECKING:
+    from s2d_tf.evaluation.results import Result
+
 _MAX_EXAMPLES = 3
 
 
@@ -119,6 +122,19 @@ class Means:
         usual = np.mean([np.var(part, ddof=1) for part in own]) if own else 0.0
         variances = [np.var(v, ddof=1) if len(v) > 1 else usual for v in values]
         return 2.0 * float(np.sqrt(sum(v / len(p) for v, p in zip(variances, values, strict=True))))
+
+
+def with_stand_ins(variants: dict[str, list[Result]]) -> dict[str, list[Result]]:
+    """Results by variant, where ensembles of the smallest size that was run stand for the usual.
+
+    That is for comparisons with the paper, whose ensembles have 5 members.
+    """
+    found = dict(variants)
+    for method in ("ensemble", "s2d_ensemble"):
+        sizes = [part for name, part in variants.items() if re.fullmatch(rf"{method}_\d+", name)]
+        if method not in variants and sizes:
+            found[method] = min(sizes, key=lambda part: part[0].recipe.num_members)
+    return found
 
 
 def title(method: str) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from s2d_tf.evaluation import detector_tables, tables
 from s2d_tf.evaluation.names import USUAL_MEMBERS, format_value
 from s2d_tf.evaluation.result_tables import best_of, overview
-from s2d_tf.evaluation.results import by_variant, groups, with_stand_ins
+from s2d_tf.evaluation.results import by_variant, groups
 from s2d_tf.evaluation.statistics import mean_and_two_std
 from s2d_tf.paper import published
+from s2d_tf.paper.compared import with_stand_ins
 
 if TYPE_CHECKING:
     from s2d_tf.evaluation.results import Result

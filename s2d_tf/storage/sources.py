@@ -70,7 +70,7 @@ def find(where: PathLike) -> Source:
         if where not in pretrained_names():
             raise ZooError(
                 f"{where}: expected an entry with weights, received one without. `s2d train "
-                f"{where} --workdir=DIR` trains it; if the repository has it, pass its folder there."
+                f"{where} --workdir=DIR` trains it; if the repository has it, pass that folder."
             )
         return Folder(pretrained_directory() / where)
     if isinstance(where, str) and where.startswith("hf://"):
