@@ -10,8 +10,8 @@ The second trains on your own images: flowers/CLASS/*.jpg, or flowers/train/CLAS
 flowers/test/ (docs/data.md). `s2d list --all` lists the names.
 
 Rerun the command to resume, even within an epoch. An ensemble trains its members one after another.
-A student of an ensemble finds its teachers next to its own directory, or in --teachers. See
-docs/scaling.md for multi-device training.
+A student of an ensemble finds its teachers next to its own directory, or in --teachers, which can
+also name a pretrained ensemble. See docs/scaling.md for multi-device training.
 
 Exit codes: 0 finished; 75 stopped by SIGTERM and saved, or another worker is gone: rerun to resume;
 130 stopped by Ctrl-C and saved; 1 failed; 2 wrong usage.
@@ -43,8 +43,8 @@ flags.DEFINE_string("precision", "float32", "float32, bfloat16, or auto (bfloat1
 flags.DEFINE_boolean("deterministic", None, "Same bits in every run (default: only on one CPU).")
 flags.DEFINE_float("checkpoint_seconds", 120, "Also checkpoint every N seconds; 0: off.")
 flags.DEFINE_integer("checkpoint_steps", None, "Also checkpoint every N steps.")
-flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
-flags.DEFINE_string("start", None, "Run directory of the model to start from.")
+flags.DEFINE_string("teachers", None, "Run directory or entry of the ensemble to learn from.")
+flags.DEFINE_string("start", None, "Run directory or entry of the model to start from.")
 flags.DEFINE_multi_string("set", [], "Override a value, e.g. --set model.noise_stddev=0.2")
 
 

@@ -25,8 +25,8 @@ flags.DEFINE_integer("seed", 0, "Seed of every run.")
 flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
 flags.DEFINE_multi_string("set", [], "Override a value in all runs, e.g. --set model.dropout=0.2")
 flags.DEFINE_string("precision", "float32", "As in `s2d train`.")
-flags.DEFINE_string("teachers", None, "Run directory of the ensemble to learn from.")
-flags.DEFINE_string("start", None, "Run directory of the model to start from.")
+flags.DEFINE_string("teachers", None, "Run directory or entry of the ensemble to learn from.")
+flags.DEFINE_string("start", None, "Run directory or entry of the model to start from.")
 
 
 def main(argv: list[str]) -> None:

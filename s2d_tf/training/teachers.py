@@ -16,7 +16,7 @@ from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.posthoc.predictor import root
 from s2d_tf.recipes import build
-from s2d_tf.storage import weights
+from s2d_tf.storage import unpacking, weights
 from s2d_tf.storage.layout import RECIPE, TEACHER_LOGITS
 from s2d_tf.storage.runs import Run, RunError, is_run
 
@@ -115,10 +115,13 @@ def find(run: Run, method: str, directory: PathLike | None = None) -> Run:
     Args:
         run: the `Run` that needs the other.
         method: the other's method.
-        directory: where it is. `None` looks for `teachers/` in the run directory, and then beside
-            it for folders with the other recipe's or its ensemble's name.
+        directory: where it is: a run directory, or an entry's name or folder, which is unpacked to
+            `teachers/` in the run directory. `None` looks there, and then beside the run directory
+            for folders with the other recipe's or its ensemble's name.
     """
     recipe = run.recipe.sibling(method)
+    if directory and not is_run(directory) and unpacking.is_entry(directory):
+        directory = unpacking.unpack(directory, run.directory / "teachers").directory
     received = []
     for folder in [pathlib.Path(directory)] if directory else _nearby(run, recipe):
         found, what = _look(run, recipe, folder)
