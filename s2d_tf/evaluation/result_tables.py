@@ -257,23 +257,35 @@ def twins_table(results: list[Result], keys: list[str] | None = None) -> tables.
     the plain network or to both, and OOD detection by the same score, and by S2D's knowledge
     uncertainty against the plain network's total uncertainty.
     """
+    return _pairs_table(results, TWINS, ("S2D", "plain"), "S2D against its plain twin", keys)
+
+
+def students_table(results: list[Result]) -> tables.Table | None:
+    """Our student against EnD in the same metrics, paired by seed; None where no pair shares one."""
+    return _pairs_table(results, {"end": "h2d"}, ("H2D", "EnD"), "H2D (ours) against EnD")
+
+
+def _pairs_table(results, pairs, names, caption, keys=None):
+    """Methods `{other: own}` compared by seed; `names` are short ones of own and other."""
     variants, recipe = by_variant(results), results[0].recipe
     compared = [(key, key) for key in keys] if keys else _compared(recipe, ood_names(results))
+    own_name, other_name = names
     blocks = []
-    for plain, s2d in TWINS.items():
-        twins = [{r.seed: r.metrics for r in variants.get(name, ())} for name in (s2d, plain)]
-        seeds = sorted(twins[0].keys() & twins[1].keys())
+    for other, own in pairs.items():
+        sides = [{r.seed: r.metrics for r in variants.get(name, ())} for name in (own, other)]
+        seeds = sorted(sides[0].keys() & sides[1].keys())
         rows = []
-        for own in compared:
-            pairs = [[t[seed].get(k) for t, k in zip(twins, own, strict=True)] for seed in seeds]
-            pairs = [pair for pair in pairs if None not in pair]
-            if pairs:
-                found = statistics.compare_over_seeds(*zip(*pairs, strict=True))
-                rows.append(_twin_row(variants[s2d][0].title, own, found))
+        for used in compared:
+            held = [[t[seed].get(k) for t, k in zip(sides, used, strict=True)] for seed in seeds]
+            held = [pair for pair in held if None not in pair]
+            if held:
+                found = statistics.compare_over_seeds(*zip(*held, strict=True))
+                rows.append(_pair_row(variants[own][0].title, used, found))
         blocks += [rows] if rows else []
+    titles = [f"{own_name} minus {other_name}", "95% interval", f"Seeds better for {own_name}"]
     table = tables.make(
-        "S2D against its plain twin",
-        ["Model", "Metric", "S2D minus plain", "95% interval", "Seeds better for S2D"],
+        caption,
+        ["Model", "Metric", *titles],
         blocks,
         stub=2,
         footnotes=[
@@ -285,7 +297,7 @@ def twins_table(results: list[Result], keys: list[str] | None = None) -> tables.
 
 
 def _compared(recipe, ood):
-    """Pairs of keys: S2D's and the plain twin's."""
+    """Pairs of keys: of the first method and of the one that it is compared with."""
     known = recipe.source_dataset
     made = [(f"{known}/{name}",) * 2 for name in ("accuracy", "nll", "ece")]
     for prefix in ("", "scaled_"):
@@ -296,7 +308,7 @@ def _compared(recipe, ood):
     return made
 
 
-def _twin_row(title, keys, compared):
+def _pair_row(title, keys, compared):
     key, other = keys
     against = "" if other == key else f" against {metric_title(other)}"
     ends = [end for end in (compared.low, compared.high) if end is not None]

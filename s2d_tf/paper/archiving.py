@@ -90,6 +90,7 @@ def _own_tables(group):
         *(result_tables.overview(group) if ours else ()),
         result_tables.calibration_table(named, dataset, validated),
         result_tables.twins_table(group),
+        result_tables.students_table(group),
         result_tables.cost_table(group),
     ]
     return [table for table in made if table]

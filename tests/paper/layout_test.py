@@ -229,6 +229,29 @@ def test_twins_are_compared_with_and_without_temperatures(make_run):
     }
 
 
+def test_our_student_is_compared_with_end_seed_by_seed(make_run):
+    values = {"end": [(0.69, 0.80), (0.70, 0.82)], "h2d": [(0.70, 0.81), (0.72, 0.84)]}
+    runs = [
+        make_run(
+            f"{ARCHITECTURE}.{method}.cifar100",
+            seed,
+            {
+                "cifar100/accuracy": accuracy,
+                "svhn_cropped/auroc/total": 0.7,
+                "svhn_cropped/auroc/knowledge": knowledge,
+            },
+        )
+        for method, seeds in values.items()
+        for seed, (accuracy, knowledge) in enumerate(seeds)
+    ]
+    table = result_tables.students_table(results.collect(runs))
+    assert table.caption == "H2D (ours) against EnD"
+    found = {row[1].text: (row[2].text, row[4].text) for row in table.rows}
+    assert found["CIFAR-100 Acc"] == ("+1.50", "2 of 2")
+    assert found["SVHN %AUROC knowledge against %AUROC total"] == ("+12.50", "2 of 2")
+    assert result_tables.students_table(results.collect(runs[:2])) is None
+
+
 def test_tables_need_no_tensorflow(make_run, run_python):
     run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, {"cifar100/accuracy": 0.7123})
     code = (
