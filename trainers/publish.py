@@ -6,9 +6,9 @@ usage: s2d publish RUN --name=NAME [--zoo=DIR] [--to=ADDRESS] [--data_dir=DIR] [
     s2d publish runs/s2d_0 --name=wrn_10_2_s2.s2d.cifar100 --also=runs/s2d_1 --also=runs/s2d_2
 
 RUN must be finished and evaluated, with seed 0 (an ensemble: seeds 0, 1, ...); the card states its
-split. Weights are stored in float16 if no metric moves by more than 0.0005. Weights of another entry
-are not stored again, so publish single models before their ensembles. For a Monte Carlo entry,
-publish the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Post-hoc steps of the run
+split. Weights are stored in float16 if no metric moves by more than 0.0005. Weights of another
+entry are not stored again, so publish single models before their ensembles. For a Monte Carlo
+entry, publish the run of its network: --name=wrn_10_2_s2.s2d_mc.cifar100. Post-hoc steps of the run
 (`s2d fit-step`) are published with it, in float32. --to=hf://user/repository uploads the entry to
 the Hugging Face Hub. See docs/zoo.md.
 """

@@ -261,7 +261,7 @@ def twins_table(results: list[Result], keys: list[str] | None = None) -> tables.
 
 
 def students_table(results: list[Result]) -> tables.Table | None:
-    """Our student against EnD in the same metrics, paired by seed; None where no pair shares one."""
+    """Our student against EnD in the same metrics, paired by seed; None without a pair."""
     return _pairs_table(results, {"end": "h2d"}, ("H2D", "EnD"), "H2D (ours) against EnD")
 
 
