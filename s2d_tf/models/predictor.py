@@ -180,9 +180,10 @@ class Predictor(keras.Model):
             probability), `total`, `data` and `knowledge` uncertainty in nats. It prints as a table,
             and its `plot` draws inputs with their uncertainties.
         """
-        batches = list(self._map_batches("_uncertainty", x, batch_size, engine))
-        found = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
-        return Answers(found, self.class_names)
+        first, *others = self._map_batches("_uncertainty", x, batch_size, engine)
+        if others:
+            first = {key: np.concatenate([first[key], *(b[key] for b in others)]) for key in first}
+        return Answers(first, self.class_names)
 
     def summary(
         self,
