@@ -228,8 +228,8 @@ def test_an_upload_can_be_loaded(stand_in):
 
 
 def test_an_entry_without_its_weights_is_not_sent(stand_in, tmp_path):
-    folder = zoo.directory() / "wrn_10_2_s2.s2d_mc.cifar100"
-    with pytest.raises(publishing.PublishError, match=r"refers to wrn_10_2_s2\.s2d\.cifar100"):
+    folder = zoo.directory() / "fast_resnet_half.ensemble.cifar100"
+    with pytest.raises(publishing.PublishError, match=r"refers to fast_resnet_half\.individual"):
         publishing.upload(folder, "hf://me/new")
     assert stand_in.commits == {}
 
