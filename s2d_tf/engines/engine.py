@@ -108,10 +108,11 @@ class Engine:
     def _traced(self, tensors, size):
         """Answers of TensorFlow, which reads the variables; long enough, it makes the choice."""
         self.used = "tensorflow"
+        patience = self._patience()  # Traces the function, which does not count.
         began = time.perf_counter()
         answers = {key: value.numpy() for key, value in self._live(*tensors).items()}
         self._spent[size] = self._spent.get(size, 0.0) + time.perf_counter() - began
-        if self._spent[size] > self._patience():
+        if self._spent[size] > patience:
             self._decide(size, [np.array(tensor) for tensor in tensors])
         return answers
 
