@@ -13,7 +13,7 @@ from s2d_tf.evaluation import intervals, shift_report, tables
 from s2d_tf.evaluation.results import Result, by_title, groups
 from s2d_tf.storage.layout import PREDICTIONS, RECIPE, SHIFT
 
-PAIR = ("wrn_10_2_s2.individual.cifar100", "wrn_10_2_s2.s2d.cifar100")
+PAIR = ("fast_resnet_half.individual.cifar100_plus", "fast_resnet_half.s2d.cifar100_plus")
 """What is compared where nobody names a model."""
 DIFFERENCES = "differences.json"
 PAGE = "shift.md"
