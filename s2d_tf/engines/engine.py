@@ -43,6 +43,9 @@ LONG_SECONDS = 1.0
 each counts: other work only makes calls longer, and the first of a turn finds threads asleep. One
 turn is enough for calls that are longer than the last of these."""
 
+CLEARLY_SLOWER = 2.0
+"""A runtime that takes so many times as long as another is out after one turn."""
+
 BESIDE = 100
 """From so many variables on, another thread looks whether they have changed while one computes."""
 
@@ -129,30 +132,40 @@ class Engine:
     def measure(self, tensors: list) -> dict[str, float]:
         """Times all runtimes on a batch and remembers the fastest for its size.
 
-        Those that are the fastest for no size are dropped, with the memory that they hold.
+        A runtime that is the fastest for no size is dropped, with the memory that it holds, as soon
+        as that is clear.
 
         Returns:
             `{runtime: seconds of a call}`.
         """
         tensors = [np.asarray(tensor) for tensor in tensors]
-        runs = {}
+        seconds: dict[str, float] = {}
         for name in runtimes.available():
             try:
                 run = self._runtime(name)
                 run(tensors)  # compiles
-                runs[name] = run
+                seconds[name] = _shortest(run, tensors)
             except Exception as error:  # Not every runtime has every operation.
                 _LOG.info("%s cannot compute this: %s", name, error)
                 last = error
-        if not runs:
+            self._drop_all_but(_contenders(seconds))  # before the next one takes its memory
+        if not seconds:
             raise last
-        seconds = _seconds(runs, tensors)
+        for _ in range(TIMED_ROUNDS - 1):
+            for name in _contenders(seconds):
+                if seconds[name] < LONG_SECONDS:
+                    again = _shortest(self._built[name], tensors)
+                    seconds[name] = min(seconds[name], again)
         size = runtimes.padded_size(len(tensors[0]))
         self._chosen[size] = min(seconds, key=lambda name: seconds[name])
-        for name in set(self._built) - set(self._chosen.values()):
-            del self._built[name]
+        self._drop_all_but([])
         _remember(self._key(), size, self._chosen[size])
         return seconds
+
+    def _drop_all_but(self, names):
+        """Frees the runtimes that were chosen for no size, except for some."""
+        for name in set(self._built) - set(self._chosen.values()) - set(names):
+            del self._built[name]
 
     def _decide(self, size, tensors):
         """Builds what is known to be the fastest here, or finds it out."""
@@ -250,19 +263,21 @@ def _looker():
     return concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="watch")
 
 
-def _seconds(runs, tensors):
-    """The shortest time of a call of each runtime; they take turns."""
-    found = dict.fromkeys(runs, float("inf"))
-    for turn in range(TIMED_ROUNDS):
-        for name, run in runs.items():
-            if turn and found[name] > LONG_SECONDS:
-                continue
-            calls = 0
-            while calls < 2 or calls * found[name] < TIMED_SECONDS:
-                began = time.perf_counter()
-                run(tensors)
-                found[name] = min(found[name], time.perf_counter() - began)
-                calls += 1
+def _contenders(seconds):
+    """Names of the runtimes that may be the fastest, after some turns."""
+    best = min(seconds.values(), default=0.0)
+    limit = best if best > LONG_SECONDS else CLEARLY_SLOWER * best
+    return [name for name in seconds if seconds[name] <= limit]
+
+
+def _shortest(run, tensors):
+    """Seconds of the shortest call in one turn."""
+    found, calls = float("inf"), 0
+    while calls < 2 or calls * found < TIMED_SECONDS:
+        began = time.perf_counter()
+        run(tensors)
+        found = min(found, time.perf_counter() - began)
+        calls += 1
     return found
 
 

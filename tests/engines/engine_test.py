@@ -139,6 +139,36 @@ def test_a_damaged_record_of_verdicts_is_ignored(model, own_cache):
     assert all(value > 0 for value in seconds.values())
 
 
+@pytest.mark.parametrize(
+    ("seconds", "held", "most"),
+    [
+        ({"a": 0.03, "b": 0.02, "c": 0.05, "d": 0.025}, {"b"}, 3),
+        ({"a": 3.0, "b": 2.0, "c": 2.1, "d": 1.9}, {"d"}, 2),
+        ({"a": 1.2, "b": 1.15, "c": 0.9, "d": 1.3}, {"c"}, 3),
+    ],
+)
+def test_measuring_holds_only_what_may_be_the_fastest(model, monkeypatch, seconds, held, most):
+    computes, at_once = model.engine(), []
+
+    def shortest(run, tensors):
+        at_once.append(len(computes._built))
+        return seconds[run.name]
+
+    def runtime(name):
+        def run(tensors):
+            return {}
+
+        run.name = name
+        return lambda call, specs: run
+
+    monkeypatch.setattr(runtimes, "available", lambda: list(seconds))
+    monkeypatch.setattr(runtimes, "RUNTIMES", {name: runtime(name) for name in seconds})
+    monkeypatch.setattr(engine, "_shortest", shortest)
+    assert computes.measure([IMAGES.astype(np.float32)]) == seconds
+    assert set(computes._built) == held == set(computes._chosen.values())
+    assert max(at_once) == most
+
+
 def test_what_cannot_be_frozen_stays_as_it_was():
     spec = tf.TensorSpec([None, 2], tf.float32, name="x")
     computes = engines.Engine(lambda x: {"y": 2.0 * x, "constant": tf.ones([3])}, [spec])
