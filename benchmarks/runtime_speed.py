@@ -14,8 +14,9 @@ from benchmarks.records import Case, Goal, not_run
 BATCHES = (1, 16, 64, 256)
 GOAL = Goal(1.1)
 CHOSEN = "chosen.json"
-OURS = ("ours", "ours, served")
-"""`predict_uncertainty`, and what `s2d serve` calls."""
+OURS = ("ours", "ours, weights fixed", "ours, served")
+"""`predict_uncertainty`, the same after a promise that no weight changes, and what `s2d serve`
+calls."""
 RUNTIMES = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino", "LiteRT": "ai_edge_litert"}
 
 
@@ -46,9 +47,8 @@ def cases(architecture, plan, num_members=1):
             def measured(t, batch=batch):
                 found = {f"ms {name}": 1e3 * seconds for name, seconds in t.items()}
                 memory = {f"GB {n}": child.peak_bytes() / 1e9 for n, child in children.items()}
-                served = t["ours, served"] / _fastest(t)
-                used = {"ours used": chosen[str(batch)], "served / fastest": served}
-                return {**used, **found, **memory, **facts}
+                ratios = {f"{n} / fastest": t[n] / _fastest(t) for n in OURS[1:]}
+                return {"ours used": chosen[str(batch)], **ratios, **found, **memory, **facts}
 
             yield Case(
                 f"ours / fastest, {title}, batch {batch}",
@@ -69,6 +69,7 @@ def _processes(network, shared, batches):
     shared = shared | {"batches": batches}
     found = {
         "ours": ("benchmarks.runtime_speed:ours", shared),
+        "ours, weights fixed": ("benchmarks.runtime_speed:ours", shared | {"watch": False}),
         "ours, served": ("benchmarks.runtime_speed:served", shared | {"framework": "tensorflow"}),
         "SavedModel": (
             "benchmarks.runtime_speed:saved_model",
@@ -150,10 +151,13 @@ def _calls(folder, batches, call):
     return {str(batch): (lambda batch=batch: call(images[:batch])) for batch in batches}
 
 
-def ours(network, num_members, folder, batches):
+def ours(network, num_members, folder, batches, watch=True):
     """`predict_uncertainty`, and the measurement after which it knows what is fastest."""
     import numpy as np
 
+    from s2d_tf import engines
+
+    engines.use("auto", watch)
     model = _model(network, num_members)
     calls = _calls(folder, batches, lambda x: model.predict_uncertainty(x, batch_size=len(x)))
 

@@ -80,6 +80,20 @@ def test_training_is_noticed(model, jit_compile, beside, monkeypatch):
             np.testing.assert_allclose(answers[key], value, rtol=1e-5, atol=1e-5)
 
 
+def test_whoever_promises_that_no_weight_changes_is_believed(model):
+    before = model.predict_uncertainty(IMAGES, engine="tensorflow")
+    model.weights[0].assign(-model.weights[0])
+    try:
+        engines.use("auto", watch=False)
+        old = model.predict_uncertainty(IMAGES, engine="tensorflow")
+        np.testing.assert_array_equal(old["probs"], before["probs"])
+    finally:
+        engines.use("auto")
+    new = model.predict_uncertainty(IMAGES, engine="tensorflow")
+    np.testing.assert_allclose(new["probs"], reference(model)["probs"], atol=1e-5)
+    assert abs(new["probs"] - old["probs"]).max() > 1e-3
+
+
 def test_every_kind_of_assignment_is_noticed():
     variables = [tf.Variable(tf.zeros([4, 4])) for _ in range(3)]
     one = variables[1]
