@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import json
 import pathlib
 import tempfile
 import time
@@ -13,7 +12,7 @@ from benchmarks.records import Case, Goal, not_run
 
 BATCHES = (1, 16, 64, 256)
 GOAL = Goal(1.1)
-CHOSEN = "chosen.json"
+CHOSEN = "chosen.txt"
 OURS = ("ours", "ours, weights fixed", "ours, served")
 """`predict_uncertainty`, the same after a promise that no weight changes, and what `s2d serve`
 calls."""
@@ -39,16 +38,17 @@ def cases(architecture, plan, num_members=1):
             stack.callback(children[name].close)
             children[name].function(str(batches[0]))()
             facts[f"start-up s {name}"] = round(time.perf_counter() - began, 2)
-        for name in OURS:
-            children[name].function("choose")()
-        chosen = json.loads(pathlib.Path(folder, CHOSEN).read_text(encoding="utf-8"))
         for batch in batches:
+            # Not before: at large sizes this takes memory, which slows down the small ones.
+            for name in OURS:
+                children[name].function(f"choose {batch}")()
+            chosen = pathlib.Path(folder, CHOSEN).read_text(encoding="utf-8")
 
-            def measured(t, batch=batch):
+            def measured(t, chosen=chosen):
                 found = {f"ms {name}": 1e3 * seconds for name, seconds in t.items()}
                 memory = {f"GB {n}": child.peak_bytes() / 1e9 for n, child in children.items()}
                 ratios = {f"{n} / fastest": t[n] / _fastest(t) for n in OURS[1:]}
-                return {"ours used": chosen[str(batch)], **ratios, **found, **memory, **facts}
+                return {"ours used": chosen, **ratios, **found, **memory, **facts}
 
             yield Case(
                 f"ours / fastest, {title}, batch {batch}",
@@ -161,11 +161,10 @@ def ours(network, num_members, folder, batches, watch=True):
     model = _model(network, num_members)
     calls = _calls(folder, batches, lambda x: model.predict_uncertainty(x, batch_size=len(x)))
 
-    def choose():
-        found = _choose(model.engine(), folder, batches, np.float32)
-        pathlib.Path(folder, CHOSEN).write_text(json.dumps(found), encoding="utf-8")
+    def keep(name):
+        pathlib.Path(folder, CHOSEN).write_text(name, encoding="utf-8")
 
-    return calls | {"choose": choose}
+    return calls | _choices(model.engine(), folder, batches, np.float32, keep)
 
 
 def served(folder, batches, **_):
@@ -177,19 +176,20 @@ def served(folder, batches, **_):
     model = servable.Servable(pathlib.Path(folder, "saved_model", "1"))
     engine = model.engines["serving_default"]
     calls = _calls(folder, batches, lambda x: model.run("serving_default", {"images": x}))
-    return calls | {"choose": lambda: _choose(engine, folder, batches, np.uint8)}
+    return calls | _choices(engine, folder, batches, np.uint8)
 
 
-def _choose(engine, folder, batches, dtype):
-    """Measures all engines at each batch size; `{batch size: the fastest}`."""
+def _choices(engine, folder, batches, dtype, keep=lambda name: None):
+    """For each batch size a function that measures all engines and hands on the fastest's name."""
     import numpy as np
 
     images = np.load(pathlib.Path(folder, "images.npy")).astype(dtype)
-    found = {}
-    for batch in batches:
+
+    def choose(batch):
         seconds = engine.measure([images[:batch]])
-        found[str(batch)] = min(seconds, key=seconds.get)
-    return found
+        keep(min(seconds, key=seconds.get))
+
+    return {f"choose {batch}": (lambda batch=batch: choose(batch)) for batch in batches}
 
 
 def saved_model(folder, batches, kind="saved_model", **_):
