@@ -43,6 +43,10 @@ LONG_SECONDS = 1.0
 each counts: other work only makes calls longer, and the first of a turn finds threads asleep. One
 turn is enough for calls that are longer than the last of these."""
 
+SETTLE_SECONDS = 0.1
+"""How long threads are left alone before a turn: those of ONNX Runtime stay awake for 40
+milliseconds after a call, on a core that the next runtime needs."""
+
 CLEARLY_SLOWER = 2.0
 """A runtime that takes so many times as long as another is out after one turn."""
 
@@ -279,6 +283,7 @@ def _contenders(seconds):
 
 def _shortest(run, tensors):
     """Seconds of the shortest call in one turn."""
+    time.sleep(SETTLE_SECONDS)
     found, calls = float("inf"), 0
     while calls < 2 or calls * found < TIMED_SECONDS:
         began = time.perf_counter()
