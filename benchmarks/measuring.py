@@ -14,7 +14,7 @@ import numpy as np
 # that are longer than the last of these are not called once more for that.
 SHARE_OF_SLOWEST = 0.05
 MIN_SECONDS = 0.1
-MAX_CALLS = 200
+MAX_CALLS = 1000
 LONG_SECONDS = 1.0
 
 # ONNX Runtime's threads stay awake for 40 milliseconds after a call. Before another process has its

@@ -98,21 +98,22 @@ def _model(network, num_members):
 
     network = networks.Network(**network)
     members = [network.build("s2d") for _ in range(num_members)]
-    for member in members:
+    for i, member in enumerate(members):
         member.adapt(_images(member, 64))
-        _move(member)
+        _move(member, i)
     return models.Ensemble(members) if num_members > 1 else members[0]
 
 
-def _move(model):
-    """Moves statistics, scales and shifts away from their start.
+def _move(model, seed):
+    """Moves statistics, scales and shifts away from their start, for each seed to another place.
 
     TensorFlow drops biases of zeros, and then does not fuse convolutions with their activation: a
-    fresh network is not computed as a trained one is.
+    fresh network is not computed as a trained one is. And of members that are all the same,
+    simplification leaves one.
     """
     import numpy as np
 
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     for weight in model.weights:
         part = weight.path.rpartition("/")[2]
         if part in ("gamma", "moving_variance"):
