@@ -147,7 +147,7 @@ def write_page(out: str | pathlib.Path) -> pathlib.Path:
 def _section(heading, named, out, results=None):
     parts: list[str | tables.Table] = [f"## {heading}\n"]
     for dataset in shift_report.dataset_names(named):
-        folder = out / "figures" / heading.replace(" ", "_")
+        folder = out / "plots" / heading.replace(" ", "_")
         for path, title, caption in shift_report.draw_severities(named, dataset, folder):
             parts.append(f"![{title}]({path.relative_to(out).as_posix()})\n\n{caption}\n")
         parts += shift_report.shift_tables(named, dataset)
