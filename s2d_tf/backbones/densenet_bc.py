@@ -37,7 +37,8 @@ def densenet_bc(
     """Builds DenseNet-BC-`depth`-`growth_rate` without its head.
 
     Args:
-        input_shape: (height, width, channels) of a normalized float image; any size and channels.
+        input_shape: (height, width, channels) of a normalized float image; height and width may be
+            None for free sizes.
         depth: 6n + 4, where n is the number of dense units in each of the three blocks.
         growth_rate: channels that each unit adds; the stem has twice as many.
         reduction: the fraction of channels that a transition keeps, in (0, 1].
@@ -57,7 +58,7 @@ def densenet_bc(
     >>> backbone.output_shape
     (None, 9)
     """
-    input_shape = check_input_shape(input_shape)
+    input_shape = check_input_shape(input_shape, free_size=True)
     depth = check_depth(depth)
     growth_rate = check_positive_integer("growth_rate", growth_rate)
     reduction = check_number("reduction", reduction, "in (0, 1]", lambda part: 0.0 < part <= 1.0)

@@ -95,13 +95,18 @@ def _fold(x, statistics):
     """Neighboring pixels as one with more channels, so that these are a multiple of `LANES`."""
     _, height, width, channels = x.shape
     times = LANES // math.gcd(LANES, channels)
-    if times == 1 or height is None or width is None or height * width % times:
+    if times == 1:
+        return x, statistics
+    if height is None or width is None:
+        height, width = tf.unstack(tf.shape(x)[1:3])
+        times = tf.where(height * width % times == 0, times, 1)
+    elif height * width % times:
         return x, statistics
     folded = tf.reshape(x, [-1, height * width // times, 1, times * channels])
     return folded, tf.tile(statistics, [1, times])
 
 
 def _unfold(folded, like):
-    return (
-        folded if folded.shape[1:] == like.shape[1:] else tf.reshape(folded, [-1, *like.shape[1:]])
-    )
+    if folded.shape.is_fully_defined() and folded.shape[1:] == like.shape[1:]:
+        return folded
+    return tf.ensure_shape(tf.reshape(folded, tf.shape(like)), like.shape)

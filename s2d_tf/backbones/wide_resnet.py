@@ -31,7 +31,8 @@ def wide_resnet(
     """Builds WRN-`depth`-`width` without its head.
 
     Args:
-        input_shape: (height, width, channels) of a normalized float image; any size and channels.
+        input_shape: (height, width, channels) of a normalized float image; height and width may be
+            None for free sizes.
         depth: 6n + 4, where n is the number of residual units in each of the three blocks.
         width: what the channels 16, 32, 64 of the three blocks are multiplied by.
         dropout: rate between the two 3x3 convolutions of each unit.
@@ -50,7 +51,7 @@ def wide_resnet(
     >>> backbone.output_shape
     (None, 64)
     """
-    input_shape = check_input_shape(input_shape)
+    input_shape = check_input_shape(input_shape, free_size=True)
     depth = check_depth(depth)
     width = check_positive_integer("width", width)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
