@@ -155,7 +155,7 @@ def _plain(recipe, input_shape, jit_compile):
     import keras
 
     from benchmarks import plain_keras
-    from s2d_tf.training import schedules
+    from s2d_tf.trainers.training import schedules
 
     model = plain_keras.classifier(
         recipe.backbone,

@@ -20,7 +20,7 @@ def _case(network, method):
     """All checkpoints of an epoch over the epoch, as if training waited until each is on disk."""
 
     def build():
-        from s2d_tf.storage import checkpoints
+        from s2d_tf.trainers.training import checkpoints
 
         images, labels = network.images()
         model = networks.compiled(network.build(method), network.recipe(method))

@@ -28,7 +28,7 @@ def cases(plan):
 
 
 def _precisions():
-    from s2d_tf.training import precision
+    from s2d_tf.trainers.training import precision
 
     return ("float32", "bfloat16") if precision.multiplies_bfloat16() else ("float32",)
 
@@ -89,7 +89,7 @@ def training(network, method, precision, optimizer):
     import keras
     import tensorflow as tf
 
-    from s2d_tf.training import precision as precisions
+    from s2d_tf.trainers.training import precision as precisions
 
     network = networks.Network(**network)
     recipe = network.recipe(method)

@@ -29,7 +29,8 @@ def _case(images, labels, source, padding, plan):
     batch, num_batches = (8, 2) if plan.quick else (BATCH, NUM_BATCHES)
 
     def build():
-        from s2d_tf import backbones, data, models, recipes
+        from s2d_tf import backbones, data, models
+        from s2d_tf.zoo import recipes
 
         recipe = recipes.resolve("wrn_10_2_s2.individual.cifar100_plus")
         backbone = backbones.wide_resnet(images.shape[1:], depth=10, width=2, seed=0)

@@ -28,7 +28,7 @@ class Network:
         return f"{size} (tiny stand-in)" if self.stand_in else size
 
     def recipe(self, method="individual"):
-        from s2d_tf import recipes
+        from s2d_tf.zoo import recipes
 
         name = self.stand_in or self.architecture
         dataset = "digits" if self.stand_in else "cifar100_plus"
@@ -36,9 +36,9 @@ class Network:
 
     def build(self, method="individual", **changes):
         """A fresh network of one of the zoo's methods."""
-        from s2d_tf.recipes import build
+        from s2d_tf.zoo import networks
 
-        return build.build_network(self.recipe(method).replace(**changes))
+        return networks.build_network(self.recipe(method).replace(**changes))
 
     def images(self):
         """Random pixels, and labels."""
@@ -66,7 +66,7 @@ def random_images(num_images, shape=(32, 32, 3), num_classes=100):
 
 def compiled(model, recipe, jit_compile="auto"):
     """Compiles a network with its recipe's optimizer, as training does."""
-    from s2d_tf.training import schedules
+    from s2d_tf.trainers.training import schedules
 
     model.compile(schedules.optimizer(recipe.training, 100), jit_compile=jit_compile)
     return model

@@ -106,7 +106,7 @@ def _s2d_head(batch, classes, passes):
 
 def sequence_hours(architecture, dataset, backbone, device):
     """Predicted hours of `SEQUENCE`; where images are augmented, teachers run in the step."""
-    from s2d_tf import recipes
+    from s2d_tf.zoo import recipes
 
     hours = 0.0
     for method, runs in SEQUENCE.items():

@@ -22,10 +22,9 @@ import time
 import keras
 import numpy as np
 
-from s2d_tf import data, evaluation, files, models, recipes, storage
+from s2d_tf import data, evaluation, files, models, zoo
 from s2d_tf.evaluation import evaluator
-from s2d_tf.recipes import build
-from s2d_tf.storage import encoders, layout, weights
+from s2d_tf.zoo import networks, encoders, layout, recipes, weights
 
 KNOWN, UNKNOWN = "clinc150", "clinc150_oos"
 ENTRIES = {"plain": f"minilm_l6_512.individual.{KNOWN}", "s2d": f"minilm_l6_512.s2d.{KNOWN}"}
@@ -89,7 +88,7 @@ class Study:
         ]
         recipe = recipes.override(recipe, assignments)
         directory = self.workdir / "runs" / f"{method}.{_hash([recipe.to_dict(), seed])}"
-        run = storage.Run.create(directory, recipe, seed)
+        run = zoo.Run.create(directory, recipe, seed)
         if not run.finished:
             self._fit(run)
         return run
@@ -100,7 +99,7 @@ class Study:
         if recipe.learns == "self" and recipe.model.temperature == "auto":
             held_out["validation_data"] = self.load(KNOWN, "validation")
         began = time.monotonic()
-        model = build.build_network(recipe, run.seed)
+        model = networks.build_network(recipe, run.seed)
         # Drawn as when the results were made: from the seed of the process, like the order.
         keras.utils.set_random_seed(run.seed)
         kernel = model.backbone.get_layer("hidden").kernel
@@ -258,7 +257,7 @@ def main():
     for method, settings in chosen.items():
         run = study.run(method, settings, seed=0)
         print(f"{ENTRIES[method]}: {run.directory}")
-    model = storage.open_model(run.directory, encoder=flags.encoder).predictor
+    model = zoo.open_model(run.directory, encoder=flags.encoder).predictor
     for text in ("set an alarm for six", "how far away is the moon"):
         answer = model.predict_uncertainty([text])
         intent = model.class_names[answer["probs"][0].argmax()]

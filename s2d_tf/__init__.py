@@ -6,7 +6,7 @@ Submodules load on first use, so `import s2d_tf` is cheap and does not import Te
     model = s2d_tf.models.S2DClassifier(backbone, num_classes=10)   # TensorFlow is imported here
 """
 
-from s2d_tf import _lazy
+from s2d_tf import _lazy, _paths
 
 __version__ = "0.1.0"
 
@@ -15,7 +15,6 @@ __getattr__, __dir__, __all__ = _lazy.attach(
     modules=(
         "backbones",
         "data",
-        "engines",
         "evaluation",
         "export",
         "files",
@@ -25,14 +24,13 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "models",
         "numerics",
         "optimizers",
-        "paper",
         "posthoc",
-        "prediction",
-        "recipes",
-        "storage",
-        "training",
+        "serving",
+        "trainers",
         "uncertainty",
         "zoo",
     ),
 )
 __all__ += ["__version__"]
+
+_paths.register_trainers()

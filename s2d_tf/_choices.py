@@ -11,6 +11,3 @@ STUDENT_LOSSES = ("balanced_kl", "kl", "reverse_kl", "log_likelihood")
 # losses and models.Student
 TEACHER_KINDS = ("dirichlet", "categorical")
 DRAWS_OF_A_GAUSSIAN = ("independent", "balanced", "mean")
-
-# engines, and the flag --engine
-ENGINES = ("auto", "tensorflow", "xla", "onnx", "litert")

@@ -58,9 +58,11 @@ def attach_stub(package: str, file: str) -> _Attached:
     modules: list[str] = []
     stub = ast.parse(pathlib.Path(file).with_suffix(".pyi").read_bytes())
     for node in stub.body:
-        if isinstance(node, ast.ImportFrom) and node.module == package:
-            modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            home = node.module.removeprefix(f"{package}.")
-            homes |= {alias.name: home for alias in node.names}
+        assert isinstance(node, ast.ImportFrom)
+        home = (node.module or "").removeprefix(package).removeprefix(".")
+        for alias in node.names:
+            if home:
+                homes[alias.name] = home
+            else:
+                modules.append(alias.name)
     return attach(package, homes, modules)

@@ -1,6 +1,8 @@
 """Where the folders are that a checkout has beside this package and a wheel inside it."""
 
+import importlib.util
 import pathlib
+import sys
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 
@@ -13,6 +15,17 @@ def zoo_directory() -> pathlib.Path:
 def trainers_directory() -> pathlib.Path:
     """The folder of the programs behind `s2d`."""
     return _find("trainers", "trainers", "__init__.py")
+
+
+def register_trainers() -> None:
+    """Makes `trainers/` importable as `s2d_tf.trainers` in a checkout that is not installed."""
+    if importlib.util.find_spec("s2d_tf.trainers") is None:
+        place = trainers_directory() / "__init__.py"
+        spec = importlib.util.spec_from_file_location("s2d_tf.trainers", place)
+        assert spec is not None  # for type checkers: a `.py` has a loader
+        assert spec.loader is not None
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 
 
 def _find(inside, beside, content):

@@ -81,7 +81,7 @@ def two_replicas():
     """The process's MirroredStrategy, over two logical CPU devices."""
     import tensorflow as tf
 
-    from s2d_tf.training import strategies
+    from s2d_tf.trainers.training import strategies
 
     if len(tf.config.list_logical_devices("CPU")) < 2:
         pytest.fail("TensorFlow was used before tests/conftest.py could give it two CPU devices")
@@ -210,14 +210,15 @@ def small_disk(tmp_path):
 @pytest.fixture
 def make_run(tmp_path):
     """Writes an evaluated run of a method without training it; returns its directory."""
-    from s2d_tf import recipes, storage
+    from s2d_tf import zoo
+    from s2d_tf.zoo import recipes
 
     def make(name, seed=0, metrics=None, folder=None, members=None):
         recipe = recipes.resolve(name)
         if members:
             recipe = recipe.replace(num_members=members)
         directory = folder or tmp_path / f"{name}_{seed}_{members}"
-        storage.Run.create(directory, recipe, seed)
+        zoo.Run.create(directory, recipe, seed)
         values = {"run/weights": str(directory), **(metrics or {})}
         (directory / "metrics.json").write_text(json.dumps(values))
         return directory

@@ -21,9 +21,8 @@ import pytest
 import tensorflow as tf
 
 import s2d_tf
-from s2d_tf import files, models, posthoc, recipes, storage, zoo
-from s2d_tf.recipes import build
-from s2d_tf.storage import layout, weights
+from s2d_tf import files, models, posthoc, zoo
+from s2d_tf.zoo import layout, networks, recipes, weights
 
 # The packages that `s2d_tf` does not offer are loaded by their full names.
 PACKAGES = [name for name in s2d_tf.__all__ if name != "__version__"] + ["publishing", "serving"]
@@ -63,8 +62,8 @@ def write_pictures(folder: pathlib.Path) -> None:
 
 def write_run(folder: pathlib.Path) -> None:
     name = "wrn_10_2_s2.s2d.digits"
-    run = storage.Run.create(folder, recipes.resolve(name), seed=0)
-    weights.save(build.build_network(run.recipe), run.weights())
+    run = zoo.Run.create(folder, recipes.resolve(name), seed=0)
+    weights.save(networks.build_network(run.recipe), run.weights())
     facts = {"finished": "2022-08-01T00:00:00+00:00", "training_seconds": 1.0, "parameters": 1}
     facts["last_epoch"] = {"loss": 0.1}
     files.write_json(folder / layout.SUMMARY, {"name": name, "seed": 0, **facts})

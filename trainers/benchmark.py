@@ -16,7 +16,7 @@ import sys
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _NAME = flags.DEFINE_string("name", None, "Name of the model on the page.")
 _DETECTORS = flags.DEFINE_string(
@@ -27,7 +27,7 @@ _BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf import evaluation
+    from .studies import benchmark, benchmark_page
 
     if len(argv) < 2:
         raise ValueError(
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
     for model in models:
-        evaluation.benchmark.enter(
+        benchmark.enter(
             model,
             results,
             _NAME.value,
@@ -52,5 +52,5 @@ def main(argv: list[str]) -> None:
             _BATCH_SIZE.value,
             log,
         )
-    for path in evaluation.benchmark_page.write(results):
+    for path in benchmark_page.write(results):
         print(f"Wrote {path}")

@@ -1,7 +1,7 @@
 """Compares two runs example by example: is the difference more than chance?
 
 usage: s2d compare RUN RUN [--data_dir=DIR] [--data=FOLDER] [--bootstrap=N] [--format=text]
-                             [--encoder=FOLDER]
+
 
     s2d compare runs/s2d_0 runs/individual_0
 
@@ -12,11 +12,10 @@ more.
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _DATA_DIR = _flags.data_dir()
 _DATA = _flags.moved_data()
-_ENCODER = _flags.encoder()
 _BOOTSTRAP = flags.DEFINE_integer("bootstrap", 10_000, "Number of resamples.", lower_bound=1)
 _FORMAT = _flags.table_format()
 
@@ -30,6 +29,6 @@ def main(argv: list[str]) -> None:
             "runs/s2d_0 runs/plain`."
         )
     table = evaluation.compare_runs(
-        argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value, _ENCODER.value
+        argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value
     )
     print(evaluation.tables.render(table, _FORMAT.value), end="")

@@ -14,7 +14,7 @@ import pathlib
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _SPLIT = flags.DEFINE_string("split", None, "Show only this split.")
 _DATA_DIR = _flags.data_dir()

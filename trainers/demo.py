@@ -1,6 +1,6 @@
 """Opens a page in the browser that shows predictions and uncertainties.
 
-usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT] [--encoder=FOLDER]
+usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT]
 
     s2d demo                                  # a plain digit classifier beside S2D, offline
     s2d demo wrn_10_2_s2.s2d.cifar100         # a zoo entry beside its plain twin
@@ -14,7 +14,7 @@ import functools
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 _PORT = flags.DEFINE_integer(
@@ -23,20 +23,18 @@ _PORT = flags.DEFINE_integer(
 _OPEN = flags.DEFINE_boolean("open", True, "Open the page in the browser.")
 _DATA_DIR = _flags.data_dir()
 _DATA = _flags.moved_data()
-_ENCODER = _flags.encoder()
 _EXAMPLES = flags.DEFINE_integer(
     "examples", 2000, "Most test examples for distributions and thresholds.", lower_bound=20
 )
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf import serving
+    from .demo_page import app
+    from .demo_page import demo as models
 
-    demo = serving.open_demo(
-        argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value, _ENCODER.value
-    )
-    serving.run_demo(
-        demo,
+    shown = models.open_demo(argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value)
+    app.run_demo(
+        shown,
         _HOST.value,
         _PORT.value,
         _OPEN.value,

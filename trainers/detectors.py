@@ -14,7 +14,7 @@ import sys
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _OUT = flags.DEFINE_string("out", None, "Folder to write to.", required=True)
 _DETECTORS = flags.DEFINE_string("detectors", "all", "all, or names such as knn,energy.")
@@ -23,7 +23,7 @@ _BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf import evaluation
+    from .studies import detector_study
 
     if len(argv) < 2:
         raise ValueError(
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
     def log(line):
         print(line, file=sys.stderr, flush=True)
 
-    path = evaluation.detector_study.study(
+    path = detector_study.study(
         argv[1:], _OUT.value, _DATA_DIR.value, _DETECTORS.value, _BATCH_SIZE.value, log
     )
     print(f"Wrote {path}")

@@ -2,7 +2,7 @@
 
 usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--ood=NAME_OR_FOLDER ...]
                                 [--detectors=all|NAME,...] [--bootstrap=N] [--as=METHOD]
-                                [--members=N] [--encoder=FOLDER]
+                                [--members=N]
 
     s2d evaluate runs/s2d_0 --data_dir=~/tensorflow_datasets
     s2d evaluate runs/s2d_0 --as=s2d_mc          # the same network with Monte Carlo dropout
@@ -10,7 +10,6 @@ usage: s2d evaluate RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--ood=NAME_OR_
     s2d evaluate wrn_10_2_s2.s2d.cifar100        # or the folder or URL of an entry
     s2d evaluate runs/flowers --ood=weeds        # a run on a folder; detect the images of another
     s2d evaluate runs/s2d_0 --detectors=all      # also post-hoc detectors: svhn_cropped/auroc/knn
-    s2d evaluate minilm_l6_512.s2d.clinc150 --encoder=FOLDER     # a head, on texts
     s2d evaluate answers.parquet ood.parquet     # tables from `s2d predict` on labeled inputs
 
 Prints one flat JSON dict: `cifar100/nll`, `svhn_cropped/auroc/knowledge`, ..., seed, data
@@ -29,7 +28,7 @@ import sys
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _DATA_DIR = _flags.data_dir()
 _DATA = flags.DEFINE_string("data", None, "Folder of images, one subfolder per class.")
@@ -54,14 +53,13 @@ _DETECTORS = flags.DEFINE_string(
     "Post-hoc detectors to fit on the training images and evaluate: all, or names such as "
     "knn,energy.",
 )
-_ENCODER = _flags.encoder()
-_ENGINE = _flags.engine()
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf import engines, evaluation, prediction, storage
+    from s2d_tf import evaluation, zoo
 
-    engines.use(_ENGINE.value)
+    from . import scoring as prediction
+
     if len(argv) > 1 and prediction.is_predictions(argv[1]):
         print(json.dumps(prediction.evaluate_predictions(argv[1], argv[2:]), indent=2))
         return
@@ -78,9 +76,8 @@ def main(argv: list[str]) -> None:
         "folder": _DATA.value,
         "ood": _OOD.value,
         "detectors": _DETECTORS.value,
-        "encoder": _ENCODER.value,
     }
-    run = storage.Run.open(argv[1]) if storage.is_run(argv[1]) else None
+    run = zoo.Run.open(argv[1]) if zoo.is_run(argv[1]) else None
     if run and (_DATA.value is None or run.recipe.own_data):
         found = evaluation.evaluate_run(
             argv[1],

@@ -1,12 +1,11 @@
 """Exports a trained model for TF Serving, ONNX or LiteRT.
 
 usage: s2d export NAME_OR_RUN DIR [--format=saved_model|onnx|litert] [--precision=float32|int8]
-                                  [--xla_batch_sizes=N,...] [--encoder=FOLDER]
+                                  [--xla_batch_sizes=N,...]
 
     s2d export wrn_10_2_s2.s2d.cifar100 models/cifar100          # a pretrained zoo entry
     s2d export their_zoo/ENTRY models/cifar100                   # an entry's folder or URL
     s2d export runs/s2d models/cifar100 --format=onnx            # a finished run
-    s2d export minilm_l6_512.s2d.clinc150 models/intents --encoder=FOLDER     # takes text
 
 Writes the next version (models/cifar100/1, 2, ...), which appears only when complete, and prints
 its path. See docs/serving.md, and docs/performance.md for --precision and --xla_batch_sizes.
@@ -17,7 +16,7 @@ from collections.abc import Callable
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
@@ -26,7 +25,6 @@ flags.DEFINE_enum(
     ["saved_model", "onnx", "litert"],
     "saved_model is for TF Serving and `s2d serve`; onnx needs the extra s2d_tf[onnx].",
 )
-_ENCODER = _flags.encoder()
 flags.DEFINE_list(
     "xla_batch_sizes",
     [],
@@ -55,16 +53,16 @@ def main(argv: list[str]) -> None:
             f"{argv[1:]!r}. Run `s2d export NAME_OR_RUN DIR`."
         )
     options = _options()
-    from s2d_tf import export, storage
+    from s2d_tf import export, zoo
 
     # A run directory may have the name of an entry.
-    source = pathlib.Path(argv[1]) if storage.is_run(argv[1]) else argv[1]
+    source = pathlib.Path(argv[1]) if zoo.is_run(argv[1]) else argv[1]
     savers: dict[str, Callable[..., object]] = {
         "saved_model": export.save,
         "onnx": export.save_onnx,
         "litert": export.save_litert,
     }
-    opened = storage.open_model(source, encoder=_ENCODER.value)
+    opened = zoo.open_model(source)
     if FLAGS.format == "onnx" and FLAGS.precision == "int8":
         options["calibration"] = export.calibration_images(
             opened, FLAGS.calibration, _DATA_DIR.value

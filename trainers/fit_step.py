@@ -1,7 +1,7 @@
 """Fits a post-hoc step on a finished run or a zoo entry and stores it there.
 
 usage: s2d fit-step RUN_OR_ENTRY STEP [--set OPTION=VALUE ...] [--split=SPLIT] [--data_dir=DIR]
-                    [--encoder=FOLDER]
+
 
     s2d fit-step runs/s2d_0 knn --set k=50
     s2d fit-step runs/s2d_0 temperature_scaling                 # on the validation split
@@ -20,7 +20,7 @@ import sys
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _SET = flags.DEFINE_multi_string("set", [], "Option of the step, e.g. --set k=50")
 _SPLIT = flags.DEFINE_string(
@@ -31,7 +31,6 @@ _SPLIT = flags.DEFINE_string(
 )
 _DATA_DIR = _flags.data_dir()
 _BATCH_SIZE = _flags.batch_size()
-_ENCODER = _flags.encoder()
 
 
 def main(argv: list[str]) -> None:
@@ -40,7 +39,9 @@ def main(argv: list[str]) -> None:
             f"RUN_OR_NAME STEP: expected two arguments, received {argv[1:]!r}. Run `s2d fit-step "
             "runs/s2d_0 knn`."
         )
-    from s2d_tf import posthoc, publishing, storage
+    from s2d_tf import posthoc, zoo
+
+    from . import publishing
 
     step_class = posthoc.step_class(argv[2])
     options = dict(map(_option, _SET.value))
@@ -51,14 +52,12 @@ def main(argv: list[str]) -> None:
             f"--set: expected options of {step_class.__name__}, received {_SET.value} ({error}). "
             "Correct the name."
         ) from None
-    where = pathlib.Path(argv[1]) if storage.is_run(argv[1]) else argv[1]
+    where = pathlib.Path(argv[1]) if zoo.is_run(argv[1]) else argv[1]
 
     def log(line):
         print(line, file=sys.stderr, flush=True)
 
-    path = publishing.fit_step(
-        where, step, _DATA_DIR.value, _SPLIT.value, _BATCH_SIZE.value, log, _ENCODER.value
-    )
+    path = publishing.fit_step(where, step, _DATA_DIR.value, _SPLIT.value, _BATCH_SIZE.value, log)
     print(f"Wrote {path}")
 
 

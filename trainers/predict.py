@@ -1,11 +1,10 @@
 """Scores inputs in files: a table of labels, confidences and uncertainties.
 
-usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...] [--encoder=FOLDER]
+usage: s2d predict MODEL INPUTS --out=FILE [--top_k=5] [--step=FILE ...]
                    [--beam=OPTIONS]
 
     s2d predict wrn_10_2_s2.s2d.cifar100 photos --out=answers.parquet
     s2d predict runs/s2d_0 records.tfrecord --out=answers.csv --step=knn.safetensors
-    s2d predict minilm_l6_512.s2d.clinc150 questions.txt --out=answers.parquet --encoder=FOLDER
 
 MODEL is a zoo name, a run directory, an entry's folder or an exported version. INPUTS is a folder
 of JPEG or PNG files, TFRecord or Parquet files, or a .txt file: one path per line, or one text per
@@ -25,7 +24,7 @@ import shlex
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _OUT = flags.DEFINE_string("out", None, "Output file, .parquet or .csv.", required=True)
 _TOP_K = flags.DEFINE_integer("top_k", 5, "Number of most probable classes to list.", lower_bound=1)
@@ -41,8 +40,6 @@ _IMAGE_KEY = flags.DEFINE_string(
 _LABEL_KEY = flags.DEFINE_string(
     "label_key", None, "Feature or column of the labels (default: label)."
 )
-_ENCODER = _flags.encoder()
-_ENGINE = _flags.engine()
 _BEAM = flags.DEFINE_string(
     "beam", None, "Run on Apache Beam with these runner options, separated by spaces."
 )
@@ -54,21 +51,21 @@ def main(argv: list[str]) -> None:
             f"MODEL INPUTS: expected two arguments, received {argv[1:]!r}. Run `s2d predict MODEL "
             "INPUTS --out=FILE`."
         )
-    from s2d_tf import engines, prediction
 
-    engines.use(_ENGINE.value)
+    from . import scoring as prediction
+
     options = {
         "top_k": _TOP_K.value,
         "batch_size": _BATCH_SIZE.value,
         "image_key": _IMAGE_KEY.value,
         "label_key": _LABEL_KEY.value,
     }
-    opening = {"steps": _STEP.value, "encoder": _ENCODER.value}
+    opening = {"steps": _STEP.value}
     if _BEAM.value is None:
         scorer = prediction.open_scorer(argv[1], **opening)
         summary = prediction.predict_files(scorer, argv[2], _OUT.value, **options)
     else:
-        from s2d_tf.prediction import beam
+        from .scoring import beam
 
         runner = shlex.split(_BEAM.value)
         where, inputs = argv[1:]

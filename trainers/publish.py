@@ -17,7 +17,7 @@ import functools
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _NAME = flags.DEFINE_string(
     "name", None, "Name of the entry, architecture.method.dataset.", required=True
@@ -40,7 +40,6 @@ _PRECISION = flags.DEFINE_enum(
 _OTHER_NUMBERS = flags.DEFINE_boolean(
     "other_numbers", False, "Allow values that differ from the recipe's."
 )
-_ENCODER = _flags.encoder()
 
 
 def main(argv: list[str]) -> None:
@@ -49,7 +48,7 @@ def main(argv: list[str]) -> None:
             f"RUN: expected one run directory, received {argv[1:]!r}. Run `s2d publish runs/s2d_0 "
             "--name=NAME`."
         )
-    from s2d_tf import publishing
+    from . import publishing
 
     send = functools.partial(publishing.publish_to, _TO.value) if _TO.value else publishing.publish
     send(
@@ -60,5 +59,4 @@ def main(argv: list[str]) -> None:
         also=_ALSO.value,
         precision=_PRECISION.value,
         other_numbers=_OTHER_NUMBERS.value,
-        encoder=_ENCODER.value,
     )

@@ -20,6 +20,6 @@ def main(argv: list[str]) -> None:
             f"arguments: expected none, received {argv[1:]!r}. `s2d quickstart --help` lists the "
             "flags."
         )
-    from s2d_tf import quickstart
+    from .studies import quickstart
 
     print(quickstart.run(_OUT.value, _SEEDS.value))

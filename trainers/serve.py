@@ -14,7 +14,6 @@ import functools
 
 from absl import flags
 
-from s2d_tf import _flags
 from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits
 from s2d_tf.serving.logs import LEVELS
 
@@ -47,7 +46,6 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "log_level", "warning", LEVELS, "Lowest level to log; info adds one line per request."
 )
-_ENGINE = _flags.engine()
 
 
 def main(argv: list[str]) -> None:
@@ -56,9 +54,8 @@ def main(argv: list[str]) -> None:
             f"DIR: expected one folder that `s2d export` wrote, received {argv[1:]!r}. Run "
             "`s2d serve DIR`."
         )
-    from s2d_tf import engines, serving
+    from s2d_tf import serving
 
-    engines.use(_ENGINE.value)
     limits = Limits(
         request_bytes=FLAGS.max_request_mb << 20,
         batch_size=FLAGS.max_batch,

@@ -20,7 +20,7 @@ import sys
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _OUT = flags.DEFINE_string("out", None, "Folder to write to; optional if all models are runs.")
 _IMAGES = flags.DEFINE_integer("images", None, "Use only the first N test images.", lower_bound=2)
@@ -34,18 +34,15 @@ _BATCH_SIZE = _flags.batch_size()
 _BOOTSTRAP = flags.DEFINE_integer(
     "bootstrap", 1_000, "Number of resamples for the intervals.", lower_bound=1
 )
-_ENGINE = _flags.engine()
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf import engines, evaluation
-
-    engines.use(_ENGINE.value)
+    from .studies import shift_study
 
     def log(line):
         print(line, file=sys.stderr, flush=True)
 
-    written = evaluation.shift_study.study(
+    written = shift_study.study(
         argv[1:],
         _OUT.value,
         _DATASET.value,

@@ -14,7 +14,7 @@ its single models. Runs on data other than CIFAR-100 get an overview. See docs/e
 
 from absl import flags
 
-from s2d_tf import _flags
+from . import _flags
 
 _TABLE = flags.DEFINE_integer(
     "table", None, "Number of the table in the paper (default: all with data)."
@@ -26,16 +26,19 @@ _KEEP = flags.DEFINE_string(
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf import evaluation, paper
+    from s2d_tf.evaluation import tables
+
+    from . import studies as paper
+    from .studies import results as results_lib
 
     if len(argv) < 2:
         raise ValueError("RUNS: expected run directories, received none. Run `s2d table runs/*`.")
     if _KEEP.value:
         print(f"Wrote {paper.archive(argv[1:], _KEEP.value)}")
         return
-    results = evaluation.collect(argv[1:])
+    results = results_lib.collect(argv[1:])
     made = paper.tables_of(results, _TABLE.value)
-    texts = [evaluation.tables.render(table, _FORMAT.value) for table in made]
+    texts = [tables.render(table, _FORMAT.value) for table in made]
     # A caption is no row of a CSV file, but several tables need telling apart.
     if _FORMAT.value == "csv" and len(made) > 1:
         texts = [f"# {table.caption}\n{text}" for table, text in zip(made, texts, strict=True)]

@@ -19,7 +19,10 @@ Exit codes: 0 finished; 75 stopped by SIGTERM and saved, or another worker is go
 
 from absl import flags, logging
 
-from s2d_tf import _flags, recipes, storage, training
+from s2d_tf import zoo
+from s2d_tf.zoo import recipes
+
+from . import _flags, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Run directory; created if it does not exist.", required=True)
@@ -56,7 +59,7 @@ def main(argv: list[str]) -> None:
         )
     logging.set_verbosity(logging.INFO)
     if FLAGS.data:
-        from s2d_tf.recipes import own_data
+        from s2d_tf.zoo import own_data
 
         named = own_data.from_folder(argv[1], FLAGS.data, FLAGS.image_size)
     else:
@@ -77,4 +80,4 @@ def main(argv: list[str]) -> None:
         start=FLAGS.start,
     )
     run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
-    print(storage.summary(run))
+    print(zoo.summary(run))

@@ -14,7 +14,9 @@ Exit codes are those of `s2d train`.
 
 from absl import flags
 
-from s2d_tf import _flags, recipes, training
+from s2d_tf.zoo import recipes
+
+from . import _flags, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
@@ -37,7 +39,7 @@ def main(argv: list[str]) -> None:
         )
     _, name, key, *values = argv
     if FLAGS.data:
-        from s2d_tf.recipes import own_data
+        from s2d_tf.zoo import own_data
 
         named = own_data.from_folder(name, FLAGS.data, FLAGS.image_size)
     else:

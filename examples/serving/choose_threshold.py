@@ -18,9 +18,9 @@ def main():
     parser.add_argument("--uncertainty", choices=["total", "data", "knowledge"], default="total")
     parser.add_argument("--data_dir", help="dataset folder")
     arguments = parser.parse_args()
-    from s2d_tf import data, posthoc, storage
+    from s2d_tf import data, posthoc, zoo
 
-    run = storage.Run.open(arguments.run)
+    run = zoo.Run.open(arguments.run)
     if run.split != "train_without_validation":
         sys.exit(
             "choose_threshold: error: expected a run that was trained with "

@@ -1,39 +1,22 @@
 from s2d_tf.data.archives import ArchiveError as ArchiveError
-from s2d_tf.data.corruptions import corrupt as corrupt
-from s2d_tf.data.folder import (
-    FolderError as FolderError,
-    ImageFolder as ImageFolder,
-    folder_name as folder_name,
-    load_images as load_images,
-    open_folder as open_folder,
-)
-from s2d_tf.data.hashing import Content as Content, fingerprint as fingerprint
-from s2d_tf.data.label_noise import (
-    change_labels as change_labels,
-    cifar100_partners as cifar100_partners,
-    noisy_labels as noisy_labels,
-    read_cifar100n as read_cifar100n,
-)
-from s2d_tf.data.loading import (
-    available_splits as available_splits,
-    fetch as fetch,
-    load as load,
-    load_arrays as load_arrays,
-)
-from s2d_tf.data.location import (
-    MissingDataError as MissingDataError,
-    resolve_data_dir as resolve_data_dir,
-)
-from s2d_tf.data.openood_lists import openood_sets as openood_sets
-from s2d_tf.data.pipelines import (
-    steps_per_epoch as steps_per_epoch,
-    train_pipeline as train_pipeline,
-)
+from s2d_tf.data.folder import FolderError as FolderError
+from s2d_tf.data.folder import ImageFolder as ImageFolder
+from s2d_tf.data.folder import folder_name as folder_name
+from s2d_tf.data.folder import load_images as load_images
+from s2d_tf.data.folder import open_folder as open_folder
+from s2d_tf.data.hashing import Content as Content
+from s2d_tf.data.hashing import fingerprint as fingerprint
+from s2d_tf.data.loading import available_splits as available_splits
+from s2d_tf.data.loading import fetch as fetch
+from s2d_tf.data.loading import load as load
+from s2d_tf.data.loading import load_arrays as load_arrays
+from s2d_tf.data.location import MissingDataError as MissingDataError
+from s2d_tf.data.location import resolve_data_dir as resolve_data_dir
+from s2d_tf.data.pipelines import steps_per_epoch as steps_per_epoch
+from s2d_tf.data.pipelines import train_pipeline as train_pipeline
 from s2d_tf.data.preview import write_preview as write_preview
-from s2d_tf.data.registry import (
-    DatasetInfo as DatasetInfo,
-    conditions as conditions,
-    info as info,
-    names as names,
-)
+from s2d_tf.data.registry import DatasetInfo as DatasetInfo
+from s2d_tf.data.registry import conditions as conditions
+from s2d_tf.data.registry import info as info
+from s2d_tf.data.registry import names as names
 from s2d_tf.data.splits import hold_out as hold_out

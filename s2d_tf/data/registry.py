@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 
-from s2d_tf.data import clinc150, corruption_names
+from s2d_tf.trainers.datasets import clinc150, corruption_names
 
 CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from s2d_tf import data, files
 from s2d_tf._types import PathLike
-from s2d_tf.recipes import registry
-from s2d_tf.storage.layout import METRICS
+from s2d_tf.zoo import recipes as registry
+from s2d_tf.zoo.layout import METRICS
 
 if TYPE_CHECKING:
-    from s2d_tf.recipes import Recipe
-    from s2d_tf.storage import Run
+    from s2d_tf.zoo import Run
+    from s2d_tf.zoo.recipes import Recipe
 
 
 def known(run: Run, folder: PathLike | None = None) -> pathlib.Path | None:

@@ -10,22 +10,21 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from s2d_tf import __version__, files, storage
+from s2d_tf import __version__, files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.data import location
-from s2d_tf.evaluation import changed_labels, cost, intervals, names, run_data, views
+from s2d_tf.evaluation import cost, intervals, names, run_data, views
 from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation.evaluator import gather, scaled_metrics
 from s2d_tf.evaluation.predictions import predict, weights_hash
 from s2d_tf.evaluation.scoring import score
-from s2d_tf.recipes import build
-from s2d_tf.storage import steps
-from s2d_tf.storage.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
+from s2d_tf.zoo import networks, steps
+from s2d_tf.zoo.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
 if TYPE_CHECKING:
     from s2d_tf.evaluation import tables
     from s2d_tf.evaluation.evaluator import Gathered
-    from s2d_tf.storage import Opened, Run
+    from s2d_tf.zoo import Opened, Run
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 NAMED = "named score"
@@ -42,7 +41,6 @@ def evaluate_run(
     folder: PathLike | None = None,
     ood: Iterable[str] = (),
     detectors: Iterable[str] = (),
-    encoder: PathLike | None = None,
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -60,7 +58,6 @@ def evaluate_run(
         folder: where the images of a run on own data are now; None: where they were.
         ood: more out-of-distribution data: registered names, and folders of images.
         detectors: names of post-hoc detectors, or "all"; see `detectors.choose`.
-        encoder: folder of the encoder on which the run's network stands, see `storage.open_model`.
 
     Returns:
         Flat dict of metrics as of `evaluate`, with facts such as `"cost/parameters"` and
@@ -75,7 +72,7 @@ def evaluate_run(
     >>> "digits/nll" in found, pathlib.Path("run/metrics.json").is_file()
     (True, True)
     """
-    run = storage.Run.open(directory)
+    run = zoo.Run.open(directory)
     viewed = views.view(run, method, members)
     if viewed == run:
         for member in run.members:
@@ -88,30 +85,24 @@ def evaluate_run(
                 folder=folder,
                 ood=ood,
                 detectors=detectors,
-                encoder=encoder,
             )
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
     # Steps were fitted on the run's own way to draw members.
-    opened = storage.open_run(viewed, with_steps=viewed == run, encoder=encoder)
+    opened = zoo.open_run(viewed, with_steps=viewed == run)
     cache = cache_directory(run)
     known = run_data.known(run, folder)
     more = run_data.remembered(out, run.recipe) | run_data.named(ood)
     found, gathered = evaluate_opened(
         opened, data_dir, cache, batch_size, log, known, more, detectors
     )
-    noise_intervals = {}
-    if run.recipe.data.label_noise:
-        changed = changed_labels.find(opened.predictor, run, data_dir, cache, batch_size, folder)
-        found |= changed.metrics()
-        noise_intervals = changed.intervals(bootstrap) if bootstrap else {}
-    storage.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
+    zoo.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
     files.write_json(out / METRICS, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")
-        held = intervals.of_gathered(gathered, num_resamples=bootstrap) | noise_intervals
+        held = intervals.of_gathered(gathered, num_resamples=bootstrap)
         files.write_json(out / INTERVALS, held)
     return found
 
@@ -124,13 +115,12 @@ def evaluate_entry(
     folder: PathLike | None = None,
     ood: Iterable[str] = (),
     detectors: Iterable[str] = (),
-    encoder: PathLike | None = None,
 ) -> dict:
     """Evaluates a zoo entry.
 
     Args:
-        where: its name, folder or address, see `storage.open_model`.
-        data_dir, batch_size, log, ood, detectors, encoder: as for `evaluate_run`.
+        where: its name, folder or address, see `zoo.open_model`.
+        data_dir, batch_size, log, ood, detectors: as for `evaluate_run`.
         folder: folder of images with the entry's classes to evaluate on in place of its dataset.
 
     Returns:
@@ -142,7 +132,7 @@ def evaluate_entry(
     >>> found["digits/accuracy"] > 0.9
     True
     """
-    opened = storage.open_model(where, encoder=encoder)
+    opened = zoo.open_model(where)
     cache = location.cache_dir() / PREDICTIONS / opened.name
     known, more = pathlib.Path(folder) if folder else None, run_data.named(ood)
     return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more, detectors)[0]
@@ -158,7 +148,7 @@ def evaluate_opened(
     more: dict[str, str | pathlib.Path] | None = None,
     detectors: Iterable[str] = (),
 ) -> tuple[dict, Gathered]:
-    """All metrics of a `storage.Opened`, and the `Gathered` behind them.
+    """All metrics of a `zoo.Opened`, and the `Gathered` behind them.
 
     Args:
         opened: the model.
@@ -167,7 +157,6 @@ def evaluate_opened(
         more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
     """
     predictor, recipe = opened.predictor, opened.recipe
-    opened.check_encoder()
     own_images = known is None or recipe.own_data is not None
     held_out = opened.split == "train_without_validation" and own_images
     dataset, more = run_data.name_of(recipe, known), more or {}
@@ -195,7 +184,7 @@ def evaluate_opened(
         other = _scaled(dataset, scored, read)
         found |= {names.reading_key(reading, key): value for key, value in other.items()}
     metric_seconds = time.monotonic() - began
-    reference = build.build_network(recipe.sibling("individual"))
+    reference = networks.build_network(recipe.sibling("individual"))
     milliseconds, ratio = cost.inference_time(opened.head, reference)
     found |= {
         "cost/parameters": predictor.num_parameters,
@@ -208,7 +197,6 @@ def evaluate_opened(
             for i, own in enumerate(steps.summaries(predictor))
         },
         "run/num_members": predictor.num_members,
-        "time/engine": ", ".join(sorted({part.engine_used or "cache" for part in predictor.parts})),
         "run/weights": weights_hash(predictor),
         **{
             f"data/{name}/{key}": fact[key] for name, fact in gathered.facts.items() for key in fact
@@ -239,17 +227,15 @@ def gather_run(
     directory: PathLike,
     data_dir: PathLike | None = None,
     folder: PathLike | None = None,
-    encoder: PathLike | None = None,
 ) -> Gathered:
     """`Gathered` of a finished run, from its cached predictions where it has them.
 
     Args:
-        directory, data_dir, encoder: as for `evaluate_run`.
+        directory, data_dir: as for `evaluate_run`.
         folder: where the images of a run on own data are now; None: where they were.
     """
-    run = storage.Run.open(directory)
-    opened = storage.open_run(run, encoder=encoder)
-    opened.check_encoder()
+    run = zoo.Run.open(directory)
+    opened = zoo.open_run(run)
     ood = {name: name for name in run.recipe.out_of_distribution}
     return gather(
         opened.predictor,
@@ -268,7 +254,6 @@ def compare_runs(
     data_dir: PathLike | None = None,
     num_resamples: int = intervals.NUM_RESAMPLES,
     folder: PathLike | None = None,
-    encoder: PathLike | None = None,
 ) -> tables.Table:
     """Compares two runs example by example: is the difference more than chance?
 
@@ -277,7 +262,6 @@ def compare_runs(
         data_dir: TFDS folder.
         num_resamples: number of bootstrap resamples of the test examples, in pairs.
         folder: where the images of runs on own data are now; None: where they were.
-        encoder: folder of the encoder on which the networks stand, see `storage.open_model`.
 
     Returns:
         Table of the differences, first minus second, with paired 95% intervals. If both recipes
@@ -292,8 +276,8 @@ def compare_runs(
     >>> table.rows[0][1].text
     'Acc'
     """
-    one, other = (gather_run(each, data_dir, folder, encoder) for each in (first, second))
-    named = [storage.Run.open(each).recipe.detection_score for each in (first, second)]
+    one, other = (gather_run(each, data_dir, folder) for each in (first, second))
+    named = [zoo.Run.open(each).recipe.detection_score for each in (first, second)]
     notes = []
     if None not in named:
         for each, key in zip((one, other), map(str, named), strict=True):
@@ -308,6 +292,6 @@ def compare_runs(
 def cache_directory(run: Run) -> pathlib.Path:
     """Where a run's predictions are: an ensemble and its members share those of the ensemble."""
     home = run.home.resolve()
-    if home.name.startswith(MEMBER) and storage.is_run(home.parent):
+    if home.name.startswith(MEMBER) and zoo.is_run(home.parent):
         home = home.parent
     return home / PREDICTIONS

@@ -10,7 +10,6 @@ from typing import Any
 
 from s2d_tf._types import ArrayLike
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.means import LEVEL as LEVEL
 from s2d_tf.metrics.means import mean_interval
 
 

@@ -12,11 +12,11 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from s2d_tf.evaluation.names import variant
-from s2d_tf.storage import Run
-from s2d_tf.storage.layout import RECIPE, VIEW
+from s2d_tf.zoo import Run
+from s2d_tf.zoo.layout import RECIPE, VIEW
 
 if TYPE_CHECKING:
-    from s2d_tf.recipes import Recipe
+    from s2d_tf.zoo.recipes import Recipe
 
 
 def view(run: Run, method: str | None = None, members: int | None = None) -> Run:

@@ -10,7 +10,7 @@ from s2d_tf import data
 from s2d_tf._types import PathLike
 
 if TYPE_CHECKING:
-    from s2d_tf.storage import Opened
+    from s2d_tf.zoo import Opened
 
 COUNT = 512
 

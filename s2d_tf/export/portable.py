@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from s2d_tf._types import PathLike
-from s2d_tf.engines import converting
-from s2d_tf.export import quantizing
+from s2d_tf.export import converting, quantizing
 from s2d_tf.export.saved_model import write_model
 from s2d_tf.export.signatures import Signatures
 

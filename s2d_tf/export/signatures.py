@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from s2d_tf.engines import freeze
 from s2d_tf.export import compiled, encoded_images
 from s2d_tf.export.answers import answer_function, no_number
+from s2d_tf.export.freezing import freeze
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
@@ -51,9 +51,7 @@ class Signatures(tf.Module):
             if isinstance(getattr(layer, "lookup_table", None), tf.lookup.StaticHashTable)
         ]
         self.specs = tf.nest.flatten(contract.specs())
-        call, self.weights = freeze(
-            lambda *tensors: answers(contract.pack(tensors)), *self.specs, portable=not reject
-        )
+        call, self.weights = freeze(lambda *tensors: answers(contract.pack(tensors)), *self.specs)
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(call, input_signature=self.specs, autograph=False)
         if xla_batch_sizes:

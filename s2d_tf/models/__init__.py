@@ -2,7 +2,6 @@
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf.models.classifier import Classifier
-from s2d_tf.models.encoded import Encoded
 from s2d_tf.models.ensemble import Ensemble, MonteCarloDropout
 from s2d_tf.models.predictor import Predictor
 from s2d_tf.models.s2d import S2DClassifier
@@ -12,7 +11,6 @@ from s2d_tf.models.swag import SWAG
 __all__ = [
     "SWAG",
     "Classifier",
-    "Encoded",
     "Ensemble",
     "MonteCarloDropout",
     "Predictor",

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs
-from s2d_tf.engines import Engine
 from s2d_tf.models import feeding, inputs
 from s2d_tf.models.answers import Answers
 from s2d_tf.models.contract import Contract
@@ -54,9 +53,6 @@ class Predictor(keras.Model):
 
     metadata: dict | None = None
     """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
-
-    engine_used: str | None = None
-    """Which engine computed the last prediction; `None` before the first."""
 
     @property
     def image_shape(self) -> tuple[int | None, ...] | None:
@@ -143,9 +139,7 @@ class Predictor(keras.Model):
         them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
         return self.member_logits(inputs), {}
 
-    def predict_members(
-        self, x: Data, batch_size: int = 256, engine: str | None = None
-    ) -> tuple[str, np.ndarray]:
+    def predict_members(self, x: Data, batch_size: int = 256) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
         Args:
@@ -154,33 +148,28 @@ class Predictor(keras.Model):
                 `(inputs, ...)`, batched or not, a `PyDataset`, a generator, a loader. Inputs that
                 are clearly outside of the model's range give one warning.
             batch_size: how many examples to hold at once; it does not change the predictions.
-            engine: "tensorflow", "xla", "onnx" or "litert" (the last two are extras); "auto" takes
-                what was measured to be the fastest here, once there is enough work to pay for
-                compiling. Answers agree within 1e-5. Default: what `engines.use` set, else "auto".
 
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
-        return self.kind, self._predict_stack("member_logits", x, batch_size, engine)
+        return self.kind, self._predict_stack("member_logits", x, batch_size)
 
-    def predict_raw(self, x: Data, batch_size: int = 256, engine: str | None = None) -> np.ndarray:
+    def predict_raw(self, x: Data, batch_size: int = 256) -> np.ndarray:
         """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
-        return self._predict_stack("raw_outputs", x, batch_size, engine)
+        return self._predict_stack("raw_outputs", x, batch_size)
 
-    def predict_uncertainty(
-        self, x: Data, batch_size: int = 256, engine: str | None = None
-    ) -> Answers:
+    def predict_uncertainty(self, x: Data, batch_size: int = 256) -> Answers:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
 
         Args:
-            x, batch_size, engine: as for `predict_members`.
+            x, batch_size: as for `predict_members`.
 
         Returns:
             Dict of arrays: `probs` `[n, classes]` and, for each example, `confidence` (the largest
             probability), `total`, `data` and `knowledge` uncertainty in nats. It prints as a table,
             and its `plot` draws inputs with their uncertainties.
         """
-        first, *others = self._map_batches("_uncertainty", x, batch_size, engine)
+        first, *others = self._map_batches("_uncertainty", x, batch_size)
         if others:
             first = {key: np.concatenate([first[key], *(b[key] for b in others)]) for key in first}
         return Answers(first, self.class_names)
@@ -211,43 +200,44 @@ class Predictor(keras.Model):
     def _uncertainty(self, inputs):
         return uncertainty.from_members(self.kind, self.member_logits(inputs))
 
-    def _predict_stack(self, method, x, batch_size, engine):
-        batches = self._map_batches(method, x, batch_size, engine)
+    def _predict_stack(self, method, x, batch_size):
+        batches = self._map_batches(method, x, batch_size)
         return np.concatenate([batch["value"] for batch in batches], axis=1)
 
     def _map_batches(
-        self, method: str, x: Data, batch_size: int, engine: str | None = None
+        self, method: str, x: Data, batch_size: int
     ) -> Iterator[dict[str, np.ndarray]]:
         """Streams a method over the inputs, so that memory does not grow with their number.
 
         What a method returns as one tensor is under "value".
         """
         self.check_fitted()
-        compute = self.engine(method)
+        compute = self.traced(method)
         seen = 0
         for batch, _ in feeding.batches(x, self.contract, batch_size):
             if not seen:
                 inputs.warn_outside(self, batch)
             seen += 1
-            batch = inputs.cast(batch, self.contract, keep_arrays=True)
-            yield compute(self.contract.flatten(batch), engine)
-            # Keras looks into whatever is set as an attribute, which takes its time.
-            self.__dict__["engine_used"] = compute.used
+            batch = inputs.cast(batch, self.contract)
+            found = compute(*self.contract.flatten(batch))
+            yield {name: value.numpy() for name, value in found.items()}
         if not seen:
             raise ValueError("x: expected at least one example, received none. Check the data.")
 
-    def engine(self, name: str = "_uncertainty", function: Callable | None = None) -> Engine:
-        """What computes a method of this predictor, or `function` under a name of its own."""
+    def traced(
+        self, name: str, function: Callable | None = None
+    ) -> tf.types.experimental.PolymorphicFunction:
+        """A method of this predictor, or `function` under a name of its own, as one `tf.function`
+        of the flat inputs that returns a dict."""
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-        engines = self.__dict__.setdefault("_engines", {})
-        if name not in engines:
+        known = self.__dict__.setdefault("_traced", {})
+        if name not in known:
             compute, contract = function or getattr(self, name), self.contract
 
             def named(*tensors):
                 found = compute(contract.pack(tensors))
                 return found if isinstance(found, dict) else {"value": found}
 
-            # Counters of random draws change without changing a prediction.
-            variables = [weight for weight in self.weights if "float" in str(weight.dtype)]
-            engines[name] = Engine(named, keras.tree.flatten(contract.specs()), variables)
-        return engines[name]
+            specs = keras.tree.flatten(contract.specs())
+            known[name] = tf.function(named, input_signature=specs, autograph=False)
+        return known[name]

@@ -156,11 +156,12 @@ def sample(blocks: Iterator[np.ndarray], size: int, seed: int) -> np.ndarray:
 
 def _run(network, data, features, batch_size):
     name = "outputs_and_features" if features else "outputs"
-    compute = network.engine(name, lambda inputs: forward(network, inputs, features))
+    compute = network.traced(name, lambda inputs: forward(network, inputs, features))
     contract = network.contract
     data, labels = _pair(data, contract)
     for batch, targets in feeding.batches(data, contract, batch_size, labels):
-        values = compute(contract.flatten(inputs_lib.cast(batch, contract, keep_arrays=True)))
+        found = compute(*contract.flatten(inputs_lib.cast(batch, contract)))
+        values = {key: value.numpy() for key, value in found.items()}
         yield Outputs(**values, labels=None if targets is None else np.asarray(targets))
 
 

@@ -122,19 +122,15 @@ class StepPredictor(Wrapper):
         steps = [predictor.step for predictor in chain(self) if predictor.step.served]
         return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
 
-    def predict_members(
-        self, x: Data, batch_size: int = 256, engine: str | None = None
-    ) -> tuple[str, np.ndarray]:
+    def predict_members(self, x: Data, batch_size: int = 256) -> tuple[str, np.ndarray]:
         if not isinstance(x, Outputs):
-            return super().predict_members(x, batch_size, engine)
+            return super().predict_members(x, batch_size)
         blocks = states(self, x, reads_features(self), batch_size)
         return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
 
-    def predict_uncertainty(
-        self, x: Data, batch_size: int = 256, engine: str | None = None
-    ) -> Answers:
+    def predict_uncertainty(self, x: Data, batch_size: int = 256) -> Answers:
         if not isinstance(x, Outputs):
-            return super().predict_uncertainty(x, batch_size, engine)
+            return super().predict_uncertainty(x, batch_size)
         blocks = [
             {name: value.numpy() for name, value in state.values().items()}
             for state, _ in states(self, x, reads_features(self), batch_size)

@@ -5,13 +5,9 @@ from s2d_tf import _lazy
 __getattr__, __dir__, __all__ = _lazy.attach(
     __name__,
     {
-        "Demo": "demo",
         "Limits": "limits",
         "Servables": "servable",
         "create_app": "app",
-        "create_demo_app": "demo_app",
-        "open_demo": "demo",
-        "run_demo": "demo_app",
         "serve": "server",
     },
 )

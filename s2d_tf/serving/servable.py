@@ -15,8 +15,6 @@ from google.protobuf import json_format
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
-from s2d_tf.engines import Engine
-from s2d_tf.engines.loaded import inlined
 from s2d_tf.export import operations, warmup
 from s2d_tf.export.version_folders import versions
 from s2d_tf.serving import protocol
@@ -34,8 +32,7 @@ MAX_COMPILED_SIZE = 256
 class Servable:
     """One version of an exported model, checked against the list of operations, then loaded.
 
-    Pixels are answered by the engine that `engines.use` set, all else by TensorFlow. Which strings
-    are texts is in the model's description; those of other signatures have to be image files.
+    Which strings are texts is in the model's description; those of other signatures have to be image files.
 
     Args:
         directory: the version folder.
@@ -43,7 +40,6 @@ class Servable:
     Attributes:
         version: its number.
         metadata: dict of signature name to its inputs and outputs, as TF Serving describes them.
-        engines: what computes a signature, by its name, where it is not TensorFlow alone.
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
@@ -66,13 +62,9 @@ class Servable:
             )
             for name in self._specs
         }
-        self.engines: dict[str, Engine] = {}
         self._contract = None
         images = self._specs.get("serving_default", {}).get("images")
         if images is not None and images.dtype == tf.uint8:
-            # Floats can be outside of their range, which only the signature notices.
-            function, specs = inlined(self._loaded.signatures["serving_default"])
-            self.engines["serving_default"] = Engine(function, specs, background=True)
             sizes = (1, *_compiled_sizes(directory))
             requests = warmup.image_requests(images.shape[1:], self._specs, (1,), sizes)
         else:
@@ -96,12 +88,6 @@ class Servable:
 
     def run(self, signature_name: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Dict of output arrays for a dict of input arrays."""
-        compute = self.engines.get(signature_name)
-        if compute is not None and _are_numbers(inputs):
-            answers = compute(list(inputs.values()))
-            if _are_numbers(answers):
-                return answers
-        # Also where something is not a number: the signature itself says what is wrong.
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
         try:
             outputs = self._loaded.signatures[signature_name](**tensors)
@@ -215,11 +201,6 @@ class Servables:
         self.failed.pop(version, None)
         _LOG.warning("version %d is loaded", version)
         return True
-
-
-def _are_numbers(arrays):
-    floats = (value for value in arrays.values() if value.dtype.kind == "f")
-    return all(np.isfinite(value).all() for value in floats)
 
 
 def _contract(directory, specs):

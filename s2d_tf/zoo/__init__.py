@@ -1,7 +1,25 @@
 """The model zoo: every architecture, method and dataset by name, some with trained weights."""
 
-from s2d_tf.storage.entries import ZooError
-from s2d_tf.storage.sources import pretrained_directory as directory
-from s2d_tf.zoo.entries import Entry, build, entry, listing, load, names
+from s2d_tf.zoo.catalog import Entry, build, entry, listing, load, names
+from s2d_tf.zoo.entries import ZooError
+from s2d_tf.zoo.opening import Opened, open_model, open_run
+from s2d_tf.zoo.runs import Run, RunError, is_run, summary
+from s2d_tf.zoo.sources import pretrained_directory as directory
 
-__all__ = ["Entry", "ZooError", "build", "directory", "entry", "listing", "load", "names"]
+__all__ = [
+    "Entry",
+    "Opened",
+    "Run",
+    "RunError",
+    "ZooError",
+    "build",
+    "directory",
+    "entry",
+    "is_run",
+    "listing",
+    "load",
+    "names",
+    "open_model",
+    "open_run",
+    "summary",
+]

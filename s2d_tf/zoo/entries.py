@@ -1,171 +1,252 @@
-"""Entries by name, folder or address. Names, entries and recipes need no TensorFlow."""
+"""What `entry.json` says, as a typed record. It is data from outside: all of it is checked."""
 
 from __future__ import annotations
 
 import dataclasses
-import pathlib
+import json
+import re
 from typing import TYPE_CHECKING
 
-from s2d_tf import recipes, storage
+from s2d_tf import files
 from s2d_tf._types import PathLike
-from s2d_tf.storage import entries, opening, sources
+from s2d_tf.zoo import recipes
 
 if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
+    from s2d_tf.zoo.recipes import Recipe
+
+FORMAT = 1
+MAX_TEXT_BYTES = 2**20
+MAX_MEMBERS, MAX_DRAWS, MAX_STEPS = 100, 1000, 20
+PRECISIONS = ("float16", "float32")
+KINDS = ("categorical", "dirichlet")
+
+_NAME = re.compile(r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){2}")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class ZooError(ValueError):
+    """An entry is unknown, has no weights, or its files are damaged."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
-    """An entry of the zoo.
+class WeightsFile:
+    """The weights of one network.
+
+    Attributes:
+        file: name of the file in the entry's folder, or in that of `entry`.
+        sha256: of the file.
+        precision: of the numbers in the file.
+        seed: of the training run; it also fixes the masks of Monte Carlo dropout.
+        source: sha256 of the run's own weights file, from which this one was made.
+        entry: name of the entry that holds the file, if it is another one.
+    """
+
+    file: str
+    sha256: str
+    precision: str
+    seed: int
+    source: str
+    entry: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldenFile:
+    """Predictions for fixed images, see `golden`."""
+
+    file: str
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StepFile:
+    """A fitted post-hoc step.
+
+    Attributes:
+        file: name of the file in the entry's folder.
+        sha256: of the file.
+        step: the step with its options, as text.
+        fitted_on: `dataset/split`; empty where nothing was fitted.
+    """
+
+    file: str
+    sha256: str
+    step: str
+    fitted_on: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A published entry.
 
     Attributes:
         name: `architecture.method.dataset`.
-        recipe: all that defines its training.
-        folder: where its weights and card are, or `None` if it has not been trained.
-        record: what `entry.json` in that folder says, a `storage.entries.Record`, or `None`.
-
-    Example:
-
-    >>> held = zoo.entry("wrn_10_2_s2.s2d.digits")
-    >>> held.pretrained, round(held.record.metrics["digits/accuracy"], 2)
-    (True, 0.95)
+        recipe: the resolved `Recipe` of the run.
+        preprocessing: what the model does with raw pixels by itself, or whose vectors it takes.
+        class_names: one for each class.
+        kind, num_members: of the member predictions, before any step.
+        parameters: trained numbers that a prediction needs.
+        weights: a `WeightsFile` for each network; several only for deep ensembles.
+        golden: file and sha256 of the predictions for fixed images.
+        metrics: the flat dict of `s2d evaluate`, for these very weights and steps.
+        spread: `{metric: {"mean", "stddev", "seeds"}}` over runs with other seeds, if any.
+        provenance: flat facts on the run and its publication.
+        steps: fitted post-hoc steps, in the order in which they stack.
+        inputs: what the model takes, as `models.contract.Contract.to_dict` writes it; `None` in
+            entries from before there was one.
     """
 
     name: str
     recipe: recipes.Recipe
-    folder: pathlib.Path | None = None
-    record: entries.Record | None = None
+    preprocessing: dict
+    class_names: tuple[str, ...]
+    kind: str
+    num_members: int
+    parameters: int
+    weights: tuple[WeightsFile, ...]
+    golden: GoldenFile
+    metrics: dict
+    spread: dict
+    provenance: dict
+    steps: tuple[StepFile, ...] = ()
+    inputs: dict | None = None
 
-    @property
-    def pretrained(self) -> bool:
-        return self.record is not None
-
-
-def names(pretrained: bool | None = None) -> list[str]:
-    """Names of entries.
-
-    Args:
-        pretrained: `True` for those with weights, `False` for those without, `None` for all.
-
-    Example:
-
-    >>> "wrn_10_2_s2.s2d.digits" in zoo.names(pretrained=True)
-    True
-    """
-    held = sources.pretrained_names()
-    return [n for n in recipes.names() if pretrained is None or (n in held) == pretrained]
-
-
-def entry(name: str) -> Entry:
-    """The `Entry` of a name.
-
-    Raises:
-        RecipeError: the name is unknown; the message lists the closest ones.
-
-    Example:
-
-    >>> zoo.entry("wrn_28_10.s2d.cifar100").pretrained
-    False
-    """
-    recipe = recipes.resolve(name)
-    if name not in sources.pretrained_names():
-        return Entry(name, recipe)
-    folder = sources.pretrained_directory() / name
-    record = opening.read_record(sources.Folder(folder))
-    if record.name != name:
-        raise storage.ZooError(
-            f"{folder}: expected the entry {name}, received {record.name}. Rename the folder."
-        )
-    return Entry(name, record.recipe, folder, record)
+    def to_json(self) -> str:
+        """The text of `entry.json`; steps and inputs are in it only where there are some."""
+        values = dataclasses.asdict(self) | {"recipe": self.recipe.to_dict()}
+        for name in ("steps", "inputs"):
+            if not values[name]:
+                del values[name]
+        return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
 
 
-def build(name: str, seed: int = 0) -> Predictor:
-    """The untrained network of an entry (of a deep ensemble: an ensemble of them).
-
-    Args:
-        name: `architecture.method.dataset`.
-        seed: of the weights; the members of an ensemble have this and the following ones.
-
-    Example:
-
-    >>> zoo.build("wrn_10_2_s2.s2d.digits").num_classes
-    8
-    """
-    recipe = recipes.resolve(name)
-    members = [(recipe, seed)]
-    if recipe.draws == "ensemble":
-        members = [(recipe.member_recipe, seed + i) for i in range(recipe.num_members)]
-    return opening.build_model(recipe, members)
-
-
-def load(where: PathLike, sha256: str | None = None, encoder: PathLike | None = None) -> Predictor:
-    """Loads a trained predictor; see `storage.open_model` for all that is known about it.
-
-    Args:
-        where: the name of an entry; the path or the http(s) address of an entry's folder, or
-            `hf://user/repository[@revision][/folder]` (needs `s2d_tf[hf]`); or a run directory.
-        sha256: expected hash of the `entry.json`, to pin one version of an entry.
-        encoder: folder of the encoder on which a head of texts stands (`entry(name).recipe`
-            says which); needs `s2d_tf[text]`. Without it the model takes the encoder's vectors.
-
-    Returns:
-        A `models.Predictor`; it has the `class_names`, and the entry's record as `metadata`, which
-        an export keeps.
+def read(text: str | bytes, where: PathLike) -> Record:
+    """The `Record` in the text of an `entry.json`.
 
     Raises:
-        ZooError: there are no such weights, or their files are damaged.
-        RecipeError: the name is unknown; the message lists the closest ones.
-
-    Example:
-
-    >>> model = zoo.load("wrn_10_2_s2.s2d.digits")
-    >>> model.num_members, len(model.class_names)
-    (1, 8)
+        ZooError: where anything is missing, unknown, of a wrong type or out of bounds, or where the
+            network is not one of this zoo.
     """
-    return storage.open_model(where, sha256, encoder).predictor
+    try:
+        values = files.parse_json(text)
+        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+            raise ZooError(f"expected an object of format {FORMAT}, received {values!r:.80}")
+        record = files.read_record(Record, values, "entry", ZooError)
+        for rule in _rules(record):
+            _require(rule)
+        return record
+    # TypeError: of values in lists, which the rules of recipes compare.
+    except (ValueError, TypeError, RecursionError) as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise ZooError(
+            f"{where}: expected the record of a zoo entry, received another: {reason[:400]}. Get "
+            "the entry again."
+        ) from None
 
 
-def listing(chosen: list[str]) -> str:
-    """A table of entries for a person: how good those with weights are, and what they cost.
+def preprocessing(recipe: Recipe) -> dict:
+    """What a model of this recipe does with the raw pixels that it is given."""
+    return {
+        "input": "raw pixels 0 to 255, [batch, height, width, channels], uint8 or float32",
+        "normalisation": "(pixels - mean) / stddev, inside the model",
+        "mean": list(recipe.data.mean),
+        "stddev": list(recipe.data.stddev),
+    }
 
-    Args:
-        chosen: names of entries.
 
-    Example:
+def entry_name(name: str) -> str:
+    """The name, if it can only be that of an entry: no path, nothing hidden."""
+    return _require(_matches("entry name", name, _NAME), ". Get the entry again.")
 
-    >>> print(zoo.listing(["wrn_10_2_s2.s2d.digits"]).splitlines()[0].split()[:3])
-    ['entry', 'accuracy', 'NLL']
-    """
-    rows = [("entry", "accuracy", "NLL", "ECE", "parameters", "time", "method")]
-    rows += [_row(entry(name)) for name in chosen]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if index in (0, len(row) - 1) else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
+
+def file_name(name: str) -> str:
+    """The name, if it can only be that of a file in the entry's own folder."""
+    return _require(_matches("file name", name, _FILE), ". Get the entry again.")
+
+
+def _require(rule, advice=""):
+    name, holds, expected, received = rule
+    if not holds:
+        raise ZooError(f"{name}: expected {expected}, received {received!r:.80}{advice}")
+    return received
+
+
+def _rules(record):
+    """`(name, whether it holds, what is expected, what was received)` beyond names and types."""
+    recipe, names = record.recipe, record.class_names
+    networks = recipe.num_members if recipe.draws == "ensemble" else 1
+    short = len(names) == recipe.num_classes and all(len(name) <= 100 for name in names)
+    stated = preprocessing(recipe)
+    files_named = (*record.weights, record.golden, *record.steps)
+    facts = {f"spread, {key}"[:80]: values for key, values in record.spread.items()}
+    facts |= {"metrics": record.metrics, "provenance": record.provenance}
+    return [
+        *_recipe_rules(recipe),
+        ("name", record.name == recipe.name, recipe.name, record.name),
+        ("preprocessing", record.preprocessing == stated, stated, record.preprocessing),
+        ("class_names", short, f"{recipe.num_classes} short names", names),
+        ("kind", record.kind in KINDS, KINDS, record.kind),
+        _between("num_members", record.num_members, 1, MAX_MEMBERS * MAX_DRAWS),
+        _between("parameters", record.parameters, 1, 10**12),
+        ("weights", len(record.weights) == networks, f"{networks} files", record.weights),
+        ("steps", len(record.steps) <= MAX_STEPS, f"up to {MAX_STEPS}", record.steps),
+        *(_matches("file", item.file, _FILE) for item in files_named),
+        *(_matches("sha256", item.sha256, _SHA256) for item in files_named),
+        *(_matches("source", item.source, _SHA256) for item in record.weights),
+        *(
+            _matches("entry", item.entry, _NAME)
+            for item in record.weights
+            if item.entry is not None
+        ),
+        *(
+            ("precision", item.precision in PRECISIONS, PRECISIONS, item.precision)
+            for item in record.weights
+        ),
+        *(_between("seed", item.seed, 0, 2**31 - 1) for item in record.weights),
+        *(
+            (key, _is_flat(values), "texts, numbers and lists of them", values)
+            for key, values in facts.items()
+        ),
     ]
-    end = ["", "time: of a prediction, relative to one plain network"]
-    if any(not row[1] for row in rows):
-        end.append("without metrics: not trained; `s2d train NAME --workdir=DIR`")
-    return "\n".join([*lines, *end])
 
 
-def _row(held: Entry) -> tuple:
-    recipe, record = held.recipe, held.record
-    if record is None:
-        return (held.name, "", "", "", "", "", recipe.title)
-    accuracy, nll, ece = (
-        record.metrics[f"{recipe.source_dataset}/{key}"] for key in ("accuracy", "nll", "ece")
-    )
-    time = record.metrics.get("cost/relative_inference_time")
-    return (
-        held.name,
-        f"{accuracy:.1%}",
-        f"{nll:.3f}",
-        f"{ece:.1%}",
-        f"{record.parameters:,}",
-        "" if time is None else f"{time:.1f}x",
-        recipe.title,
+def _recipe_rules(recipe):
+    """The network is the one that this zoo builds under that name.
+
+    Training numbers may differ; what decides the network's size may not, so that an entry cannot
+    request more memory than the model it names.
+    """
+    known = recipes.resolve(entry_name(recipe.checked().name))
+    fixed = (
+        "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
+        "member", "objective", "own_data",
+    )  # fmt: skip
+    pairs = {field: (getattr(recipe, field), getattr(known, field)) for field in fixed}
+    channels = len(known.data.mean)
+    return [
+        *((f"recipe, {field}", held == own, own, held) for field, (held, own) in pairs.items()),
+        *(
+            ("recipe, data", len(numbers) == channels, f"{channels} numbers", numbers)
+            for numbers in (recipe.data.mean, recipe.data.stddev)
+        ),
+        _between("num_members", recipe.num_members, 1, MAX_MEMBERS),
+        _between("num_draws", recipe.model.num_draws, 1, MAX_DRAWS),
+        _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS),
+    ]
+
+
+def _matches(name, value, pattern):
+    return name, isinstance(value, str) and pattern.fullmatch(value), pattern.pattern, value
+
+
+def _between(name, value, low, high):
+    return name, low <= value <= high, f"{low} to {high}", value
+
+
+def _is_flat(values):
+    plain = (str, bool, int, float, type(None))
+    return isinstance(values, dict) and all(
+        isinstance(item, plain)
+        for value in values.values()
+        for item in (value if isinstance(value, list) else [value])
     )

@@ -10,7 +10,7 @@ from PIL import Image
 
 from s2d_tf import cli, data
 from s2d_tf.data import folder as folders
-from s2d_tf.recipes import own_data
+from s2d_tf.zoo import own_data
 
 CLASSES = {"ant": 20, "bee": 10, "cat": 3}
 

@@ -50,19 +50,18 @@ def network():
 @pytest.fixture(scope="session")
 def untrained():
     """`untrained(directory, method, ...)` makes such a run on digits and returns its directory."""
-    from s2d_tf import recipes, storage
-    from s2d_tf.recipes import build
-    from s2d_tf.storage import weights
+    from s2d_tf import zoo
+    from s2d_tf.zoo import networks, recipes, weights
 
     def make(directory, method, seed=0, split="train", members=None):
         recipe = recipes.resolve(f"{ARCHITECTURE}.{method}.digits").replace(arguments=TINY)
         recipe = recipe.replace(num_members=members) if members else recipe
-        run = storage.Run.create(directory, recipe, seed, split)
+        run = zoo.Run.create(directory, recipe, seed, split)
         if recipe.draws == "ensemble":
             for index in range(recipe.num_members):
                 make(run.member_directory(index), recipe.member, seed + index)
         else:
-            weights.save(build.build_network(recipe, seed), run.weights())
+            weights.save(networks.build_network(recipe, seed), run.weights())
         return directory
 
     return make

@@ -8,8 +8,10 @@ import pytest
 import scipy.special
 from sklearn import metrics as sklearn_metrics
 
-from s2d_tf import data, evaluation, losses, models, recipes
-from s2d_tf.evaluation import evaluator, names, results, scoring
+from s2d_tf import data, evaluation, losses, models
+from s2d_tf.evaluation import evaluator, names, scoring
+from s2d_tf.trainers.studies import results
+from s2d_tf.zoo import recipes
 
 OOD = ("digits_heldout", "digits_photos")
 

@@ -12,8 +12,10 @@ import tensorflow as tf
 from absl import flags
 from PIL import Image
 
-from s2d_tf import backbones, cli, data, evaluation, paper, storage
-from s2d_tf.evaluation import drawing, report_pictures, results, run_evaluation
+from s2d_tf import backbones, cli, data, evaluation, zoo
+from s2d_tf.evaluation import drawing, run_evaluation
+from s2d_tf.trainers import studies as paper
+from s2d_tf.trainers.studies import report_pictures, results
 
 CLASSES = ("dark", "light", "striped")
 WIDE_RESNET = backbones.wide_resnet
@@ -81,7 +83,7 @@ def evaluated(world, trained):
 
 
 def test_a_run_knows_its_data(world, trained):
-    run = storage.Run.open(trained)
+    run = zoo.Run.open(trained)
     assert run.finished
     assert run.recipe.name == "wrn_10_2_s2.s2d.stripes"
     assert run.recipe.class_names == CLASSES
@@ -96,7 +98,7 @@ def test_a_run_knows_its_data(world, trained):
 
 
 def test_metrics_are_those_of_the_test_images(world, trained, evaluated):
-    predictor = storage.open_model(trained).predictor
+    predictor = zoo.open_model(trained).predictor
     assert predictor.class_names == CLASSES
     images, labels = data.open_folder(world / "Stripes").load_arrays("test")
     probs = predictor.predict_uncertainty(images)["probs"]
@@ -181,7 +183,7 @@ def test_an_export_answers_for_files_as_the_evaluation_does(world, trained, tmp_
     assert facts["class_names"] == list(CLASSES)
     assert str(world) not in json.dumps(facts)
     served = tf.saved_model.load(str(tmp_path / "1")).signatures["serve_encoded"]
-    predictor = storage.open_model(trained).predictor
+    predictor = zoo.open_model(trained).predictor
     opened = data.open_folder(world / "Stripes")
     files = [path for path, _ in opened.files["test"]] + sorted((world / "noise").iterdir())[:3]
     answer = served(image_bytes=tf.constant([path.read_bytes() for path in files]))
@@ -209,7 +211,7 @@ def test_an_entry_on_a_folder_of_some_of_its_classes(tmp_path, monkeypatch, caps
     name, folder = "wrn_10_2_s2.s2d.digits", f"--data={tmp_path / 'two five'}"
     assert cli.main(["evaluate", name, folder]) == 0
     found = json.loads(capsys.readouterr().out)
-    model = storage.open_model(name).predictor
+    model = zoo.open_model(name).predictor
     chosen = np.concatenate([images[labels == label][:10] for label in (2, 5)])
     probs = model.predict_uncertainty(chosen)["probs"]
     expected = (probs.argmax(-1) == np.repeat([2, 5], 10)).mean()
@@ -260,7 +262,7 @@ def test_ood_data_that_is_asked_for_is_not_passed_over(world, trained, capsys):
 def test_an_ensemble_of_own_data(world, capsys):
     command = ["train", "wrn_10_2_s2.ensemble", f"--data={world / 'Stripes'}", "--epochs=1"]
     assert cli.main([*command, f"--workdir={world / 'ensemble'}", "--members=2"]) == 0
-    run = storage.Run.open(world / "ensemble")
+    run = zoo.Run.open(world / "ensemble")
     assert [member.data for member in run.members] == [str(world / "Stripes")] * 2
     capsys.readouterr()
     assert cli.main(["evaluate", str(world / "ensemble"), f"--ood={world / 'noise'}"]) == 0

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import data, evaluation, models
-from s2d_tf.evaluation import drawing, evaluator, intervals, report_pictures, sources
+from s2d_tf.evaluation import drawing, evaluator, intervals, sources
+from s2d_tf.trainers.studies import report_pictures
 
 RNG = np.random.default_rng(0)
 

@@ -8,17 +8,12 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import cli, evaluation, models, paper, recipes, storage
-from s2d_tf.evaluation import (
-    cost,
-    drawing,
-    intervals,
-    report_pictures,
-    result_tables,
-    run_evaluation,
-)
+from s2d_tf import cli, evaluation, models, zoo
+from s2d_tf.evaluation import cost, drawing, intervals, run_evaluation
 from s2d_tf.models.contract import Contract, InputTensor
-from s2d_tf.recipes import build
+from s2d_tf.trainers import studies as paper
+from s2d_tf.trainers.studies import report_pictures, result_tables
+from s2d_tf.zoo import networks, recipes
 
 ARCHITECTURE = "wrn_10_2_s2"
 
@@ -89,7 +84,7 @@ def test_a_gaussian_student_is_measured_by_its_mean_too(untrained, evaluate, tmp
 
 
 def test_times_are_measured(runs):
-    model = storage.Run.open(runs[0][1]).predictor()
+    model = zoo.Run.open(runs[0][1]).predictor()
     milliseconds, ratio = cost.inference_time(model, model, batch_size=4, max_seconds=0.0)
     assert milliseconds > 0
     assert ratio > 0
@@ -199,7 +194,7 @@ def test_neither_run_nor_entry(name):
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):
     recipe = recipes.resolve(f"{ARCHITECTURE}.s2d.digits")
-    storage.Run.create(tmp_path / "run", recipe, 0)
+    zoo.Run.create(tmp_path / "run", recipe, 0)
     with pytest.raises(ValueError, match="is not finished"):
         evaluation.evaluate_run(tmp_path / "run", log=lambda _: None)
 
@@ -207,7 +202,7 @@ def test_an_unfinished_run_says_how_to_go_on(tmp_path):
 def test_parameters_of_the_paper():
     """SWAG keeps mean and deviation, MC dropout nothing more."""
     recipe = recipes.resolve(f"{ARCHITECTURE}.individual.digits")
-    model = build.build_network(recipe.replace(model={"dropout": 0.2}))
+    model = networks.build_network(recipe.replace(model={"dropout": 0.2}))
     one = model.num_parameters
     assert one == sum(int(np.prod(w.shape)) for w in model.trainable_variables)
     assert models.Ensemble([model] * 5).num_parameters == 5 * one

@@ -5,7 +5,8 @@ import io
 
 import pytest
 
-from s2d_tf.evaluation import result_tables, tables
+from s2d_tf.evaluation import tables
+from s2d_tf.trainers.studies import result_tables
 
 CELL = tables.Cell
 

@@ -5,15 +5,16 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import evaluation, paper, storage
+from s2d_tf import evaluation, zoo
 from s2d_tf.evaluation import run_evaluation, views
+from s2d_tf.trainers import studies as paper
 
 
 @pytest.fixture(scope="module")
 def run(evaluated, evaluate, tmp_path_factory):
     """An ensemble of three tiny networks, as itself, as two of them and a member as MC dropout."""
     (ensemble, _), _ = evaluated
-    run = storage.Run.open(shutil.copytree(ensemble, tmp_path_factory.mktemp("views") / "run"))
+    run = zoo.Run.open(shutil.copytree(ensemble, tmp_path_factory.mktemp("views") / "run"))
     evaluate(run.directory, members=2)
     evaluate(run.member_directory(1), method="mc", members=3)
     return run
@@ -30,7 +31,7 @@ def test_an_individual_run_as_monte_carlo_ensemble(run):
     assert found["run/name"] == "wrn_10_2_s2.mc.digits"
     assert found["run/num_members"] == 3
     assert "digits_photos/auroc/knowledge" in found
-    view = storage.Run.open(folder)
+    view = zoo.Run.open(folder)
     assert view.recipe.draws == "dropout"
     assert view.recipe.arguments == run.recipe.arguments, "the run's, not the named recipe's"
 
@@ -58,7 +59,7 @@ def test_tables_find_views(run):
 
 
 def test_a_view_opens_as_a_run_and_draws_from_the_same_predictions(run):
-    opened = storage.Run.open(run.directory / "as_ensemble_2")
+    opened = zoo.Run.open(run.directory / "as_ensemble_2")
     assert opened.finished
     assert opened.predictor().num_members == 2
     gathered = run_evaluation.gather_run(opened.directory)

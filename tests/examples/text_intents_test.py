@@ -10,10 +10,12 @@ import pytest
 import tensorflow as tf
 from sklearn import metrics as oracle
 
-from s2d_tf import cli, data, export, models, publishing, zoo
-from s2d_tf.data import clinc150
-from s2d_tf.evaluation import report_pictures, run_evaluation
-from s2d_tf.storage import encoders, entries
+from s2d_tf import cli, data, export, models, zoo
+from s2d_tf.evaluation import run_evaluation
+from s2d_tf.trainers import publishing
+from s2d_tf.trainers.datasets import clinc150
+from s2d_tf.trainers.studies import report_pictures
+from s2d_tf.zoo import encoders, entries
 
 WORDS = {"alarm": "wake morning alarm", "translate": "say french word", "order": "buy send order"}
 

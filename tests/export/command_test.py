@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import cli, export, models, recipes, storage, zoo
-from s2d_tf.recipes import build
-from s2d_tf.storage import entries, weights
+from s2d_tf import cli, export, models, zoo
+from s2d_tf.zoo import entries, networks, recipes, weights
 
 pytestmark = pytest.mark.usefixtures("leave_no_flags")
 
@@ -28,8 +27,8 @@ def finished_run(tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs") / "s2d"
     recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
     recipe = recipe.replace(arguments={"depth": 10, "width": 1, "stem_stride": 2})
-    run = storage.Run.create(directory, recipe, seed=3)
-    weights.save(build.build_network(recipe, 3), run.weights())
+    run = zoo.Run.create(directory, recipe, seed=3)
+    weights.save(networks.build_network(recipe, 3), run.weights())
     return run
 
 

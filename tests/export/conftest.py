@@ -38,8 +38,8 @@ def build_model():
 
     S2D has a wide ResNet; the others a smaller network, since here they differ in all but that.
     """
-    from s2d_tf import backbones, recipes
-    from s2d_tf.recipes import build
+    from s2d_tf import backbones
+    from s2d_tf.zoo import networks, recipes
 
     network = {"backbone": "tiny", "arguments": {}}
     wide = {"arguments": {"depth": 10, "width": 1, "stem_stride": 2}}
@@ -53,8 +53,8 @@ def build_model():
         members = [member.replace(**small) for member in members]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(backbones, "tiny", tiny, raising=False)
-            networks = [build.build_network(each, seed) for seed, each in enumerate(members)]
-        predictor = build.build_predictor(recipe, networks)
+            networks = [networks.build_network(each, seed) for seed, each in enumerate(members)]
+        predictor = networks.build_predictor(recipe, networks)
         _shake(predictor)
         return predictor
 

@@ -10,7 +10,7 @@ HEAVY = {"tensorflow_probability", "tf_keras", "tensorflow_datasets", "scipy", "
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         # Keras itself tries scikit-learn and goes on without it.
-        if name.partition(".")[0] in HEAVY or name.startswith("s2d_tf.training"):
+        if name.partition(".")[0] in HEAVY or name.startswith("s2d_tf.trainers.training"):
             raise ImportError(f"{name} is blocked")
 
 

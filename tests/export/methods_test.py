@@ -8,8 +8,9 @@ import tensorflow as tf
 from scipy import special
 from tensorflow.core.protobuf import saved_model_pb2
 
-from s2d_tf import recipes, uncertainty
+from s2d_tf import uncertainty
 from s2d_tf.export import operations
+from s2d_tf.zoo import recipes
 from tests.export.conftest import NAMES
 
 # Each way to draw members, each kind of prediction; the other products are in the slow tier.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import recipes
+from s2d_tf.zoo import recipes
 
 METHODS = sorted({name.split(".")[1] for name in recipes.names()})
 # Each method is a process of its own, so all but one are in the slow tier.

@@ -34,7 +34,7 @@ EPOCHS = 60
 SERVER = """
 import json, os, resource, sys
 from s2d_tf import cli
-from s2d_tf.training import loop
+from s2d_tf.trainers.training import loop
 import keras
 
 class Progress(keras.callbacks.Callback):
@@ -143,7 +143,8 @@ def steps_done(directory):
 def final_state(directory):
     """All that the last checkpoint holds, and the files that a finished run leaves."""
     from s2d_tf import files
-    from s2d_tf.storage import checkpoints, runs
+    from s2d_tf.trainers.training import checkpoints
+    from s2d_tf.zoo import runs
 
     folder = checkpoints.found(directory / "checkpoints")[-1]
     arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
@@ -158,7 +159,7 @@ def final_state(directory):
 
 def damage(directory, dice):
     """Damages the newest of several checkpoints in one of four ways; says which."""
-    from s2d_tf.storage import checkpoints
+    from s2d_tf.trainers.training import checkpoints
 
     folders = checkpoints.found(directory / "checkpoints")
     if len(folders) < 2:
@@ -181,7 +182,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
     Every attempt is killed at a random moment: before it trains, or after a random number of its
     steps and a random part of the next. The last one may end.
     """
-    from s2d_tf.storage import checkpoints
+    from s2d_tf.trainers.training import checkpoints
 
     dice, counts = random.Random(seed), collections.Counter()
     folder = directory / "checkpoints"
@@ -279,7 +280,7 @@ def test_a_full_disk_stops_the_run_and_it_continues(trainer, small_disk, undistu
     ballast.write_bytes(b"\0" * (10 << 20))  # room for two checkpoints, not for three
     assert trainer.run(directory) == 1
     assert_one_clear_line(directory)
-    from s2d_tf.storage import checkpoints
+    from s2d_tf.trainers.training import checkpoints
 
     assert checkpoints.newest(directory / "checkpoints")
     ballast.unlink()

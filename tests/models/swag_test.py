@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from s2d_tf import models
 from s2d_tf.backbones.batch_norm import BatchNormalization
-from s2d_tf.training import callbacks
+from s2d_tf.trainers.training import callbacks
 from tests import contracts
 
 CLASSES = 3

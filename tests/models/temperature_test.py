@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import metrics, models, recipes, training
+from s2d_tf import metrics, models
+from s2d_tf.trainers import training
+from s2d_tf.zoo import recipes
 from tests import contracts
 
 CLASSES = 3

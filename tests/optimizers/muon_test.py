@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from s2d_tf.optimizers import Muon
 from s2d_tf.optimizers.muon import NEWTON_SCHULZ, orthogonalize
-from s2d_tf.storage import checkpoints
+from s2d_tf.trainers.training import checkpoints
 from tests import contracts
 
 RNG = np.random.default_rng(0)

@@ -10,8 +10,9 @@ import signal
 import numpy as np
 import pytest
 
-from s2d_tf import cli, files, recipes, storage
+from s2d_tf import cli, files, zoo
 from s2d_tf.export.version_folders import write_version
+from s2d_tf.zoo import recipes
 
 NAME = "wrn_10_2_s2.s2d.digits"
 
@@ -23,7 +24,7 @@ def full_disk(*_, **__):
 def test_the_hint_of_an_unfinished_run_is_the_command_that_continues_it(tmp_path, capsys):
     changes = ["model.noise_stddev=[0.1, 0.2]", "training.learning_rate=0.5"]
     recipe = recipes.override(recipes.resolve(NAME), changes, epochs=3)
-    storage.Run.create(tmp_path / "my run", recipe, 7, "train_without_validation")
+    zoo.Run.create(tmp_path / "my run", recipe, 7, "train_without_validation")
     assert cli.main(["evaluate", str(tmp_path / "my run")]) == 1
     message = capsys.readouterr().err
     command = message.split("`")[1]
@@ -129,7 +130,7 @@ def test_a_preview_makes_no_folders(tmp_path):
 
 
 def test_ctrl_c_says_where_the_run_is_saved(monkeypatch, capsys):
-    from s2d_tf.training import preemption
+    from s2d_tf.trainers.training import preemption
 
     stop = preemption.StopRequest()
     stop.signal = signal.SIGINT
@@ -145,7 +146,7 @@ def test_ctrl_c_says_where_the_run_is_saved(monkeypatch, capsys):
 
 
 def test_a_continued_epoch_counts_those_of_the_whole_run(capsys):
-    from s2d_tf.training import callbacks
+    from s2d_tf.trainers.training import callbacks
 
     bar = callbacks.Progress(epochs=200)
     bar.set_params({"verbose": 2, "epochs": 84, "steps": 5})

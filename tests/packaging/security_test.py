@@ -17,7 +17,7 @@ def test_the_page_names_modules_and_tests_that_exist(project_root):
 
 def test_its_numbers_are_those_of_the_code(project_root):
     from s2d_tf.serving.limits import Limits
-    from s2d_tf.storage.web import TOTAL_SECONDS
+    from s2d_tf.zoo.web import TOTAL_SECONDS
 
     text = (project_root / "docs" / "security.md").read_text(encoding="utf-8")
     limits = Limits()

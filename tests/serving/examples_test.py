@@ -64,15 +64,15 @@ def test_nothing_is_refused_where_all_is_well(choose):
 
 
 def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, capsys, monkeypatch):
-    from s2d_tf import data, storage, zoo
-    from s2d_tf.storage import weights
+    from s2d_tf import data, zoo
+    from s2d_tf.zoo import weights
 
     # Runs as training leaves them. These weights have seen the validation images, which does not
     # matter here.
     name = "wrn_10_2_s2.s2d.digits"
     model = zoo.load(name)
     for split in ("train", "train_without_validation"):
-        run = storage.Run.create(tmp_path / split, zoo.entry(name).recipe, seed=0, split=split)
+        run = zoo.Run.create(tmp_path / split, zoo.entry(name).recipe, seed=0, split=split)
         weights.save(model, run.weights())
     program = load_example("choose_threshold")
     with pytest.raises(SystemExit, match=r"received one with --split=train$"):
@@ -91,7 +91,7 @@ def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, ca
         f"are answered, at most {bound:.1%} of those wrongly (95% confidence)",
     ]
     # The model is opened and traced only once.
-    monkeypatch.setattr(storage.Run, "predictor", lambda self: model, raising=False)
+    monkeypatch.setattr(zoo.Run, "predictor", lambda self: model, raising=False)
     with pytest.raises(SystemExit, match="no threshold meets this risk"):
         run_main(program, run.directory, "--max_risk=1e-6")
 

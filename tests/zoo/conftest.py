@@ -6,11 +6,11 @@ import types
 
 import pytest
 
-from s2d_tf import files, publishing, recipes, storage
+from s2d_tf import files, zoo
 from s2d_tf.evaluation import run_evaluation
-from s2d_tf.recipes import build
-from s2d_tf.storage import weights
-from s2d_tf.storage.layout import ENTRY
+from s2d_tf.trainers import publishing
+from s2d_tf.zoo import networks, recipes, weights
+from s2d_tf.zoo.layout import ENTRY
 
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
 SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
@@ -22,9 +22,9 @@ def quiet(line):
 
 def make_run(directory, recipe, seed=0, split="train"):
     """A run directory as training leaves it, with fresh weights."""
-    run = storage.Run.create(directory, recipe, seed, split)
-    network = build.build_network(recipe, seed)
-    predictor = build.build_predictor(recipe, [network])
+    run = zoo.Run.create(directory, recipe, seed, split)
+    network = networks.build_network(recipe, seed)
+    predictor = networks.build_predictor(recipe, [network])
     weights.save(predictor if recipe.draws == "swag" else network, run.weights())
     summary = {"name": recipe.name, "seed": seed, "finished": "2026-01-01T00:00:00+00:00"}
     files.write_json(run.directory / "summary.json", summary | {"training_seconds": 1.0})
@@ -52,7 +52,7 @@ def runs(tmp_path_factory):
     """An evaluated ensemble of two."""
     folder = tmp_path_factory.mktemp("runs") / "ensemble"
     recipe = recipes.override(recipes.resolve(ENSEMBLE), members=2)
-    storage.Run.create(folder, recipe, 0)
+    zoo.Run.create(folder, recipe, 0)
     for seed in range(2):
         make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
     with pytest.MonkeyPatch.context() as patch:

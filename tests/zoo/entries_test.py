@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from s2d_tf import cli, files, zoo
-from s2d_tf.storage import entries, golden, sources
-from s2d_tf.storage.layout import ENTRY, GOLDEN
+from s2d_tf.zoo import entries, golden, sources
+from s2d_tf.zoo.layout import ENTRY, GOLDEN
 from tests.zoo.conftest import ENSEMBLE, SINGLE
 
 

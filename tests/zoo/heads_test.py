@@ -13,22 +13,10 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from s2d_tf import (
-    cli,
-    data,
-    evaluation,
-    export,
-    files,
-    metrics,
-    models,
-    posthoc,
-    recipes,
-    serving,
-    training,
-    zoo,
-)
-from s2d_tf.storage import encoders
-from s2d_tf.storage.layout import ENTRY
+from s2d_tf import cli, data, evaluation, export, files, metrics, models, posthoc, serving, zoo
+from s2d_tf.trainers import training
+from s2d_tf.zoo import encoders, recipes
+from s2d_tf.zoo.layout import ENTRY
 
 NAMES = ["minilm_l6_512.individual.clinc150", "minilm_l6_512.s2d.clinc150"]
 PLAIN, S2D = NAMES

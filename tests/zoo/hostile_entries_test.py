@@ -7,8 +7,8 @@ import random
 import pytest
 
 from s2d_tf import files, zoo
-from s2d_tf.storage import entries, sources, weights
-from s2d_tf.storage.layout import ENTRY
+from s2d_tf.zoo import entries, sources, weights
+from s2d_tf.zoo.layout import ENTRY
 from tests.zoo.conftest import ENSEMBLE, change
 
 

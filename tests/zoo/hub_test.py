@@ -12,10 +12,11 @@ import urllib.parse
 import numpy as np
 import pytest
 
-from s2d_tf import files, publishing, storage, zoo
-from s2d_tf.publishing import hub as publishing_hub
-from s2d_tf.storage import sources
-from s2d_tf.storage.hub import Repository
+from s2d_tf import files, zoo
+from s2d_tf.trainers import publishing
+from s2d_tf.trainers.publishing import hub as publishing_hub
+from s2d_tf.zoo import sources
+from s2d_tf.zoo.hub import Repository
 
 NAME = "wrn_10_2_s2.s2d.digits"
 FOLDER = zoo.directory() / NAME
@@ -152,10 +153,10 @@ def test_a_repository_loads_as_any_other_place(stand_in):
     np.testing.assert_array_equal(own.predict_members(images)[1], other.predict_members(images)[1])
     assert other.class_names == own.class_names
     text = (FOLDER / "entry.json").read_bytes()
-    pinned = storage.open_model("hf://me/digits", sha256=hashlib.sha256(text).hexdigest())
+    pinned = zoo.open_model("hf://me/digits", sha256=hashlib.sha256(text).hexdigest())
     assert pinned.name == NAME
     with pytest.raises(zoo.ZooError, match="expected the sha256"):
-        storage.open_model("hf://me/digits", sha256="0" * 64)
+        zoo.open_model("hf://me/digits", sha256="0" * 64)
 
 
 def test_all_files_come_from_one_commit(stand_in):

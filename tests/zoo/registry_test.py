@@ -10,10 +10,11 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import data, files, metrics, publishing, recipes, storage, zoo
+from s2d_tf import data, files, metrics, zoo
 from s2d_tf.evaluation import run_evaluation
-from s2d_tf.storage import entries, golden
-from s2d_tf.storage.layout import CARD, ENTRY, GOLDEN
+from s2d_tf.trainers import publishing
+from s2d_tf.zoo import entries, golden, recipes
+from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN
 
 PRETRAINED = zoo.names(pretrained=True)
 LIGHT = [name for name in PRETRAINED if zoo.entry(name).recipe.draws != "ensemble"]
@@ -117,7 +118,7 @@ def test_the_stated_accuracy_of_one_entry_is_measured_again():
 @pytest.mark.parametrize("name", sorted(set(PRETRAINED) - {MEASURED_BY_DEFAULT} - HEADS))
 def test_the_stated_metrics_of_every_entry_are_measured_again(name, real_data_dir, tmp_path):
     stated = zoo.entry(name).record.metrics
-    opened = storage.open_model(name)
+    opened = zoo.open_model(name)
     found, _ = run_evaluation.evaluate_opened(opened, real_data_dir, tmp_path, log=print)
     sets = [key.split("/")[1] for key in stated if key.endswith("/fingerprint")]
     others = [s for s in sets if stated[f"data/{s}/fingerprint"] != found[f"data/{s}/fingerprint"]]

@@ -6,11 +6,12 @@ import shutil
 import numpy as np
 import pytest
 
-from s2d_tf import cli, data, export, files, posthoc, publishing, recipes, storage, zoo
+from s2d_tf import cli, data, export, files, posthoc, zoo
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.posthoc.predictor import chain, root
-from s2d_tf.storage import sources, weights
-from s2d_tf.storage.layout import ENTRY
+from s2d_tf.trainers import publishing
+from s2d_tf.zoo import recipes, sources, weights
+from s2d_tf.zoo.layout import ENTRY
 from tests.zoo.conftest import SINGLE, quiet
 
 
@@ -22,7 +23,7 @@ def _quick(monkeypatch, without_times, tmp_path):
 
 def make_run(directory, split="train", seed=0):
     """A run with the weights of a published entry, so that its answers are not all wrong."""
-    run = storage.Run.create(directory, recipes.resolve(SINGLE), seed, split)
+    run = zoo.Run.create(directory, recipes.resolve(SINGLE), seed, split)
     weights.save(zoo.load(SINGLE), run.weights())
     summary = {"finished": "2026-01-01T00:00:00+00:00", "training_seconds": 1.0}
     files.write_json(directory / "summary.json", summary)
@@ -55,7 +56,7 @@ def entry(tmp_path):
 
 def fitted_by_hand(directory):
     """The same steps, fitted without files or caches."""
-    model = storage.open_run(storage.Run.open(directory), with_steps=False).predictor
+    model = zoo.open_run(zoo.Run.open(directory), with_steps=False).predictor
     train, held_out = (
         data.load_arrays("digits", split) for split in ("train_without_validation", "validation")
     )
@@ -79,12 +80,12 @@ def test_a_run_has_the_steps_that_the_command_fitted(stepped, images):
     assert set(found) == set(wanted)
     for key in wanted:
         np.testing.assert_allclose(found[key], wanted[key], rtol=1e-4, atol=1e-5, err_msg=key)
-    bare = storage.open_run(storage.Run.open(stepped), with_steps=False).predictor
+    bare = zoo.open_run(zoo.Run.open(stepped), with_steps=False).predictor
     assert not chain(bare)
 
 
 def test_the_provenance_names_the_data(stepped):
-    opened = storage.open_model(stepped)
+    opened = zoo.open_model(stepped)
     held_out = data.load_arrays("digits", "validation")
     temperature, knn, *_ = opened.metadata["steps"]
     assert temperature["fitted_on"] == "digits/validation"
@@ -109,7 +110,7 @@ def test_a_missing_or_foreign_file_is_an_error_and_an_unfinished_one_is_not(step
     (run / "steps" / ".partial_1234_4_gen.safetensors").write_bytes(b"")
     assert len(chain(zoo.load(run))) == 4
     (run / "steps" / "1_knn.safetensors").unlink()
-    with pytest.raises(storage.RunError, match="steps: expected files 0_NAME"):
+    with pytest.raises(zoo.RunError, match="steps: expected files 0_NAME"):
         zoo.load(run)
     (run / "steps" / "1_knn.safetensors").write_bytes(b"damaged")
     with pytest.raises(posthoc.StepError, match="expected a fitted post-hoc step"):
@@ -179,7 +180,7 @@ def test_a_step_is_fitted_on_an_entry(entry, images, capsys):
     model = zoo.load(entry)
     by_hand = posthoc.KNN(k=5).fit(before, data.load_arrays("digits", "train"))
     np.testing.assert_allclose(model.score(images), by_hand.score(images), atol=1e-4)
-    record = storage.opening.read_record(sources.Folder(entry))
+    record = zoo.opening.read_record(sources.Folder(entry))
     assert record.steps[0].sha256 == files.sha256(path)
     assert "digits_photos/auroc/knn" in record.metrics
     assert record.golden.sha256 == files.sha256(entry / "golden.json")
@@ -191,7 +192,7 @@ def test_a_step_is_fitted_on_an_entry(entry, images, capsys):
         "TemperatureScaling",
     ]
     text = (entry / ENTRY).read_text()
-    assert storage.entries.read(text, "entry").to_json() == text
+    assert zoo.entries.read(text, "entry").to_json() == text
 
 
 BAD_STEPS = {
@@ -244,7 +245,7 @@ def test_crafted_steps_of_an_entry_are_rejected_with_their_own_hash(entry_with_s
 
 
 def test_no_more_is_read_than_all_steps_may_have(stepped, entry_with_step, monkeypatch):
-    monkeypatch.setattr(storage.steps, "MAX_BYTES", 500)
+    monkeypatch.setattr(zoo.steps, "MAX_BYTES", 500)
     with pytest.raises(ValueError, match="expected at most 500 bytes, received more"):
         zoo.load(entry_with_step)
     with pytest.raises(ValueError, match=r"expected at most .* bytes, received more"):
@@ -252,10 +253,10 @@ def test_no_more_is_read_than_all_steps_may_have(stepped, entry_with_step, monke
 
 
 def test_entries_on_the_web_are_not_changed(monkeypatch):
-    from s2d_tf.storage.web import Address
+    from s2d_tf.zoo.web import Address
 
-    opened = storage.open_model(SINGLE)
-    monkeypatch.setattr(storage, "open_model", lambda _, **options: opened)
+    opened = zoo.open_model(SINGLE)
+    monkeypatch.setattr(zoo, "open_model", lambda _, **options: opened)
     monkeypatch.setattr(publishing.steps.sources, "find", lambda _: Address("https://host/entry"))
     with pytest.raises(publishing.PublishError, match="where: expected a run or an entry on this"):
         publishing.fit_step("https://host/entry", posthoc.MSP(), log=quiet)

@@ -1,0 +1,336 @@
+"""Recipes by name: an architecture, a method and a dataset make an entry of the zoo."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import itertools
+import json
+import shlex
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+
+from s2d_tf import _paths, data
+from s2d_tf.zoo.records import (
+    SECTIONS,
+    DataRecipe,
+    ModelRecipe,
+    OwnData,
+    Recipe,
+    RecipeError,
+    Start,
+    TrainingRecipe,
+)
+
+__all__ = [
+    "PARTS",
+    "DataRecipe",
+    "ModelRecipe",
+    "OwnData",
+    "Recipe",
+    "RecipeError",
+    "Start",
+    "TrainingRecipe",
+    "names",
+    "override",
+    "overrides",
+    "resolve",
+    "resolve_own",
+    "snapshots",
+]
+
+PARTS = ("architecture", "method", "dataset")
+MIN_STEPS = 8
+"""Batches that an epoch of own data has at least."""
+
+
+def names() -> list[str]:
+    """All entries' names, `architecture.method.dataset`.
+
+    Example:
+
+    >>> "wrn_10_2_s2.s2d.digits" in recipes.names()
+    True
+    """
+    products = itertools.product(*map(_stems, PARTS))
+    return [".".join(parts) for parts in products if not _obstacle(_merge(*parts))]
+
+
+@functools.cache
+def resolve(name: str) -> Recipe:
+    """The `Recipe` of an entry.
+
+    Raises:
+        RecipeError: the name is unknown; the message lists the closest ones.
+
+    Example:
+
+    >>> recipes.resolve("densenet_bc_100_12.s2d.cifar100").training.epochs
+    300
+    """
+    parts = name.split(".")
+    if not _known(parts):
+        near = difflib.get_close_matches(name, names(), n=4, cutoff=0.4)
+        hint = ", ".join(near) if near else "see `s2d list --all`"
+        own = " Own images need --data=FOLDER." if len(parts) == 2 else ""
+        raise RecipeError(
+            f"name: expected architecture.method.dataset, received {name!r}. Names near: "
+            f"{hint}.{own}"
+        )
+    return _read(name, _merge(*parts))
+
+
+def resolve_own(name: str, dataset: str, own_data: OwnData) -> Recipe:
+    """The `Recipe` of a network and a method on images of one's own.
+
+    The network's record says how to train, as for a dataset that it has no special case for. The
+    batch size is halved until an epoch has at least 8 batches. There is no augmentation.
+
+    Args:
+        name: `architecture.method`.
+        dataset: what to call the data; see `own_name`.
+        own_data: its `OwnData`.
+
+    Raises:
+        RecipeError: the name is unknown; the message lists the closest ones.
+
+    Example:
+
+    >>> own = recipes.OwnData((8, 8, 1), ("cat", "dog"), (127.0,), (64.0,), 8, "0" * 64)
+    >>> recipes.resolve_own("wrn_10_2_s2.s2d", "pictures", own).name
+    'wrn_10_2_s2.s2d.pictures'
+    """
+    check_network(name)
+    dataset = own_name(dataset)
+    return _read(f"{name}.{dataset}", _merge(*name.split("."), dataset, own_data=own_data))
+
+
+def check_network(name: str) -> None:
+    """Rejects what is not the name `architecture.method` of a recipe for own data."""
+    networks = _stems(PARTS[0])
+    known = [f"{network}.{method}" for network in networks for method in _stems(PARTS[1])]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
+        raise RecipeError(
+            f"name: expected architecture.method for own data, received {name!r}. Names near: "
+            f"{', '.join(near) or 'see `s2d list --all`'}."
+        )
+
+
+def own_name(dataset: str) -> str:
+    """A name for own data that no record of the zoo and no registered dataset has."""
+    taken = dataset in data.names() or any(dataset in _stems(part) for part in PARTS)
+    return f"{dataset}_images" if taken else dataset
+
+
+def snapshots(recipe: Recipe) -> set[float]:
+    """Fractions of a recipe's epochs after which other methods start from its weights.
+
+    Example:
+
+    >>> recipes.snapshots(recipes.resolve("densenet_bc_100_12.s2d.cifar100"))
+    {0.5}
+    """
+    if recipe.own_data is None and not _known(recipe.name.split(".")):
+        return set()
+    names = [(recipe.architecture, method, recipe.dataset) for method in _stems("method")]
+    others = [_merge(*parts, own_data=recipe.own_data) for parts in names]
+    starts = [other["start"] for other in others if "start" in other]
+    return {start.get("at", 1.0) for start in starts if start["method"] == recipe.method} - {1.0}
+
+
+def override(
+    recipe: Recipe,
+    assignments: Iterable[str] = (),
+    epochs: int | None = None,
+    members: int | None = None,
+) -> Recipe:
+    """A recipe with some values changed.
+
+    A student may have another loss, other teachers and another start:
+    `["objective=normal_negative_log_likelihood", "teachers=ensemble", "start=individual"]`, where
+    `start=none` is from scratch, and `start=s2d@0.5` from half of the epochs of `s2d`.
+
+    Args:
+        recipe: the recipe, which stays as it is.
+        assignments: texts such as "model.noise_stddev=0.2", as `--set` takes them.
+        epochs: the number of epochs.
+        members: the number of members of an ensemble.
+
+    Raises:
+        RecipeError: a key is unknown, or a value is of another type or out of its range.
+
+    Example:
+
+    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    >>> recipes.override(recipe, ["model.temperature=2.0"], epochs=5).model.temperature
+    2.0
+    """
+    changes = recipe.to_dict()
+    if epochs is not None:
+        changes["training"]["epochs"] = epochs
+    if members is not None:
+        if recipe.draws == "point":
+            raise RecipeError(
+                f"--members: expected none for {recipe.name}, which has one member, received "
+                f"{members}. Leave it out."
+            )
+        changes["num_members"] = members
+    for assignment in assignments:
+        key, _, text = assignment.partition("=")
+        section, _, name = key.partition(".")
+        if key in ("objective", "teachers", "start") and recipe.objective:
+            changes[key] = _start(text) if key == "start" else text
+            continue
+        if section not in SECTIONS or name not in changes[section]:
+            known = [f"{s}.{n}" for s in SECTIONS for n in changes[s]]
+            # A name without its section is as good as a typo.
+            typed = [k for k in known if k.endswith(f".{key}")]
+            near = typed or difflib.get_close_matches(key, known, n=3, cutoff=0.7)
+            keys = f"a key such as {' or '.join(near)}" if near else f"one of {', '.join(known)}"
+            raise RecipeError(f"--set: expected {keys}, received {assignment!r}. Correct the key.")
+        try:
+            changes[section][name] = json.loads(text)
+        except json.JSONDecodeError:
+            changes[section][name] = text
+    return Recipe.from_dict(changes)
+
+
+def overrides(recipe: Recipe) -> list[str]:
+    """The flags of `s2d train` that make this recipe of the one that has its name.
+
+    Example:
+
+    >>> recipe = recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), epochs=5)
+    >>> recipes.overrides(recipe)
+    ['--epochs=5']
+    """
+    try:
+        base = recipe.sibling(recipe.method).to_dict()
+    except RecipeError:
+        return []
+    own, made = recipe.to_dict(), []
+    if own["training"]["epochs"] != base["training"]["epochs"]:
+        made.append(f"--epochs={own['training']['epochs']}")
+    if own["num_members"] != base["num_members"]:
+        made.append(f"--members={own['num_members']}")
+    changed = {
+        f"{section}.{name}": value
+        for section in SECTIONS
+        for name, value in own[section].items()
+        if base[section].get(name) != value and (section, name) != ("training", "epochs")
+    }
+    start = recipe.start and f"{recipe.start.method}@{recipe.start.at:g}"
+    students = {
+        "objective": recipe.objective,
+        "teachers": recipe.teachers,
+        "start": start or "none",
+    }
+    changed |= {key: text for key, text in students.items() if own[key] != base[key]}
+    for key, value in changed.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        made.append(f"--set {shlex.quote(f'{key}={text}')}")
+    return made
+
+
+def _start(text):
+    """A start as a recipe has it, from `METHOD`, `METHOD@FRACTION` or `none`."""
+    method, _, at = text.partition("@")
+    try:
+        return None if text == "none" else {"method": method, "at": float(at or 1)}
+    except ValueError:
+        raise RecipeError(
+            f"start: expected METHOD, METHOD@FRACTION or none, received {text!r}."
+            " Write it as s2d@0.5."
+        ) from None
+
+
+def _known(parts):
+    return len(parts) == 3 and all(p in _stems(part) for p, part in zip(parts, PARTS, strict=True))
+
+
+def _read(name, values):
+    obstacle = _obstacle(values)
+    if obstacle:
+        raise RecipeError(
+            f"{name}: expected parts that fit each other, received others: {obstacle}. "
+            "`s2d list --all` lists all entries."
+        )
+    return Recipe.from_dict({key: value for key, value in values.items() if key != "methods"})
+
+
+def _obstacle(values):
+    """Why there is no entry of this product; `None` where there is one."""
+    network, method, dataset = (values[part] for part in PARTS)
+    if method not in values.get("methods", (method,)):
+        return f"{network} is trained as {' or '.join(values['methods'])}"
+    if values.get("draws") == "dropout" and not values["model"].get("dropout", 0) > 0:
+        return (
+            "Monte Carlo dropout needs a network that is trained with dropout, and "
+            f"{network} is trained on {dataset} without"
+        )
+    return None
+
+
+def _merge(*parts, own_data=None):
+    """The three records as one: architecture, then dataset, then method, then special cases."""
+    architecture, method = map(_load, PARTS[:2], parts[:2])
+    dataset = _own_record(parts[2], own_data) if own_data else _load(PARTS[2], parts[2])
+    merged: dict[str, Any] = {section: {} for section in SECTIONS}
+    records = (architecture, dataset, method)
+    others = [name for own in zip(PARTS[:2], parts[:2], strict=True) for name in _lineage(*own)]
+    cases = [
+        record.get("when", {}).get(other, {}) for record in records for other in (*others, parts[2])
+    ]
+    for values in (*records, *cases):
+        for key, value in values.items():
+            if key in SECTIONS:
+                merged[key].update(value)
+            elif key not in ("when", "extends"):
+                merged[key] = value
+    merged["source_dataset"] = dataset["dataset"]
+    if own_data:
+        batch_size = merged["data"]["batch_size"]
+        while batch_size > 1 and own_data.images < MIN_STEPS * batch_size:
+            batch_size //= 2
+        merged["data"]["batch_size"] = batch_size
+        held_out = merged["data"].get("held_out", 0)
+        merged["data"]["held_out"] = min(held_out, own_data.images // 10)
+    return merged | dict(zip(PARTS, parts, strict=True))
+
+
+def _own_record(name, own_data):
+    """What a TOML file of `zoo/datasets` would say of own data."""
+    statistics = {"mean": own_data.mean, "stddev": own_data.stddev}
+    return {
+        "dataset": name,
+        "num_classes": len(own_data.class_names),
+        "own_data": dataclasses.asdict(own_data),
+        "data": {"augmentation": "none", **statistics},
+    }
+
+
+def _stems(part):
+    return sorted(path.stem for path in (_paths.zoo_directory() / f"{part}s").glob("*.toml"))
+
+
+@functools.cache
+def _load(part, stem):
+    """A record as its file has it; shared, so that nobody may change it."""
+    path = _paths.zoo_directory() / f"{part}s" / f"{stem}.toml"
+    values = tomllib.loads(path.read_text(encoding="utf-8"))
+    return _extended(_load(part, values["extends"]), values) if "extends" in values else values
+
+
+def _lineage(part, stem):
+    """A record's name after those that it extends: what holds for them holds for it."""
+    base = _load(part, stem).get("extends")
+    return [*(_lineage(part, base) if base else ()), stem]
+
+
+def _extended(base, values):
+    """`base` with what `values` says instead, table by table."""
+    tables = {key for key, value in values.items() if isinstance(value, dict) and key in base}
+    return base | values | {key: _extended(base[key], values[key]) for key in tables}

@@ -1,0 +1,256 @@
+"""What a recipe is made of, and how its values are read and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from typing import Any
+
+from s2d_tf import files
+from s2d_tf._types import Shape
+from s2d_tf.data.registry import info
+from s2d_tf.zoo import rules
+
+SECTIONS = ("data", "training", "model")
+
+
+class RecipeError(ValueError):
+    """A recipe's name or file is wrong."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DataRecipe:
+    """What the network sees; statistics are of raw pixels, empty where there are none.
+
+    `held_out` training images are not trained on: a model with `temperature = "auto"` follows its
+    calibration on them.
+
+    Example:
+
+    >>> recipes.DataRecipe(mean=(127.0,), stddev=(64.0,), batch_size=64).augmentation
+    'none'
+    """
+
+    mean: tuple
+    stddev: tuple
+    batch_size: int
+    augmentation: str = "none"
+    padding: str = "mean"
+    max_shift: int = 4
+    resolutions: tuple = ()
+    resolution_milestones: tuple = ()
+    held_out: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRecipe:
+    """How the weights move. Warm-up and milestones: epochs, or below 1 fractions of them all.
+
+    With the optimizer "muon", `learning_rate` is that of convolution kernels, and `sgd_ratio` times
+    that the rate of all else; `momentum` is of all else. With "adam" there is no `momentum`.
+
+    Example:
+
+    >>> recipes.TrainingRecipe(epochs=200, learning_rate=0.1).schedule
+    'steps'
+    """
+
+    epochs: int
+    learning_rate: float
+    schedule: str = "steps"
+    milestones: tuple = ()
+    factor: float = 0.1
+    warmup: float = 0.0
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 0.0
+    optimizer: str = "sgd"
+    sgd_ratio: float = 6.0
+    muon_momentum: float = 0.6
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelRecipe:
+    """Numbers of the networks and their losses; each method uses those that concern it.
+
+    A `distribution_weight` adds a soft cross-entropy to a student's objective, which it weighs.
+
+    Example:
+
+    >>> recipes.ModelRecipe(temperature=1.0).num_samples
+    5
+    """
+
+    dropout: float = 0.0
+    num_samples: int = 5
+    noise_stddev: float | tuple = 0.1
+    temperature: float | str = 1.5
+    student_weight: float = 1.28e-4
+    proxy: str = "newton"
+    student_loss: str = "kl"
+    reverse: bool = False
+    num_draws: int = 50
+    initial_scale: float = 0.5
+    student_draws: str = "independent"
+    teacher_kind: str = "dirichlet"
+    scale_student: bool = True
+    distribution_weight: float | None = None
+    concentration_temperature: float = 1.0
+    detach_scale: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Begin from another method's weights, at a fraction of its epochs.
+
+    Attributes:
+        method: whose weights.
+        at: after which fraction of its epochs, above 0 and at most 1.
+
+    Example:
+
+    >>> recipes.Start("s2d", at=0.5)
+    Start(method='s2d', at=0.5)
+    """
+
+    method: str
+    at: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnData:
+    """What a recipe must know of images that are in no registry, to be used without them.
+
+    Where the images are is no part of it.
+
+    Attributes:
+        image_shape: height, width and channels.
+        class_names: one for each class.
+        mean, stddev: of the training images' raw pixels, one number for each channel.
+        images: number of training images.
+        fingerprint: their hash.
+
+    Example:
+
+    >>> own = recipes.OwnData((8, 8, 1), ("cat", "dog"), (127.0,), (64.0,), 8, "0" * 64)
+    >>> own.class_names
+    ('cat', 'dog')
+    """
+
+    image_shape: tuple[int, ...]
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...]
+    stddev: tuple[float, ...]
+    images: int
+    fingerprint: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """All that defines a run, resolved: written to every run directory as `recipe.json`.
+
+    Example:
+
+    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    >>> recipe.method, recipe.num_classes
+    ('s2d', 8)
+    >>> recipe.replace(training={"epochs": 1}).training.epochs
+    1
+    """
+
+    architecture: str
+    method: str
+    dataset: str
+    title: str
+    backbone: str
+    arguments: dict
+    source_dataset: str
+    num_classes: int
+    data: DataRecipe
+    training: TrainingRecipe
+    model: ModelRecipe
+    learns: str | None = None
+    heads: int = 1
+    draws: str = "point"
+    num_members: int = 1
+    member: str | None = None
+    teachers: str | None = None
+    objective: str | None = None
+    start: Start | None = None
+    parameters: int | None = None
+    out_of_distribution: tuple = ()
+    detection_score: str | None = None
+    own_data: OwnData | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.architecture}.{self.method}.{self.dataset}"
+
+    @property
+    def train_arguments(self) -> str:
+        """What `s2d train` takes to train this recipe."""
+        own = f"{self.architecture}.{self.method} --data=FOLDER"
+        return self.name if self.own_data is None else own
+
+    @property
+    def image_shape(self) -> Shape:
+        """Height, width and channels of the images; empty for texts."""
+        return (self.own_data or info(self.source_dataset)).image_shape
+
+    @property
+    def input_shape(self) -> Shape:
+        """What the network takes."""
+        return self.image_shape
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """One name for each class, where they are known."""
+        return (self.own_data or info(self.source_dataset)).class_names
+
+    def sibling(self, method: str) -> Recipe:
+        """The recipe of another method on the same network and data."""
+        from s2d_tf.zoo import recipes as registry
+
+        if self.own_data is not None:
+            names = f"{self.architecture}.{method}", self.dataset
+            return registry.resolve_own(*names, self.own_data)
+        return registry.resolve(f"{self.architecture}.{method}.{self.dataset}")
+
+    @property
+    def member_recipe(self) -> Recipe:
+        """What each member of a deep ensemble trains: the ensemble's own numbers."""
+        numbers = {name: getattr(self, name) for name in ("arguments", "data", "training", "model")}
+        return self.sibling(self.member or "").replace(**numbers)
+
+    def replace(self, **changes: Any) -> Recipe:
+        """A copy with other values; `training=`, `model=` and `data=` take dicts of changes."""
+        for section in SECTIONS:
+            if isinstance(changes.get(section), dict):
+                changes[section] = dataclasses.replace(getattr(self, section), **changes[section])
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = dataclasses.asdict(self)
+        if self.own_data is None:  # As before there was any: hashes of recipes stay.
+            del values["own_data"]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Recipe:
+        """Reads what `to_dict` wrote, checking every name, type and range."""
+        return files.read_record(cls, values, "recipe", RecipeError).checked()
+
+    def checked(self) -> Recipe:
+        """This recipe, if every value is in its range."""
+        for name, (holds, expected) in rules.RULES.items():
+            value = operator.attrgetter(name)(self)
+            if value is not None and not holds(value):
+                raise RecipeError(
+                    f"{name}: expected {expected}, received {value!r}. Correct the value."
+                )
+        if not (self.data.mean and self.data.stddev):
+            raise RecipeError(
+                "data.mean, data.stddev: expected one number for each channel, received "
+                f"{self.data.mean!r}, {self.data.stddev!r}. State those of the raw pixels."
+            )
+        return self

@@ -1,0 +1,102 @@
+"""Fitted post-hoc steps beside the weights of a run or an entry, in the order in which they stack.
+
+A run keeps them in its folder `steps`, an entry lists them in its record. TensorFlow is imported
+only where there are some.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import re
+from typing import TYPE_CHECKING
+
+from s2d_tf import files
+from s2d_tf._types import PathLike
+from s2d_tf.zoo.entries import MAX_STEPS, StepFile, ZooError
+from s2d_tf.zoo.layout import STEPS
+from s2d_tf.zoo.runs import RunError
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.posthoc import Step, StepPredictor
+    from s2d_tf.zoo.sources import Source
+
+MAX_BYTES = 2**29
+"""Of all steps of one model together."""
+
+_NAME = re.compile(r"(\d{1,2})_[A-Za-z0-9_]+\.safetensors")
+
+
+def file_name(index: int, step: Step) -> str:
+    """The file of the step at a place in the stack, such as `0_knn.safetensors`."""
+    return f"{index}_{step.name or type(step).__name__}.safetensors"
+
+
+def of_run(directory: PathLike) -> list[pathlib.Path]:
+    """The files of a run's steps, in order."""
+    folder = pathlib.Path(directory) / STEPS
+    found = [path for path in folder.glob("*") if not path.name.startswith(files.PARTIAL)]
+    matched = {path: _NAME.fullmatch(path.name) for path in found}
+    place = {path: int(match[1]) if match else -1 for path, match in matched.items()}
+    ordered = sorted(found, key=lambda path: place[path])
+    places = [place[path] for path in ordered]
+    if places != list(range(len(ordered))) or len(ordered) > MAX_STEPS:
+        raise RunError(
+            f"{folder}: expected files 0_NAME.safetensors, 1_NAME.safetensors, ..., received "
+            f"{[path.name for path in ordered][:5]}. Remove the folder and fit the steps again."
+        )
+    return ordered
+
+
+def on_run(directory: PathLike, predictor: Predictor) -> Predictor:
+    """A run's predictor with the steps of the run."""
+    contents: list[bytes] = []
+    for path in of_run(directory):
+        left = MAX_BYTES - sum(len(content) for content in contents)
+        contents.append(files.read_bytes(path, left, RunError))
+        predictor = _put(contents[-1], predictor, path)
+    return predictor
+
+
+def on_entry(source: Source, items: tuple[StepFile, ...], predictor: Predictor) -> Predictor:
+    """An entry's predictor with the steps that its record lists."""
+    left = MAX_BYTES
+    for item in items:
+        where, content = f"{source}/{item.file}", source.read(item.file, left)
+        left -= len(content)
+        received = hashlib.sha256(content).hexdigest()
+        if received != item.sha256:
+            raise ZooError(
+                f"{where}: expected the sha256 {item.sha256}, received {received}. Get the entry "
+                "again."
+            )
+        predictor = _put(content, predictor, where)
+        stated, held = (item.step, item.fitted_on), (repr(predictor.step), fitted_on(predictor))
+        if stated != held:
+            raise ZooError(
+                f"{where}: expected {stated!r:.200}, received {held!r:.200}. Get the entry again."
+            )
+    return predictor
+
+
+def fitted_on(predictor: StepPredictor) -> str:
+    """`dataset/split` of the last step's fit; empty where nothing was fitted."""
+    facts = predictor.provenance
+    return f"{facts['data']}/{facts['split']}" if {"data", "split"} <= facts.keys() else ""
+
+
+def summaries(predictor: Predictor) -> list[dict]:
+    """All steps of a predictor with their provenance, as JSON values."""
+    from s2d_tf.posthoc.predictor import chain
+
+    return [
+        {**own.provenance, "step": repr(own.step), "fitted_on": fitted_on(own)}
+        for own in chain(predictor)
+    ]
+
+
+def _put(content, predictor, where):
+    from s2d_tf.posthoc import saving
+
+    return saving.parse(content, predictor, where)

@@ -1,0 +1,112 @@
+"""The sentences of CLINC150, on a small file of the same layout."""
+
+import hashlib
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from absl import flags
+
+from s2d_tf import cli, data
+from s2d_tf.trainers.datasets import clinc150
+
+FAKE = {
+    "train": [["how do i say no in french", "translate"], ["wake me at 7", "alarm"]] * 2,
+    "val": [["set an alarm", "alarm"]],
+    "test": [["what is cheese in german", "translate"], ["naïve café", "order"]],
+    "oos_train": [["who won", "oos"]],
+    "oos_val": [["how far is the moon", "oos"]],
+    "oos_test": [["write a poem", "oos"], ["why is the sky blue", "oos"]],
+}
+ORACLE = {"alarm": 2, "translate": 131, "order": 80, "oos": -1}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    path = tmp_path / "clinc150" / "data_full.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(FAKE), encoding="utf-8")
+    monkeypatch.setattr(clinc150, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "part"),
+    [
+        ("clinc150", "train", "train"),
+        ("clinc150", "validation", "val"),
+        ("clinc150", "test", "test"),
+        ("clinc150_oos", "train", "oos_train"),
+        ("clinc150_oos", "validation", "oos_val"),
+        ("clinc150_oos", "test", "oos_test"),
+    ],
+)
+def test_sentences_and_labels_are_those_of_the_file(folder, name, split, part):
+    sentences, labels = data.load_arrays(name, split, folder)
+    assert sentences.tolist() == [sentence for sentence, _ in FAKE[part]]
+    assert labels.tolist() == [ORACLE[intent] for _, intent in FAKE[part]]
+    assert labels.dtype == np.int64
+    assert not sentences.flags.writeable
+    pairs = list(data.load(name, split, folder).as_numpy_iterator())
+    assert [text.decode() for text, _ in pairs] == sentences.tolist()
+
+
+def test_the_splits_are_the_published_ones(folder):
+    for name in ("clinc150", "clinc150_oos"):
+        assert data.available_splits(name, folder) == ("train", "validation", "test")
+    with pytest.raises(ValueError, match="received 'train_without_validation'"):
+        data.load_arrays("clinc150", "train_without_validation", folder)
+
+
+def test_classes():
+    assert list(clinc150.CLASSES) == sorted(set(clinc150.CLASSES))
+    assert len(clinc150.CLASSES) == data.info("clinc150").num_classes == 150
+    assert data.info("clinc150_oos").class_names is None
+
+
+def test_missing_and_changed_files_are_rejected(tmp_path, folder):
+    empty = tmp_path / "empty"
+    for call in (data.fetch, data.available_splits):
+        with pytest.raises(data.MissingDataError, match=r"Put it there from https://.*--data_dir"):
+            call("clinc150", empty)
+    path = folder / "clinc150" / "data_full.json"
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(data.ArchiveError, match=r"expected SHA-256 .*get it again") as error:
+        data.load_arrays("clinc150_oos", "test", folder)
+    assert "\n" not in str(error.value)
+
+
+def test_fingerprints_of_texts():
+    texts, labels = np.array(["a", "bc", "naïve"]), np.array([0, 1, -1])
+    found = data.fingerprint(texts, labels)
+    assert found == data.fingerprint(texts[::-1], labels[::-1])
+    assert found == data.fingerprint(texts.astype("U90"), labels), "padding does not count"
+    assert found != data.fingerprint(np.array(["a", "bd", "naïve"]), labels)
+    assert found != data.fingerprint(texts, np.array([0, 1, 0]))
+    with pytest.raises(ValueError, match="as many labels"):
+        data.fingerprint(texts, labels[:2])
+
+
+def test_the_command_shows_texts(folder, capsys, request):
+    request.addfinalizer(flags.FLAGS.unparse_flags)
+    assert cli.main(["data", "clinc150_oos", f"--data_dir={folder}"]) == 0
+    out = capsys.readouterr().out
+    assert "input     text" in out
+    assert "texts   fingerprint" in out
+    assert "(the official split has 1,000)" in out
+
+
+@pytest.mark.slow
+def test_the_published_file(real_data_dir):
+    if not (pathlib.Path(real_data_dir) / "clinc150").is_dir():
+        pytest.skip(f"{real_data_dir} has no clinc150.")
+    for name in ("clinc150", "clinc150_oos"):
+        for split, size in data.info(name).splits.items():
+            sentences, labels = data.load_arrays(name, split, real_data_dir)
+            assert len(sentences) == len(set(sentences.tolist())) == size
+            classes = data.info(name).num_classes
+            if classes:
+                assert (np.bincount(labels) == size // classes).all()
+            else:
+                assert (labels == -1).all()

@@ -1,0 +1,1 @@
+from tests.data.conftest import *  # noqa: F403

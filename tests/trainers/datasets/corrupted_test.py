@@ -1,0 +1,334 @@
+"""CIFAR-100-C by condition: generated files and the published archive, in small copies."""
+
+import gc
+import hashlib
+import io
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+from s2d_tf import cli, data
+from s2d_tf.data import archives
+from s2d_tf.trainers.datasets import corrupted, corruption_names
+
+COUNT = 6
+NAME = "cifar100_c_generated"
+
+
+def _clean(count=COUNT):
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 256, (count, 8, 8, 3)).astype(np.uint8)
+    return coarse.repeat(4, axis=1).repeat(4, axis=2), np.arange(count, dtype=np.int64)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder whose CIFAR-100 has six test images."""
+    images, labels = _clean()
+    monkeypatch.setattr(corrupted, "_source", lambda data_dir: (images, labels, "digest"))
+    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+def _generated(folder):
+    return sorted(path.stem for path in folder.rglob("*.npy") if not path.name.startswith("."))
+
+
+class TestNames:
+    def test_conditions(self):
+        assert len(data.conditions(NAME)) == 90
+        assert len(data.conditions("cifar100_c")) == 95
+        assert data.conditions("digits") == ()
+        assert f"{NAME}.fog_3" in data.conditions(NAME)
+        record = data.info(f"{NAME}.fog_3")
+        assert record.name == f"{NAME}.fog_3"
+        assert record.splits == {"test": 10_000}
+        assert record.class_names == data.info("cifar100").class_names
+        assert record.conditions == ()
+        # Keys of metrics are split at slashes.
+        assert not any("/" in name for name in data.conditions("cifar100_c"))
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            (f"{NAME}.frost_3", r"received 'frost_3'. It is not available: .*photogr"),
+            (f"{NAME}.fog_6", r"received 'fog_6'. Did you mean fog_"),
+            (f"{NAME}.", r"received ''"),
+            ("digits.fog_3", r"received 'digits\.fog_3'\. Did you mean .*digits"),
+            ("cifar100_d.fog_3", r"received 'cifar100_d\.fog_3'"),
+        ],
+    )
+    def test_unknown_ones(self, name, message):
+        with pytest.raises(ValueError, match=message):
+            data.info(name)
+
+    @pytest.mark.parametrize("name", [NAME, "cifar100_c"])
+    def test_all_at_once_is_too_much_to_load(self, tmp_path, name):
+        with pytest.raises(ValueError, match=rf"expected {name} with a condition, such as"):
+            data.load_arrays(name, "test", tmp_path)
+
+    def test_only_test_images(self, tmp_path):
+        with pytest.raises(ValueError, match=r"expected one of test .* received 'train'"):
+            data.load_arrays(f"{NAME}.fog_3", "train", tmp_path)
+
+
+class TestGenerated:
+    def test_one_condition_is_made_on_first_use(self, folder, monkeypatch):
+        clean, labels = _clean()
+        received, received_labels = data.load_arrays(f"{NAME}.snow_2", "test", folder)
+        np.testing.assert_array_equal(received, data.corrupt(clean, "snow", 2))
+        np.testing.assert_array_equal(received_labels, labels)
+        assert not received.flags.writeable
+        assert _generated(folder) == ["snow_2"]
+        assert data.available_splits(NAME, folder) == ("test",)
+        # The next process reads the file and computes nothing.
+        monkeypatch.setattr(corrupted, "corrupt", None)
+        again, _ = corrupted.read(f"{NAME}.snow_2", folder)
+        np.testing.assert_array_equal(again, received)
+        assert type(again) is np.ndarray
+
+    def test_batches_do_not_show(self, folder, monkeypatch):
+        monkeypatch.setattr(corrupted, "_BATCH", 4)
+        received, _ = data.load_arrays(f"{NAME}.gaussian_noise_1", "test", folder)
+        expected = data.corrupt(_clean()[0], "gaussian_noise", 1)
+        np.testing.assert_array_equal(received, expected)
+
+    def test_a_quick_look_has_the_same_images_and_keeps_nothing(self, folder):
+        few, labels = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
+        assert not _generated(folder)
+        assert labels.tolist() == [0, 1, 2]
+        whole, _ = data.load_arrays(f"{NAME}.fog_2", "test", folder)
+        np.testing.assert_array_equal(few, whole[:3])
+        # Once it is there, it is read.
+        again, _ = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
+        np.testing.assert_array_equal(again, few)
+        everything, _ = corrupted.read_first(f"{NAME}.fog_1", COUNT, folder)
+        assert len(everything) == COUNT
+        assert _generated(folder) == ["fog_1", "fog_2"]
+
+    def test_what_was_read_is_not_kept_in_memory(self, folder):
+        """Going through 90 conditions takes the memory of one."""
+        images, _ = data.load_arrays(f"{NAME}.fog_1", "test", folder)
+        held = weakref.ref(images)
+        del images
+        gc.collect()
+        assert held() is None
+
+    def test_memory_does_not_grow_with_the_images(self, tmp_path):
+        peaks = []
+        for count in (250, 1_000):
+            images = np.broadcast_to(_clean(1)[0], (count, 32, 32, 3))
+            tracemalloc.start()
+            corrupted._write(images, "contrast_1", tmp_path / f"{count}.npy", lambda _: None)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert peaks[1] < 1.2 * peaks[0]
+
+    def test_what_was_interrupted_continues(self, folder, monkeypatch):
+        done = []
+
+        def stop_after_ten(images, corruption, severity, **options):
+            if len(done) >= 10:
+                raise KeyboardInterrupt
+            done.append(f"{corruption}_{severity}")
+            return data.corrupt(images, corruption, severity, **options)
+
+        monkeypatch.setattr(corrupted, "corrupt", stop_after_ten)
+        with pytest.raises(KeyboardInterrupt):
+            data.fetch(NAME, folder)
+        assert _generated(folder) == sorted(done)
+        assert not list(folder.rglob(".partial*"))
+        made = []
+
+        def record(images, corruption, severity, **options):
+            made.append(f"{corruption}_{severity}")
+            return images
+
+        monkeypatch.setattr(corrupted, "corrupt", record)
+        data.fetch(NAME, folder)
+        assert sorted(made + done) == sorted(corruption_names.GENERATED)
+        assert _generated(folder) == sorted(corruption_names.GENERATED)
+
+    def test_leftovers_of_a_killed_process_go_after_an_hour(self, folder):
+        home = folder / NAME / corrupted.VERSION / "digest"
+        home.mkdir(parents=True)
+        old, new = home / ".partial_1_fog_1.npy", home / ".partial_2_fog_2.npy"
+        for path, age in ((old, 4_000), (new, 10)):
+            path.touch()
+            os.utime(path, (time.time() - age,) * 2)
+        data.load_arrays(f"{NAME}.fog_1", "test", folder)
+        assert not old.exists()
+        assert new.exists()
+
+    def test_a_read_only_folder_is_served_from_the_cache(self, folder, tmp_path):
+        data.load_arrays(f"{NAME}.fog_1", "test", folder)
+        folder.chmod(0o555)
+        try:
+            data.fetch(f"{NAME}.fog_1", folder)
+            data.fetch(f"{NAME}.fog_2", folder)
+        finally:
+            folder.chmod(0o755)
+        assert _generated(folder) == ["fog_1"]
+        assert _generated(tmp_path / "cache") == ["fog_2"]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "expected an array of images"),
+            (b"\x93NUMPY", "expected an array of images"),
+            (np.zeros([6, 8, 8, 3], np.uint8), r"expected uint8 \[n, 32, 32, 3\], .*8, 8"),
+            (np.zeros([6, 32, 32, 3]), r"received float64 .*Delete the file"),
+        ],
+    )
+    def test_damaged_files(self, folder, content, message):
+        path = folder / NAME / corrupted.VERSION / "digest" / "fog_1.npy"
+        path.parent.mkdir(parents=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            np.save(path, content)
+        with pytest.raises(data.ArchiveError, match=message) as error:
+            data.load_arrays(f"{NAME}.fog_1", "test", folder)
+        assert str(path) in str(error.value)
+
+    def test_without_cifar100(self, tmp_path):
+        with pytest.raises(data.MissingDataError, match="the dataset 'cifar100'"):
+            data.load_arrays(f"{NAME}.fog_1", "test", tmp_path)
+        with pytest.raises(data.MissingDataError, match="the dataset 'cifar100'"):
+            data.available_splits(NAME, tmp_path)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.usefixtures("leave_no_flags")
+    def test_the_command_generates_all(self, folder, monkeypatch, capsys):
+        monkeypatch.setattr(corrupted, "corrupt", lambda images, *args, **options: images)
+        assert cli.main(["data", NAME, f"--data_dir={folder}", "--download"]) == 0
+        assert _generated(folder) == sorted(corruption_names.GENERATED)
+        assert f"as in {NAME}.gaussian_noise_1: gaussian_noise_1, " in capsys.readouterr().out
+
+    @pytest.mark.slow
+    def test_a_killed_process_continues(self, tmp_path, project_root):
+        """SIGKILL while files are being written; then the same bytes as without it."""
+        program = (
+            "import sys, pathlib, numpy as np\n"
+            "from s2d_tf import data\n"
+            "from s2d_tf.data import corrupted\n"
+            "rng = np.random.default_rng(0)\n"
+            "images = rng.integers(0, 256, (100, 32, 32, 3)).astype(np.uint8)\n"
+            "corrupted._source = lambda data_dir: (images, None, 'digest')\n"
+            "data.fetch('cifar100_c_generated', sys.argv[1])\n"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(project_root)}
+        killed, whole = tmp_path / "killed", tmp_path / "whole"
+        for folder in (killed, whole):
+            folder.mkdir()
+        command = [sys.executable, "-c", program]
+        process = subprocess.Popen([*command, killed], env=environment)
+        deadline = time.monotonic() + 120
+        while len(_generated(killed)) < 8 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        before = {path: path.stat().st_mtime_ns for path in killed.rglob("[!.]*.npy")}
+        assert 8 <= len(before) < 90
+        for folder in (killed, whole):
+            subprocess.run([*command, folder], env=environment, check=True)
+        assert _generated(killed) == sorted(corruption_names.GENERATED)
+        assert all(path.stat().st_mtime_ns == modified for path, modified in before.items())
+        for path in whole.rglob("*.npy"):
+            assert path.read_bytes() == (killed / path.relative_to(whole)).read_bytes()
+
+    @pytest.mark.slow
+    def test_real_images(self, real_data_dir, tmp_path, monkeypatch):
+        monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+        (tmp_path / "cifar100").symlink_to(pathlib.Path(real_data_dir) / "cifar100")
+        clean, labels = data.load_arrays("cifar100", "test", tmp_path)
+        images, same_labels = data.load_arrays(f"{NAME}.contrast_4", "test", tmp_path)
+        np.testing.assert_array_equal(labels, same_labels)
+        expected = data.corrupt(clean[9_990:], "contrast", 4, first_index=9_990)
+        np.testing.assert_array_equal(images[9_990:], expected)
+
+
+@pytest.fixture
+def publish(tmp_path, monkeypatch):
+    """Writes a small archive in place of the published one, whose MD5 it takes over."""
+
+    def write(arrays, *, md5=None):
+        path = tmp_path / "downloads" / "manual" / "CIFAR-100-C.tar"
+        path.parent.mkdir(parents=True)
+        with tarfile.open(path, "w") as tar:
+            for name, array in arrays.items():
+                file = io.BytesIO()
+                np.save(file, array)
+                member = tarfile.TarInfo(f"CIFAR-100-C/{name}.npy")
+                member.size = file.tell()
+                file.seek(0)
+                tar.addfile(member, file)
+        md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
+        monkeypatch.setattr(corrupted, "OFFICIAL_MD5", md5)
+        return tmp_path
+
+    return write
+
+
+def _published_arrays(count=4):
+    rng = np.random.default_rng(1)
+    arrays = {
+        name: rng.integers(0, 256, (5 * count, 32, 32, 3)).astype(np.uint8)
+        for name in ("fog", "frost")
+    }
+    return arrays | {"labels": np.tile(np.arange(count, dtype=np.uint8), 5)}
+
+
+class TestPublished:
+    @pytest.mark.parametrize("corruption", ["fog", "frost"])
+    @pytest.mark.parametrize("severity", [1, 5])
+    def test_a_severity_is_a_fifth(self, publish, corruption, severity):
+        arrays = _published_arrays()
+        folder = publish(arrays)
+        images, labels = data.load_arrays(f"cifar100_c.{corruption}_{severity}", "test", folder)
+        expected = arrays[corruption].reshape(5, 4, 32, 32, 3)[severity - 1]
+        np.testing.assert_array_equal(images, expected)
+        assert labels.tolist() == [0, 1, 2, 3]
+        assert labels.dtype == np.int64
+        assert not images.flags.writeable
+        data.fetch("cifar100_c", folder)
+        assert data.available_splits("cifar100_c", folder) == ("test",)
+
+    @pytest.mark.parametrize(
+        ("change", "options", "message"),
+        [
+            ({}, {"md5": "0" * 32}, r"CIFAR-100-C\.tar: expected MD5 0000.*fetch it again"),
+            ({"fog": None}, {}, r"CIFAR-100-C/fog\.npy, received one that cannot"),
+            ({"fog": np.zeros([20, 8, 8, 3], np.uint8)}, {}, r"expected uint8 \[n, 32, 32, 3\]"),
+            ({"fog": np.array([{}] * 20)}, {}, r"fog\.npy, received .*expected a plain array"),
+            ({"labels": np.zeros(7, np.uint8)}, {}, r"20 images and 7 labels"),
+        ],
+    )
+    def test_bad_archives(self, publish, change, options, message):
+        arrays = {k: v for k, v in (_published_arrays() | change).items() if v is not None}
+        with pytest.raises(data.ArchiveError, match=message):
+            data.load_arrays("cifar100_c.fog_2", "test", publish(arrays, **options))
+
+    def test_a_missing_archive_says_what_to_put_where(self, tmp_path):
+        for call in (data.fetch, data.available_splits):
+            with pytest.raises(data.MissingDataError) as error:
+                call("cifar100_c", tmp_path)
+            message = str(error.value)
+            assert f"{tmp_path}/downloads/manual: expected CIFAR-100-C.tar (2.9 GB)" in message
+            assert "https://zenodo.org/records/3555552" in message
+            assert "\n" not in message
+        assert not list(tmp_path.iterdir())
+
+    def test_the_published_sum(self):
+        assert corrupted.OFFICIAL_MD5 == "11f0ed0f1191edbf9fa23466ae6021d3"
+        assert issubclass(archives.ArchiveError, ValueError)

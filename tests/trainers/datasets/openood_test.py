@@ -1,0 +1,196 @@
+"""The near and far sets of OpenOOD v1.5, from small archives in the official layout."""
+
+import dataclasses
+import hashlib
+import io
+import tarfile
+import types
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from s2d_tf import data
+from s2d_tf.data import prepared
+from s2d_tf.trainers.datasets import openood, openood_lists
+
+TEXTURES, PLACES = "openood_textures", "openood_places365"
+
+
+def _picture(seed, size=(40, 64), mode="RGB"):
+    shape = [size[1] // 8, size[0] // 8] + ([3] if mode == "RGB" else [])
+    coarse = np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+    return Image.fromarray(coarse).resize(size, Image.Resampling.NEAREST)
+
+
+def _encoded(picture, kind="JPEG"):
+    file = io.BytesIO()
+    picture.save(file, kind)
+    return file.getvalue()
+
+
+def _expected(encoded):
+    """Resize the shorter side to 32, then cut out the center."""
+    image = Image.open(io.BytesIO(encoded)).convert("RGB")
+    width, height = image.size
+    scale = 32 / min(width, height)
+    image = image.resize((int(width * scale), int(height * scale)), Image.Resampling.BILINEAR)
+    # torchvision rounds half to even.
+    left, top = round((image.width - 32) / 2), round((image.height - 32) / 2)
+    return np.asarray(image)[top : top + 32, left : left + 32]
+
+
+@pytest.fixture
+def publish(tmp_path, monkeypatch):
+    """Writes a small archive in place of a published one, whose MD5 and size it takes over."""
+
+    def write(name, members, *, md5=None, count=None):
+        archive = openood.ARCHIVES[name]
+        path = tmp_path / "data" / "downloads" / "manual" / archive.file_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w:gz" if archive.file_name.endswith("gz") else "w") as tar:
+            for member, content in members.items():
+                entry = tarfile.TarInfo(member)
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+        md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
+        monkeypatch.setitem(openood.ARCHIVES, name, dataclasses.replace(archive, md5=md5))
+        monkeypatch.setattr(openood, "NUM_TEXTURES" if name == TEXTURES else "NUM_PLACES", count)
+        return tmp_path / "data"
+
+    return write
+
+
+class TestProtocol:
+    def test_near_and_far(self):
+        sets = data.openood_sets("cifar100")
+        assert sets["near"] == ("cifar10", "openood_tiny_imagenet")
+        assert sets["far"] == ("openood_mnist", "svhn_cropped", TEXTURES, PLACES)
+        assert all(data.info(name) for names in sets.values() for name in names)
+        with pytest.raises(ValueError, match="dataset: expected 'cifar100', received 'cifar10'"):
+            data.openood_sets("cifar10")
+
+    def test_published_sizes(self):
+        sizes = {name: data.info(name).splits["test"] for name in data.names() if "openood" in name}
+        assert sizes == {
+            "openood_tiny_imagenet": 6_526,
+            "openood_mnist": 70_000,
+            TEXTURES: openood.NUM_TEXTURES,
+            PLACES: openood.NUM_PLACES,
+        }
+        tiny = openood_lists.kept(openood_lists.TINY_IMAGENET, 10_000)
+        assert tiny.sum() == 6_526
+        # From the heads of the published lists.
+        assert tiny[:3].all()
+        assert not tiny[[3, 4, 55]].any()
+        places = openood_lists.kept(openood_lists.PLACES365, 36_500)
+        assert places.sum() == 33_773
+        assert places[[10_660, 4_871, 14_941]].all()
+
+    def test_published_sums(self):
+        assert openood.ARCHIVES[TEXTURES].md5 == "fff73e5086ae6bdbea199a49dfb8a4c1"
+        assert openood.ARCHIVES[PLACES].md5 == "e27b17d8d44f4af9a78502beb927f808"
+
+    @pytest.mark.slow
+    def test_classes_that_cifar100_has_are_left_out(self, real_data_dir, tmp_path, monkeypatch):
+        """All images of 47 classes and single ones of others; 20 classes are for validation."""
+        monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
+        images, labels = data.load_arrays("openood_tiny_imagenet", "test", real_data_dir)
+        assert images.shape == (6_526, 32, 32, 3)
+        assert set(labels) == {-1}
+        whole, classes = data.load_arrays("tiny_imagenet_resize", "test", real_data_dir)
+        tiny = openood_lists.kept(openood_lists.TINY_IMAGENET, 10_000)
+        assert np.sum(np.bincount(classes[tiny], minlength=200) == 0) == 47 + 20
+        # Bilinear with antialiasing is near the mean of blocks of 2x2.
+        assert np.mean(np.abs(images.astype(int) - whole[tiny])) < 6
+        assert np.mean(np.abs(images.astype(int) - np.roll(whole[tiny], 1, axis=0))) > 30
+
+
+class TestTextures:
+    def test_all_pictures_in_the_order_of_their_names(self, publish):
+        members = {
+            "dtd/images/dotted/dotted_0002.jpg": _encoded(_picture(0)),
+            "dtd/images/banded/banded_0007.jpg": _encoded(_picture(1, (72, 40))),
+            "dtd/images/banded/banded_0001.jpg": _encoded(_picture(2, (48, 48), "L")),
+        }
+        others = {"dtd/images/dotted/.directory": b"x", "dtd/labels/train1.txt": b"x"}
+        folder = publish(TEXTURES, members | others, count=3)
+        images, labels = data.load_arrays(TEXTURES, "test", folder)
+        expected = [_expected(members[name]) for name in sorted(members)]
+        np.testing.assert_array_equal(images, expected)
+        assert labels.tolist() == [-1, -1, -1]
+        assert labels.dtype == np.int64
+        assert data.available_splits(TEXTURES, folder) == ("test",)
+
+    @pytest.mark.parametrize(
+        ("members", "options", "message"),
+        [
+            ({}, {"md5": "0" * 32}, r"dtd-r1\.0\.1\.tar\.gz: expected MD5 0000"),
+            ({}, {"count": 2}, r"expected 2 images in 'dtd/images', received 1\."),
+            ({"dtd/images/a/b.txt": b""}, {}, r"b\.txt': expected a name such as banded/banded"),
+            ({"dtd/images/a/a_0002.jpg": b"no"}, {}, r"a_0002\.jpg': expected a JPEG or PNG"),
+            ({"dtd/images/a/a_0002.jpg": b"\xff\xd8\xff\xe0"}, {}, "expected a JPEG or PNG"),
+            ({"../evil": b""}, {}, "inside the archive's folder"),
+        ],
+    )
+    def test_bad_archives(self, publish, members, options, message):
+        good = {"dtd/images/a/a_0001.jpg": _encoded(_picture(0))}
+        folder = publish(TEXTURES, good | members, **{"count": 1, **options})
+        with pytest.raises(data.ArchiveError, match=message) as error:
+            data.load_arrays(TEXTURES, "test", folder)
+        assert "\n" not in str(error.value)
+
+
+def test_places_that_the_protocol_leaves_out(publish):
+    keep = openood_lists.kept(openood_lists.PLACES365, 36_500)
+    out, inside = np.flatnonzero(~keep)[0] + 1, np.flatnonzero(keep)[[5, 3]] + 1
+    members = {
+        f"val_256/Places365_val_{number:08}.jpg": _encoded(_picture(int(number), (64, 64)))
+        for number in (out, *inside)
+    }
+    images, _ = data.load_arrays(PLACES, "test", publish(PLACES, members, count=2))
+    expected = [_expected(members[f"val_256/Places365_val_{n:08}.jpg"]) for n in sorted(inside)]
+    np.testing.assert_array_equal(images, expected)
+
+
+@pytest.mark.parametrize(
+    "member", ["val_256/Places365_val_1.jpg", "val_256/Places365_val_00036501.jpg"]
+)
+def test_other_names_of_places(publish, member):
+    folder = publish(PLACES, {member: b""}, count=0)
+    with pytest.raises(data.ArchiveError, match="expected a name such as Places365_val_00000001"):
+        data.load_arrays(PLACES, "test", folder)
+
+
+def test_mnist_is_all_of_it_in_color(monkeypatch):
+    digits = np.random.default_rng(0).integers(0, 256, (2, 28, 28, 1)).astype(np.uint8)
+    parts = {"test": (digits[:1], None), "train": (digits[1:], None)}
+    monkeypatch.setattr(prepared, "read_split", lambda builder, split, _: parts[split])
+    images, labels = openood.read("openood_mnist", None)
+    expected = [_expected(_encoded(Image.fromarray(d[..., 0]), "PNG")) for d in digits]
+    np.testing.assert_array_equal(images, expected)
+    assert np.array_equal(images[..., 0], images[..., 2])
+    assert labels.tolist() == [-1, -1]
+
+
+def test_part_of_tiny_imagenet_is_not_the_protocol():
+    split = types.SimpleNamespace(num_examples=12)
+    info = types.SimpleNamespace(splits={"test": split})
+    builder = types.SimpleNamespace(info=info, data_dir="/folder")
+    with pytest.raises(data.ArchiveError, match=r"/folder: expected 10,000 .*received 12"):
+        openood.read("openood_tiny_imagenet", builder)
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        (TEXTURES, "expected dtd-r1.0.1.tar.gz"),
+        (PLACES, "expected val_256.tar"),
+        ("openood_tiny_imagenet", "expected tiny-imagenet-200.zip"),
+        ("openood_mnist", "expected the dataset 'mnist'"),
+    ],
+)
+def test_missing_files_are_named(tmp_path, name, needed):
+    with pytest.raises(data.MissingDataError, match=needed):
+        data.load_arrays(name, "test", tmp_path)
+    assert not list(tmp_path.iterdir())

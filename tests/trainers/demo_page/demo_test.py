@@ -1,0 +1,223 @@
+"""The demo page without a browser: what it is told, and that its answers are the model's."""
+
+import json
+import re
+import urllib.error
+import urllib.request
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import data, models, posthoc, serving, zoo
+from s2d_tf.trainers.demo import content as demo_content
+from s2d_tf.trainers.demo import opening as demo_lib
+
+SHAPE = (8, 6, 3)
+SCORES = ("confidence", "total", "data", "knowledge")
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.RandomState(3).randint(0, 256, [60, *SHAPE]).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_model):
+    backbone = keras.Sequential([keras.Input(SHAPE), keras.layers.Flatten()])
+    plain = models.Classifier(backbone, 4, mean=(120.0,) * 3, stddev=(600.0,) * 3, seed=1)
+    return {"plain": plain, "s2d": tiny_model}
+
+
+@pytest.fixture(scope="module")
+def demo(pair, images):
+    labels = pair["s2d"].predict_uncertainty(images[:40])["probs"].argmax(axis=-1)
+    labels[:4] = (labels[:4] + 1) % 4  # some answers are wrong
+    return serving.Demo(pair, (images[:40], labels), {"noise": images[40:]}, "tiny images")
+
+
+@pytest.fixture(scope="module")
+def url(showing, demo):
+    with showing(demo, serving.Limits(request_bytes=50_000, image_pixels=10_000)) as address:
+        yield address
+
+
+def post(url, content, kind="application/json", query=""):
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    request = urllib.request.Request(f"{url}/predict{query}", body, {"Content-Type": kind})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return json.load(response)
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=60) as response:
+        return response.read(), response.headers
+
+
+def check(answer, demo, inputs):
+    """The answers of both models are exactly those of `predict_uncertainty`."""
+    assert len(answer["models"]) == len(demo.models)
+    for found, model in zip(answer["models"], demo.models.values(), strict=True):
+        expected = model.predict_uncertainty(inputs)
+        np.testing.assert_array_equal(np.float32(found["probs"]), expected["probs"][0])
+        for name in SCORES:
+            assert np.float32(found[name]) == expected[name][0], name
+
+
+def test_pixels_samples_and_files_get_the_models_answers(url, demo, images, encode):
+    check(post(url, {"pixels": images[50].ravel().tolist()}), demo, images[50:51])
+    samples = demo_content.Content(demo).samples
+    check(post(url, {"sample": 2}), demo, samples[2].input[None])
+    check(post(url, encode(images[51]), "image/png"), demo, images[51:52])
+    inverted = post(url, encode(images[51]), "image/png", "?invert=1")
+    check(inverted, demo, 255 - images[51:52].astype(np.float32))
+
+
+def test_the_place_among_known_inputs(url, demo, images):
+    known = demo.models["s2d"].predict_uncertainty(demo.known[0])["total"]
+    own = demo.models["s2d"].predict_uncertainty(images[50:51])["total"][0]
+    answer = post(url, {"pixels": images[50].ravel().tolist()})["models"][1]
+    assert answer["below"]["total"] == pytest.approx(np.mean(known < own))
+    assert 0 < answer["below"]["total"] < 1
+
+
+def test_the_description(url, demo):
+    state = json.loads(get(f"{url}/state")[0])
+    assert (state["kind"], state["shape"], state["examples"]) == ("image", [8, 6, 3], 40)
+    assert state["classes"] == ["0", "1", "2", "3"]
+    assert state["draw"] is None  # colors
+    plain, s2d = state["models"]
+    assert (plain["title"], plain["decomposes"], list(plain["rules"])) == (
+        "plain",
+        False,
+        ["total"],
+    )
+    assert (s2d["decomposes"], list(s2d["rules"])) == (True, ["total", "data", "knowledge"])
+    for name in ("total", "data", "knowledge"):
+        for part in ("known", "unknown"):
+            assert sum(s2d[part][name]) == pytest.approx(1, abs=1e-3)
+    groups = [sample["group"] for sample in state["samples"]]
+    assert groups == ["Known"] * 4 + ["Known, but hard"] * 4 + ["noise"] * 4
+    assert all(sample["truth"] in state["classes"] for sample in state["samples"][:8])
+
+
+def test_it_abstains_as_the_selective_classifier(demo):
+    rules = demo_content.Content(demo).describe()["models"][1]["rules"]["knowledge"]
+    assert rules[0] is None  # 40 examples cannot show an error rate of 0.5%
+    risk = demo_content.RISKS[-1]
+    step = posthoc.SelectiveClassifier(risk, "knowledge").fit(demo.models["s2d"], demo.known)
+    assert rules[-1]["threshold"] == pytest.approx(step.arrays["threshold"])
+    assert rules[-1]["coverage"] == pytest.approx(step.arrays["coverage"])
+
+
+def test_what_fitted_steps_add(pair, demo):
+    step = posthoc.ConformalSets(coverage=0.9).fit(pair["s2d"], demo.known)
+    answer = demo_content.Content(serving.Demo({"sets": step})).predict(demo.known[0][:1])[0]
+    expected = step.predict_sets(demo.known[0][:1])[0]
+    assert answer["added"][step.step.name] == [str(i) for i in np.flatnonzero(expected)]
+    assert answer["below"] is None
+
+
+def test_the_page_is_whole_and_asks_nobody_else(url):
+    page, headers = get(f"{url}/")
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    names = re.findall(r'(?:src|href)="([^"#]+)"', page.decode())
+    assert sorted(names) == ["data:,", "demo.css", "demo.js"]
+    for name in ("demo.css", "demo.js"):
+        content, _ = get(f"{url}/{name}")
+        found = re.findall(r"(?:https?:)?//[\w.]+\.\w+", content.decode())
+        assert set(found) <= {"http://www.w3.org"}, name  # the name of SVG, which nobody fetches
+    # Every element that the script looks for is in the page.
+    script = get(f"{url}/demo.js")[0].decode()
+    for name in set(re.findall(r'\bat\("([\w-]+)"\)', script)):
+        assert f'id="{name}"' in page.decode(), name
+    assert get(f"{url}/samples/0.png")[0].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "message"),
+    [
+        (b"no picture", "image/png", "expected a JPEG or PNG file"),
+        (b"\xff" * 60_000, "image/png", "at most 50000 bytes"),
+        (b"[]", "application/json", "request: expected a JSON object"),
+        (b"{", "application/json", "request: expected a JSON object"),
+        ({"sample": 99}, "application/json", "sample: expected a number below 12"),
+        ({"sample": True}, "application/json", "sample: expected a number below 12"),
+        ({"pixels": [0] * 5}, "application/json", "pixels: expected 144 whole numbers"),
+        ({"pixels": [256] * 144}, "application/json", "pixels: expected 144 whole numbers"),
+        ({"text": "x"}, "application/json", "request: expected an input for a model of images"),
+    ],
+)
+def test_bad_input_is_rejected_in_one_line(url, content, kind, message):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        post(url, content, kind)
+    assert caught.value.code in (400, 413)
+    assert message in json.load(caught.value)["error"]
+
+
+def test_a_page_of_another_name_is_rejected(url):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        get(urllib.request.Request(f"{url}/state", headers={"Host": "evil.example"}))
+    assert caught.value.code == 400
+
+
+def test_sentences(showing, sentences):
+    known = np.array(["red red", "one", "red one", "one one"]), np.array([0, 1, 2, 1])
+    demo = serving.Demo({"text": sentences}, known)
+    with showing(demo) as url:
+        state = json.loads(get(f"{url}/state")[0])
+        assert (state["kind"], state["classes"]) == ("text", sentences.class_names)
+        assert {sample["text"] for sample in state["samples"]} <= set(known[0])
+        text = "red one two, Grün 中文"
+        answer = post(url, {"text": text})
+        check(answer, demo, np.array([text], object))
+        assert answer["seen"] is None
+        check(post(url, {"sample": 0}), demo, np.array([state["samples"][0]["text"]]))
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            post(url, {"text": "\ud800"})
+
+
+def test_models_that_do_not_fit_are_rejected(pair, sentences):
+    with pytest.raises(ValueError, match="expected the same inputs and classes for all"):
+        serving.Demo({**pair, "text": sentences})
+    with pytest.raises(ValueError, match="models: expected 1 to 4"):
+        serving.Demo({})
+    table = keras.Sequential([keras.Input([5]), keras.layers.Dense(4)])
+    with pytest.raises(ValueError, match="expected a model of images of one size"):
+        serving.Demo({"table": models.Classifier(table, 3)})
+
+
+def test_the_shipped_twins_are_the_default():
+    demo = serving.open_demo()
+    assert list(demo.models) == ["Plain classifier", "S2D classifier"]
+    assert [m.metadata["name"] for m in demo.models.values()] == list(demo_lib.DEFAULT)
+    images, labels = data.load_arrays("digits", "test")
+    np.testing.assert_array_equal(demo.known[0], images)
+    np.testing.assert_array_equal(demo.known[1], labels)
+    assert list(demo.unknown) == ["Digits 8 and 9", "Photographs"]
+    assert demo.note == ""
+
+
+def test_an_entry_comes_with_its_twin_and_says_what_is_missing(tmp_path):
+    demo = serving.open_demo("wrn_10_2_s2.s2d.cifar100", data_dir=tmp_path)
+    names = [model.metadata["name"] for model in demo.models.values()]
+    assert names == ["wrn_10_2_s2.individual.cifar100", "wrn_10_2_s2.s2d.cifar100"]
+    assert demo.known is None
+    assert demo.note.startswith("No distribution and no threshold: ")
+    state = demo_content.Content(demo).describe()
+    assert (state["samples"], state["examples"], state["models"][0]["known"]) == ([], 0, None)
+    assert state["models"][0]["rules"]["total"] is None
+
+
+def test_a_run_is_shown_alone(tmp_path):
+    from s2d_tf.zoo import weights
+
+    name = "wrn_10_2_s2.s2d.digits"
+    run = zoo.Run.create(tmp_path / "run", zoo.entry(name).recipe, seed=0, split="train")
+    weights.save(zoo.load(name), run.weights())
+    demo = serving.open_demo([str(tmp_path / "run")], examples=50)
+    assert list(demo.models) == ["S2D classifier"]
+    assert len(demo.known[0]) == 50
+    assert len(np.unique(demo.known[1])) == 8

@@ -1,0 +1,1 @@
+from tests.zoo.conftest import *  # noqa: F403

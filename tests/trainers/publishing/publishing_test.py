@@ -1,0 +1,231 @@
+"""From runs to entries: what is refused, what is stored, what a failure leaves."""
+
+import dataclasses
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from s2d_tf import data, files, zoo
+from s2d_tf.evaluation import run_evaluation
+from s2d_tf.trainers import publishing
+from s2d_tf.trainers.publishing import checks, facts, precision
+from s2d_tf.trainers.studies import results
+from s2d_tf.zoo import entries, recipes
+from s2d_tf.zoo.layout import CARD, ENTRY
+from tests.zoo.conftest import SINGLE, quiet
+
+
+@pytest.fixture(autouse=True)
+def _no_timing(monkeypatch, without_times):
+    without_times(monkeypatch)
+
+
+def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(precision, "TOLERANCE", -1.0)
+    folder = publishing.publish(runs / "member_0", SINGLE, tmp_path, log=said.append)
+    record = entries.read((folder / ENTRY).read_bytes(), folder)
+    assert [item.precision for item in record.weights] == ["float32"]
+    assert any("float32 is kept" in line for line in said)
+    # The very numbers of the run, since the very weights are published.
+    assert record.metrics == files.read_json(runs / "member_0" / "metrics.json")
+    assert record.weights[0].source == files.sha256(runs / "member_0" / "final.safetensors")
+    predictor = zoo.load(folder)
+    own = zoo.Run.open(runs / "member_0").predictor()
+    for ours, theirs in zip(predictor.weights, own.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
+    record = entries.read((small_zoo / SINGLE / ENTRY).read_bytes(), "entry")
+    own = files.read_json(runs / "member_0" / "metrics.json")
+    assert record.weights[0].precision == "float16"
+    assert record.metrics["run/weights"] != own["run/weights"]
+    assert record.metrics["digits/nll"] != own["digits/nll"]
+    assert record.metrics["digits/nll"] == pytest.approx(own["digits/nll"], abs=1e-2)
+
+
+def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
+    measured = {"data/x/missing": "not in /home/me/data", "data/x/images": 3, "x/nll": 1}
+    expected = {"data/x/missing": "not available", "data/x/images": 3, "x/nll": 1}
+    assert results.public(measured) == expected
+    for path in small_zoo.rglob("*"):
+        if path.suffix in (".json", ".md"):
+            assert str(tmp_path.parent.parent) not in path.read_text(), path
+
+
+def test_the_rule_looks_at_the_figures_of_the_tables():
+    found = ["c/accuracy", "c/nll", "s/auroc/knowledge", "c/scaled_nll", "run/seed", "time/x", "x"]
+    assert precision.table_metrics(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
+    assert precision.TOLERANCE == 5e-4
+
+
+def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
+    record = entries.read((small_zoo / SINGLE / ENTRY).read_bytes(), "entry")
+    values = [
+        files.read_json(runs / f"member_{i}" / "metrics.json")["digits/nll"] for i in range(2)
+    ]
+    assert record.spread["digits/nll"]["mean"] == pytest.approx(np.mean(values))
+    assert record.spread["digits/nll"]["stddev"] == pytest.approx(np.std(values, ddof=1))
+    assert record.spread["digits/nll"]["seeds"] == [0, 1]
+    card = (small_zoo / SINGLE / CARD).read_text()
+    assert "mean ± std over seeds" in card
+    assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in card
+
+
+def test_the_card_says_what_the_model_is_good_and_bad_at(small_zoo, runs):
+    folder = small_zoo / SINGLE
+    found = entries.read((folder / ENTRY).read_bytes(), "entry").provenance
+    own = zoo.Run.open(runs / "member_0").predictor()
+    images, labels = data.load_arrays("digits", "test")
+    answers = own.predict_uncertainty(images)["probs"].argmax(axis=-1)
+    share = {c: (answers[labels == c] == c).mean() for c in set(labels.tolist())}
+    worst = min(share, key=lambda c: (share[c], c))
+    assert found["worst_classes"][0] == f"{own.class_names[worst]} ({share[worst]:.0%})"
+    assert len(found["best_classes"]) == 5
+    card = (folder / CARD).read_text()
+    assert "\n## Strengths and weaknesses\n" in card
+    assert found["confusions"][0] in card
+    assert f"]({found['picture']})" in card
+    assert (folder / found["picture"]).read_bytes().startswith(b"\x89PNG")
+
+
+def test_provenance_names_data_seeds_and_commands(small_zoo):
+    folder = small_zoo / "wrn_10_2_s2.s2d_ensemble.digits"
+    found = entries.read((folder / ENTRY).read_bytes(), "entry").provenance
+    assert found["seeds"] == [0, 1]
+    assert found["commands"][0].endswith("s2d_ensemble.digits --workdir=RUN --members=2")
+    assert re.fullmatch("[0-9a-f]{64}", found["training_data_fingerprint"])
+    assert found["changed_numbers"] == ["num_members=2"]
+
+
+def test_the_command_of_changed_numbers_makes_them_again():
+    recipe = recipes.resolve(SINGLE)
+    changed = recipes.override(
+        recipe, ["model.noise_stddev=[0.0, 0.3]", "model.proxy=mean_precision"], epochs=2
+    )
+    run = zoo.Run("somewhere", changed, 0)
+    changes = checks._differences(changed, recipe)
+    command = facts.commands(run, recipe, changes, summary={})[0]
+    assert "--epochs=2" in command
+    assignments = re.findall(r"--set '([^']*)'", command)
+    assert recipes.override(recipe, assignments, epochs=2) == changed
+
+
+def refused(run, message, tmp_path, name=SINGLE, **kwargs):
+    with pytest.raises(publishing.PublishError, match=message) as caught:
+        publishing.publish(run, name, tmp_path / "zoo", log=quiet, **kwargs)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "zoo" / name).exists()
+    assert not list((tmp_path / "zoo").glob(".*"))
+
+
+def copied(runs, tmp_path):
+    shutil.copytree(runs / "member_0", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_an_unfinished_run_is_refused(runs, tmp_path):
+    run = copied(runs, tmp_path)
+    (run / "final.safetensors").unlink()
+    refused(run, "that is not. Run `s2d train", tmp_path)
+
+
+def test_members_of_several_splits_are_refused(runs, tmp_path):
+    shutil.copytree(runs, tmp_path / "run")
+    path = tmp_path / "run" / "member_1" / "recipe.json"
+    facts = files.read_json(path)
+    files.write_json(path, facts | {"split": "train_without_validation"})
+    name = "wrn_10_2_s2.s2d_ensemble.digits"
+    refused(tmp_path / "run", r"\['train', 'train_without_validation'\]", tmp_path, name)
+
+
+def test_an_entry_says_its_split_and_how_it_was_trained(make_runs, tmp_path):
+    make_runs(tmp_path / "run", recipes.resolve(SINGLE), split="train_without_validation")
+    path = tmp_path / "run" / "summary.json"
+    files.write_json(path, files.read_json(path) | {"precision": "bfloat16"})
+    run_evaluation.evaluate_run(tmp_path / "run", log=quiet)
+    folder = publishing.publish(tmp_path / "run", SINGLE, tmp_path, precision="float32", log=quiet)
+    opened = zoo.open_model(folder)
+    assert opened.split == "train_without_validation"
+    (train, *_) = opened.record.provenance["commands"]
+    assert train.endswith("--split=train_without_validation --precision=bfloat16")
+    assert "`train_without_validation` split" in (folder / CARD).read_text()
+
+
+def test_another_seed_is_refused(runs, tmp_path):
+    refused(runs / "member_1", r"expected seed 0, .*received \[1\]", tmp_path)
+
+
+@pytest.mark.parametrize("method", ["individual", "mimo", "mc", "s2d_swag", "s2d_ensemble"])
+def test_another_method_is_refused(runs, tmp_path, method):
+    name = f"wrn_10_2_s2.{method}.digits"
+    refused(runs / "member_0", "received one of wrn_10_2_s2.s2d.digits", tmp_path, name)
+
+
+def test_other_numbers_are_refused_unless_asked_for(runs, tmp_path):
+    name = "wrn_10_2_s2.s2d_ensemble.digits"
+    refused(runs, "received others .*num_members 5 -> 2", tmp_path, name)
+
+
+def test_a_run_that_was_not_evaluated_is_refused(runs, tmp_path):
+    run = copied(runs, tmp_path)
+    (run / "metrics.json").unlink()
+    refused(run, "received no metrics. Run `s2d evaluate", tmp_path)
+
+
+def test_metrics_of_other_weights_are_refused(runs, tmp_path):
+    run = copied(runs, tmp_path)
+    shutil.copy(runs / "member_1" / "final.safetensors", run)
+    refused(run, "metrics of these weights, received those of others", tmp_path)
+
+
+def test_a_failure_leaves_the_entry_that_was_there(runs, small_zoo, tmp_path, monkeypatch):
+    folder = tmp_path / "zoo"
+    shutil.copytree(small_zoo, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.setattr(publishing.card, "text", lambda record: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_path):
+    folder = tmp_path / "zoo"
+    shutil.copytree(small_zoo, folder)
+    with pytest.raises(publishing.PublishError, match="refers to those that"):
+        publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
+    shutil.rmtree(folder / "wrn_10_2_s2.s2d_ensemble.digits")
+    shutil.rmtree(folder / "wrn_10_2_s2.s2d_mc.digits")
+    publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
+    record = json.loads((folder / SINGLE / ENTRY).read_text())
+    assert record["weights"][0]["precision"] == "float32"
+    assert sorted(path.name for path in folder.iterdir()) == [SINGLE]
+
+
+def test_the_command_says_what_is_missing(run_s2d, tmp_path):
+    result = run_s2d("publish", f"--name={SINGLE}")
+    assert result.returncode == 1
+    assert "RUN: expected one run directory" in result.stderr
+    result = run_s2d("publish", tmp_path)
+    assert result.returncode == 2
+    assert "--name" in result.stderr
+
+
+def test_the_card_of_a_gaussian_student_has_both_readings():
+    record = dataclasses.replace(
+        zoo.entry("wrn_10_2_s2.s2d.cifar100").record,
+        recipe=recipes.resolve("wrn_10_2_s2.h2d_gauss.cifar100"),
+        num_members=50,
+    )
+    text = publishing.card.text(record)
+    assert "drawn from a Gaussian over log-concentrations" in text
+    assert "by its mean" not in text, "which was not measured when it was published"
+    measured = record.metrics | {"cifar100/mean_nll": 1.6312}
+    text = publishing.card.text(dataclasses.replace(record, metrics=measured))
+    assert re.search(r"NLL, by its mean +\| 1\.6312", text)
+    plain = publishing.card.text(dataclasses.replace(record, kind="categorical"))
+    assert "drawn from a Gaussian over logits" in plain

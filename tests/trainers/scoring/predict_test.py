@@ -1,0 +1,395 @@
+"""Files in, a table of answers out: the model's own, each input once."""
+
+import csv
+import json
+import pathlib
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from s2d_tf import cli, export, metrics, posthoc
+from s2d_tf.trainers import scoring as prediction
+from s2d_tf.trainers.scoring import parts as parts_lib
+from s2d_tf.trainers.scoring import sources
+
+KINDS = ("folder", "lines", "tfrecord", "parquet", "parquet_struct")
+
+
+def score(scorer, inputs, out, **options):
+    options = {"batch_size": 4, "part_rows": 10, "progress": False} | options
+    return prediction.predict_files(scorer, inputs, out, **options)
+
+
+def read(path):
+    return parquet.read_table(path).to_pydict()
+
+
+def check(table, model, pictures):
+    found = model.predict_uncertainty(pictures)
+    order = np.argsort(-found["probs"], axis=-1)
+    assert table["label"] == order[:, 0].tolist()
+    assert table["class"] == [model.class_names[label] for label in order[:, 0]]
+    for column, name in (
+        ("confidence", "confidence"),
+        ("total_uncertainty", "total"),
+        ("data_uncertainty", "data"),
+        ("knowledge_uncertainty", "knowledge"),
+    ):
+        np.testing.assert_allclose(table[column], found[name], atol=1e-5)
+    for rank in range(2):
+        assert table[f"top_{rank + 1}_label"] == order[:, rank].tolist()
+        expected = np.take_along_axis(found["probs"], order[:, [rank]], axis=-1)[:, 0]
+        np.testing.assert_allclose(table[f"top_{rank + 1}_probability"], expected, atol=1e-5)
+    assert "top_3_label" not in table
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_input_gives_the_models_answers(
+    kind, scorer, tiny_model, pictures, encoded, truth, write, tmp_path
+):
+    summary = score(scorer, write(kind, encoded), tmp_path / "out.parquet", top_k=2)
+    assert summary[:2] == (len(pictures), 0)
+    table = read(summary.out)
+    check(table, tiny_model, pictures)
+    assert len(set(table["input"])) == len(pictures)
+    labeled = kind not in ("folder", "lines")
+    assert table["true_label"] == (truth.tolist() if labeled else [None] * len(truth))
+    assert not summary.out.with_name("out.parquet.parts").exists()
+    facts = json.loads(summary.out.with_name("out.parquet.json").read_text())
+    assert (facts["name"], facts["rows"], facts["skipped"]) == ("model", len(pictures), 0)
+
+
+def test_raw_pixels_and_lists_of_them(scorer, tiny_model, pictures, write, tmp_path):
+    raw = [picture.tobytes() for picture in pictures]
+    out = score(scorer, write("tfrecord", raw), tmp_path / "raw.parquet", top_k=2).out
+    check(read(out), tiny_model, pictures)
+    lists = [picture.ravel().tolist() for picture in pictures]
+    out = score(scorer, write("parquet", lists), tmp_path / "lists.parquet", top_k=2).out
+    check(read(out), tiny_model, pictures)
+
+
+def test_a_bar_shows_how_far_it_is(scorer, encoded, write, tmp_path, capsys):
+    score(scorer, write("folder", encoded), tmp_path / "out.parquet", progress=True)
+    assert f"{len(encoded)}/{len(encoded)}" in capsys.readouterr().err
+
+
+def test_csv_has_the_same_rows(scorer, encoded, write, tmp_path):
+    inputs = write("tfrecord", encoded)
+    table = read(score(scorer, inputs, tmp_path / "out.parquet").out)
+    with open(score(scorer, inputs, tmp_path / "out.csv").out, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == list(table)
+    for name, values in table.items():
+        # CSV has as many digits as a float32 needs.
+        kind = np.float32 if isinstance(values[0], float) else type(values[0])
+        assert [kind(row[name]) for row in rows] == [kind(value) for value in values]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_inputs_are_listed_and_skipped(
+    kind, scorer, tiny_model, pictures, encoded, write, tmp_path
+):
+    contents = list(encoded)
+    contents[3], contents[11], contents[22] = b"no picture", encoded[11][:60], b""
+    summary = score(scorer, write(kind, contents), tmp_path / "out.parquet", top_k=2)
+    assert summary[:2] == (len(pictures) - 3, 3)
+    check(read(summary.out), tiny_model, np.delete(pictures, [3, 11, 22], axis=0))
+    with open(summary.skipped_list, newline="") as file:
+        listed = list(csv.DictReader(file))
+    assert sorted(int(row["input"].split(":")[-1].split(".")[0]) for row in listed) == (
+        [7, 23, 45] if kind == "lines" else [3, 11, 22]
+    )
+    assert all(row["reason"] for row in listed)
+
+
+def test_a_cut_file_of_records_gives_what_is_before_the_cut(scorer, encoded, write, tmp_path):
+    path = write("tfrecord", encoded)
+    path.write_bytes(path.read_bytes()[:-30])
+    summary = score(scorer, path, tmp_path / "out.parquet")
+    assert summary[:2] == (len(encoded) - 1, 1)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+    summary = score(scorer, path, tmp_path / "other.parquet")
+    assert summary.rows + summary.skipped == len(encoded)
+    assert 5 < summary.rows < 15
+
+
+def test_nothing_but_damaged_inputs_is_an_error(scorer, write, tmp_path):
+    with pytest.raises(ValueError, match=r"received 3 that cannot, listed in .*skipped\.csv"):
+        score(scorer, write("folder", [b"x"] * 3), tmp_path / "out.parquet")
+    assert {path.name for path in tmp_path.iterdir()} == {"images", "out.parquet.skipped.csv"}
+
+
+@pytest.mark.parametrize("kind", ["folder", "tfrecord", "parquet"])
+@pytest.mark.parametrize("fails_at", ["write", "join"])
+def test_it_goes_on_after_a_stop(kind, fails_at, scorer, encoded, write, tmp_path, monkeypatch):
+    inputs = write(kind, [*encoded[:5], b"damaged", *encoded[6:]])
+    whole = score(scorer, inputs, tmp_path / "whole.parquet")
+    real, calls = getattr(parts_lib.Parts, fails_at), []
+
+    def stop(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == (2 if fails_at == "write" else 1):
+            raise KeyboardInterrupt
+        return real(self, *arguments)
+
+    monkeypatch.setattr(parts_lib.Parts, fails_at, stop)
+    out = tmp_path / "stopped.parquet"
+    # What is written when it stops: one part of ten inputs.
+    message = "after 10 of 23 inputs; the same" if fails_at == "write" else None
+    with pytest.raises(KeyboardInterrupt, match=message):
+        score(scorer, inputs, out)
+    assert {path.name for path in tmp_path.iterdir()} & {"stopped.parquet"} == set()
+    asked = []
+
+    def counted(batch):
+        asked.append(len(batch))
+        return scorer._function(batch)
+
+    counting = prediction.Scorer(
+        counted, scorer.image_shape, scorer.class_names, scorer.sha256, scorer.name
+    )
+    again = score(counting, inputs, out)
+    assert again[:2] == whole[:2] == (len(encoded) - 1, 1)
+    # Only what was not written is computed again: two parts of ten, or nothing.
+    assert sum(asked) == (len(encoded) - 10 if fails_at == "write" else 0)
+    assert read(out) == read(whole.out)
+    asked.clear()
+    assert score(counting, inputs, out) == again
+    assert asked == []
+
+
+def test_another_result_is_not_overwritten_or_mixed(scorer, encoded, write, tmp_path, monkeypatch):
+    inputs, out = write("folder", encoded), tmp_path / "out.parquet"
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parts_lib.Parts, "join", stop)
+        with pytest.raises(KeyboardInterrupt):
+            score(scorer, inputs, out)
+    (inputs / "zzz.png").write_bytes(encoded[0])
+    with pytest.raises(ValueError, match=r"out\.parquet\.parts is of another model, other inputs"):
+        score(scorer, inputs, out)
+    (inputs / "zzz.png").unlink()
+    score(scorer, inputs, out)
+    with pytest.raises(ValueError, match=r"expected a new file.*choose another --out"):
+        score(scorer, inputs, out, top_k=1)
+
+
+def test_what_fitted_steps_add(tiny_model, pictures, truth, encoded, write, tmp_path):
+    from s2d_tf.trainers.scoring.scorer import of_model
+
+    sets = posthoc.ConformalSets(coverage=0.8).fit(tiny_model, (pictures, truth))
+    path = tmp_path / "sets"
+    posthoc.save(sets, path)
+    knn = posthoc.KNN(k=3).fit(sets, (pictures, truth))
+    posthoc.save(knn, tmp_path / "knn")
+    scorer = of_model(tiny_model, [path, tmp_path / "knn"])
+    table = read(score(scorer, write("folder", encoded), tmp_path / "out.parquet").out)
+    expected = sets.predict_sets(pictures)
+    assert table["prediction_set"] == [" ".join(map(str, np.flatnonzero(r))) for r in expected]
+    np.testing.assert_allclose(table["ood_score"], knn.score(pictures), rtol=1e-4)
+
+
+def test_an_exported_version_gives_the_same(tiny_model, scorer, encoded, pictures, write, tmp_path):
+    folder = export.save(tiny_model, tmp_path / "exported")
+    exported = prediction.open_scorer(folder)
+    table = read(score(exported, write("folder", encoded), tmp_path / "out.parquet", top_k=2).out)
+    check(table, tiny_model, pictures)
+
+
+def test_an_answer_that_is_not_a_number_is_skipped(encoded, write, tmp_path):
+    def function(batch):
+        probabilities = np.full([len(batch), 2], 0.5)
+        probabilities[batch[:, 0, 0, 0] == 77] = np.nan
+        ones = np.ones(len(batch))
+        names = ("confidence", *(f"{n}_uncertainty" for n in ("total", "data", "knowledge")))
+        return {"probabilities": probabilities, "label": ones.astype(int)} | dict.fromkeys(
+            names, ones
+        )
+
+    scorer = prediction.Scorer(function, (8, 6, 3), None, "0", "fake")
+    pixels = [bytes([value]) * 144 for value in (1, 77, 3)]
+    summary = score(scorer, write("tfrecord", pixels), tmp_path / "out.parquet")
+    assert summary[:2] == (2, 1)
+    assert "the answer is not a number" in summary.skipped_list.read_text()
+    assert "class" not in read(summary.out)
+
+
+def test_a_model_of_text_gets_the_lines_themselves(tmp_path):
+    def function(texts):
+        lengths = np.array([len(text) for text in texts], np.float32)
+        probabilities = np.stack([lengths, 10 - lengths], axis=-1) / 10
+        names = ("confidence", *(f"{n}_uncertainty" for n in ("total", "data", "knowledge")))
+        label = probabilities.argmax(axis=-1)
+        return {"probabilities": probabilities, "label": label} | dict.fromkeys(names, lengths)
+
+    path = tmp_path / "questions.txt"
+    path.write_bytes(b"one\n\nthree\nni\xc3\xb1os\n\xff\xfe\n")
+    scorer = prediction.Scorer(function, None, ["long", "short"], "0", "fake")
+    summary = score(scorer, path, tmp_path / "out.parquet")
+    assert summary[:2] == (3, 1)
+    table = read(summary.out)
+    assert table["confidence"] == [3, 5, 6]
+    assert table["input"] == ["questions.txt:1", "questions.txt:3", "questions.txt:4"]
+    assert "questions.txt:5,the line is not UTF-8" in summary.skipped_list.read_text()
+
+
+def small_model(inputs, features, **options):
+    import keras
+
+    from s2d_tf import models
+
+    return models.S2DClassifier(keras.Model(inputs, features), 3, seed=0, **options)
+
+
+def test_texts_go_through_a_model_and_its_export(tmp_path):
+    import keras
+
+    from s2d_tf.trainers.scoring.scorer import of_model
+
+    texts = keras.Input([], dtype="string", name="texts")
+    words = ["red", "green", "blue"]
+    tokens = keras.layers.TextVectorization(vocabulary=words, output_sequence_length=2)(texts)
+    vectors = keras.layers.Embedding(5, 4)(tokens)
+    model = small_model(texts, keras.layers.GlobalAveragePooling1D()(vectors))
+    lines = ["red green", "blue", "something else"]
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(lines))
+    folder = export.save(model, tmp_path / "exported").parent
+    expected = model.predict_uncertainty(lines)
+    for i, scorer in enumerate((of_model(model), prediction.open_scorer(folder))):
+        table = read(score(scorer, path, tmp_path / f"{i}.parquet").out)
+        np.testing.assert_allclose(table["confidence"], expected["confidence"], atol=1e-5)
+        np.testing.assert_allclose(table["knowledge_uncertainty"], expected["knowledge"], atol=1e-5)
+    for options in ({"steps": ["knn"]}, {"encoder": "folder"}):
+        with pytest.raises(ValueError, match="expected none for an exported model, received"):
+            prediction.open_scorer(folder, **options)
+
+
+@pytest.mark.parametrize("kind", ["unit_range", "table"])
+def test_models_of_other_inputs_are_rejected(kind, tmp_path):
+    import keras
+
+    from s2d_tf.trainers.scoring.scorer import of_model
+
+    inputs = keras.Input([4] if kind == "table" else [4, 4, 1])
+    options = {} if kind == "table" else {"input_range": (0, 1)}
+    model = small_model(inputs, keras.layers.Flatten()(inputs), **options)
+    with pytest.raises(ValueError, match="model: expected one of texts or of gray or RGB images"):
+        of_model(model)
+    folder = export.save(model, tmp_path / "exported")
+    with pytest.raises(ValueError, match="expected a model of texts or of raw pixels, received"):
+        prediction.open_scorer(folder)
+
+
+def test_folders_of_classes_are_labels(scorer, encoded, tmp_path):
+    for i, content in enumerate(encoded[:8]):
+        path = tmp_path / "images" / ["bee", "dog"][i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    table = read(score(scorer, tmp_path / "images", tmp_path / "out.parquet").out)
+    assert table["true_label"] == [1] * 4 + [3] * 4
+    assert table["input"][:2] == [
+        str(pathlib.Path("bee", "0.png")),
+        str(pathlib.Path("bee", "2.png")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing", None, "expected a file or a folder"),
+        ("x.doc", b"1", r"expected a folder of images, a \.tfrecord, \.parquet or \.txt file"),
+        ("x.parquet", b"1", "expected a Parquet file"),
+        ("x.txt", b"\n\n", "expected at least one input, received none"),
+        ("x.tfrecord", b"", "expected at least one input"),
+    ],
+)
+def test_other_inputs_are_rejected(name, content, message, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        sources.open_source(tmp_path / name)
+
+
+def test_metrics_of_a_table_are_those_of_the_model(
+    scorer, tiny_model, pictures, encoded, truth, write, tmp_path, capsys
+):
+    out = score(scorer, write("tfrecord", encoded), tmp_path / "known.csv").out
+    raw = [(255 - picture).tobytes() for picture in pictures[:9]]
+    other = score(scorer, write("tfrecord", raw), tmp_path / "other.parquet").out
+    assert cli.main(["evaluate", str(out), str(other)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    answers = tiny_model.predict_uncertainty(pictures)
+    others = tiny_model.predict_uncertainty(255 - pictures[:9])
+    probs, wrong = answers["probs"].astype(np.float64), answers["probs"].argmax(axis=-1) != truth
+    expected = {
+        "known/accuracy": metrics.accuracy(probs, truth),
+        "known/nll": metrics.negative_log_likelihood(probs, truth),
+        "known/ece": metrics.expected_calibration_error(probs, truth),
+        "known/aurc/confidence": metrics.area_under_risk_coverage(-answers["confidence"], wrong),
+        "known/aurc/knowledge": metrics.area_under_risk_coverage(answers["knowledge"], wrong),
+        # Other images of the same model: equal scores in both would be ties to the last bit.
+        "other/auroc/total": metrics.auroc(answers["total"], others["total"]),
+        "other/aupr/data": metrics.aupr(answers["data"], others["data"]),
+    }
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value, abs=1e-5), key
+    with pytest.raises(ValueError, match="expected true labels, received none"):
+        prediction.evaluate_predictions(
+            score(scorer, write("folder", encoded), tmp_path / "x.csv").out
+        )
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_other_tables_are_not_evaluated(name, tmp_path, capsys):
+    path = tmp_path / name
+    if path.suffix == ".csv":
+        path.write_text("a,b\n1,2\n")
+    else:
+        parquet.write_table(pyarrow.table({"a": [1]}), path)
+    assert cli.main(["evaluate", str(path)]) == 1
+    message = f"s2d evaluate: error: {path}: expected a table that `s2d predict` wrote, received"
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_the_command(encoded, tmp_path, capsys):
+    from PIL import Image
+
+    pixels = np.random.RandomState(0).randint(0, 256, [5, 8, 8]).astype(np.uint8)
+    (tmp_path / "images").mkdir()
+    for i, each in enumerate(pixels):
+        Image.fromarray(each).save(tmp_path / "images" / f"{i}.png")
+    (tmp_path / "images" / "bad.jpg").write_bytes(b"x")
+    out = str(tmp_path / "out.csv")
+    arguments = ["predict", "wrn_10_2_s2.s2d.digits", str(tmp_path / "images"), f"--out={out}"]
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert printed == f"Wrote 5 rows to {out}\nSkipped 1 inputs, listed in {out}.skipped.csv\n"
+    assert cli.main(arguments) == 0
+    assert cli.main([*arguments[:3], "--out=x.docx"]) == 1
+    assert "expected a file that ends in .parquet or .csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "xla"])
+def test_the_chosen_engine_computes_answers(name, tiny_model, pictures, encoded, write, tmp_path):
+    from s2d_tf import engines
+    from s2d_tf.trainers.scoring.scorer import of_model
+
+    engines.use(name)
+    try:
+        table = read(
+            score(
+                of_model(tiny_model), write("folder", encoded), tmp_path / "o.parquet", top_k=2
+            ).out
+        )
+    finally:
+        engines.use("auto")
+    assert tiny_model.engine("answers").used == name
+    check(table, tiny_model, pictures)

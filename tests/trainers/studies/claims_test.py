@@ -1,0 +1,239 @@
+"""The checklist on the paper's own numbers, and on made-up results that flip each verdict."""
+
+import copy
+
+import pytest
+
+from s2d_tf.trainers.studies import claims, published
+
+DENSENET, WIDE = "densenet_bc_100_12", "wrn_28_10"
+CHECKS = {claim.name: claim for claim in claims.CLAIMS}
+
+
+def verdicts(results):
+    return {v.claim.name: (v.verdict, v.held, v.comparisons) for v in claims.check_all(results)}
+
+
+def test_the_papers_numbers_for_densenet():
+    """Three claims that the text makes do not hold in every cell of the paper's own tables.
+
+    S2D is passed by SWAG and MIMO in the AUPR of SVHN by knowledge uncertainty (table 3), and by
+    several for Tiny ImageNet (resize), where H2D-Dir's knowledge uncertainty is not the best and
+    EnD detects better than H2D-Dir.
+    """
+    assert verdicts(published.results(DENSENET)) == {
+        "s2d_beats_its_twin": ("holds", 12, 12),
+        "s2d_ensemble_calibration_rises": ("holds", 2, 2),
+        "end_depends_on_its_temperature": ("not run", 0, 0),
+        "h2d_calibrates_better_than_end": ("holds", 4, 4),
+        "h2d_calibrates_better_than_its_teacher": ("holds", 2, 2),
+        "h2d_beats_mc_and_swag": ("holds", 12, 12),
+        "s2d_beats_cheap_ensembles": ("does not hold", 80, 90),
+        "mc_hurts_detection": ("holds", 44, 60),
+        "s2d_ensemble_detects_better": ("holds", 36, 40),
+        "h2d_detects_better_than_end": ("does not hold", 36, 40),
+        "h2d_dir_has_the_best_knowledge": ("does not hold", 5, 10),
+        "h2d_gauss_has_the_best_data": ("holds", 8, 10),
+        "size_does_not_rescue_knowledge": ("holds", 40, 40),
+    }
+
+
+def test_the_papers_numbers_in_the_tables_that_its_text_names():
+    by_table = {t: verdicts(published.results(DENSENET, tables_used=[t])) for t in (2, 3)}
+    assert by_table[2]["s2d_beats_cheap_ensembles"] == ("holds", 18, 18)
+    assert by_table[3]["s2d_beats_cheap_ensembles"] == ("does not hold", 16, 18)
+    both = verdicts(published.results(DENSENET, tables_used=[2, 3]))
+    assert both["h2d_dir_has_the_best_knowledge"] == ("holds", 3, 4)
+    assert both["mc_hurts_detection"] == ("holds", 21, 24)
+    # "The only case" where the plain ensemble is ahead: SVHN by knowledge uncertainty in AUPR.
+    assert both["s2d_ensemble_detects_better"] == ("holds", 15, 16)
+    assert both["h2d_detects_better_than_end"] == ("holds", 16, 16)
+    # "Generally" needs the other datasets: in these two tables it is two of four.
+    assert both["h2d_gauss_has_the_best_data"] == ("does not hold", 2, 4)
+
+
+def test_the_papers_numbers_elsewhere():
+    plus = verdicts(published.results(DENSENET, "cifar100_plus"))
+    assert plus["s2d_beats_its_twin"] == ("holds", 9, 9)
+    # With augmentation the S2D ensemble (3.79%) is better calibrated than its members (4.35%).
+    assert plus["s2d_ensemble_calibration_rises"] == ("does not hold", 1, 2)
+    wide = verdicts(published.results(WIDE))
+    assert wide["s2d_beats_its_twin"] == ("does not hold", 4, 6)
+    assert wide["s2d_ensemble_calibration_rises"] == ("does not hold", 0, 2)
+    assert wide["h2d_gauss_has_the_best_data"] == ("does not hold", 0, 10)
+    assert wide["h2d_dir_has_the_best_knowledge"] == ("not run", 0, 0)
+    assert wide["mc_hurts_detection"] == ("holds", 48, 60)
+
+
+def test_the_evidence_names_numbers_and_exceptions():
+    verdict = CHECKS["s2d_beats_cheap_ensembles"](published.results(DENSENET, tables_used=[3]))
+    assert verdict.evidence == (
+        "True in 16 of 18 comparisons; not in: "
+        "svhn_cropped/aupr/knowledge 86.1% for S2D Individual, 88.3% for SWAG-Diag; "
+        "svhn_cropped/aupr/knowledge 86.1% for S2D Individual, 88.2% for MIMO."
+    )
+    narrowest = CHECKS["s2d_beats_its_twin"](published.results(DENSENET)).evidence
+    assert narrowest.endswith(
+        "the narrowest: cifar100/accuracy 75.4% for S2D MIMO, 75.2% for MIMO."
+    )
+    size = CHECKS["size_does_not_rescue_knowledge"](published.results(DENSENET)).evidence
+    assert "87.1% for Deep ensemble of 20, " in size
+    assert "knowledge 86.8% for Deep ensemble of 20" in size
+    for verdict in claims.check_all(published.results(DENSENET)):
+        assert verdict.claim.source.startswith(("Section 5.", "Appendix B"))
+        assert "\n" not in verdict.evidence
+        assert verdict.evidence.endswith(".")
+
+
+def test_methods_of_ours_are_no_rivals_of_the_papers():
+    results = copy.deepcopy(published.results(DENSENET))
+    perfect = {key: 1.0 for key in results["h2d_dir"][0] if "/auroc/" in key or "/aupr/" in key}
+    results |= {name: [perfect] for name in ("h2d", "h2d_spread", "plain_dir", "plain_gauss")}
+    for name in ("h2d_dir_has_the_best_knowledge", "h2d_gauss_has_the_best_data"):
+        assert CHECKS[name](results) == CHECKS[name](published.results(DENSENET))
+
+
+@pytest.mark.parametrize("results", [{}, {"s2d": [{"cifar100/accuracy": 0.7}]}, {"s2d": []}])
+def test_nothing_to_compare_is_not_run(results):
+    for verdict in claims.check_all(results):
+        assert verdict.verdict == "not run"
+        assert verdict.evidence.startswith("Needs ")
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "key", "value"),
+    [
+        ("s2d_beats_its_twin", "s2d", "cifar100/nll", 1.12),
+        ("s2d_beats_its_twin", "s2d_swag", "cifar100/accuracy", 0.748),  # A tie does not beat.
+        ("s2d_ensemble_calibration_rises", "s2d_ensemble", "cifar100/ece", 0.02),
+        ("size_does_not_rescue_knowledge", "mc_20", "svhn_cropped/auroc/knowledge", 0.9),
+        ("h2d_calibrates_better_than_end", "h2d_dir", "cifar100/nll", 0.92),
+        ("h2d_calibrates_better_than_its_teacher", "h2d_gauss", "cifar100/ece", 0.06),
+        ("h2d_beats_mc_and_swag", "h2d_gauss", "cifar100/accuracy", 0.75),
+    ],
+)
+def test_one_exception_breaks_a_rule(name, method, key, value):
+    results = copy.deepcopy(published.results(DENSENET))
+    assert CHECKS[name](results).verdict == "holds"
+    results[method][0][key] = value
+    found = CHECKS[name](results)
+    assert found.verdict == "does not hold"
+    assert found.held == found.comparisons - 1 or name == "s2d_ensemble_calibration_rises"
+    assert found.comparisons == CHECKS[name](published.results(DENSENET)).comparisons
+    assert key in found.evidence
+
+
+def test_a_tendency_must_hold_on_average_too():
+    def scores(*values):
+        keys = [f"svhn_cropped/{r}/{u}" for r in ("auroc", "aupr") for u in ("confidence", "total")]
+        return [dict(zip(keys, values, strict=True))]
+
+    check = CHECKS["mc_hurts_detection"]
+    single = scores(0.8, 0.8, 0.8, 0.8)
+    assert check({"individual": single, "mc": scores(0.79, 0.79, 0.79, 0.81)}).verdict == "holds"
+    half = check({"individual": single, "mc": scores(0.79, 0.79, 0.81, 0.81)})
+    assert half.verdict == "does not hold"
+    outweighed = check({"individual": single, "mc": scores(0.79, 0.79, 0.79, 0.95)})
+    assert (outweighed.verdict, outweighed.held) == ("does not hold", 3)
+
+
+def test_means_over_seeds_are_compared():
+    def seeds(*accuracies):
+        return [{"digits/accuracy": a, "digits/seeds": "text is ignored"} for a in accuracies]
+
+    check = CHECKS["s2d_beats_its_twin"]
+    found = check({"individual": seeds(0.5, 0.9), "s2d": seeds(0.72, 0.70)})
+    assert (found.verdict, found.held, found.comparisons) == ("inconclusive", 1, 1)
+    assert found.evidence == (
+        "True in 1 of 1 comparisons, 1 of them within the spread of the seeds; the narrowest: "
+        "digits/accuracy 71.0% for S2D Individual, 70.0% for Individual."
+    )
+    assert check({"individual": seeds(0.6, 0.61), "s2d": seeds(0.72, 0.70)}).verdict == "holds"
+    worse = check({"individual": seeds(0.72, 0.70), "s2d": seeds(0.6, 0.61)})
+    assert worse.verdict == "does not hold"
+    with pytest.raises(ValueError, match=r"results\['s2d'\]: expected a list"):
+        check({"s2d": {"digits/accuracy": 0.7}})
+
+
+def seeds_of(key, *values):
+    return [{"run/seed": seed, key: value} for seed, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("plain", "s2d", "verdict"),
+    [
+        # The spread of the paired differences decides, however far apart the seeds are.
+        ((0.5, 0.6, 0.7), (0.52, 0.62, 0.721), "holds"),
+        ((0.5, 0.6, 0.7), (0.48, 0.58, 0.681), "does not hold"),
+        ((0.5, 0.6, 0.7), (0.52, 0.58, 0.73), "inconclusive"),
+        ((0.5,), (0.52,), "holds"),  # No spread is known: the sign decides.
+    ],
+)
+def test_a_rule_within_the_noise_cannot_be_told(plain, s2d, verdict):
+    key = "cifar100/accuracy"
+    found = {"individual": seeds_of(key, *plain), "s2d": seeds_of(key, *s2d)}
+    assert CHECKS["s2d_beats_its_twin"](found).verdict == verdict
+
+
+def test_a_single_run_is_given_the_spread_of_the_others():
+    key = "cifar100/ece"
+    results = {
+        "s2d_ensemble": seeds_of(key, 0.060),
+        "ensemble": seeds_of(key, 0.050),
+        "mc": seeds_of(key, 0.04, 0.05, 0.06),
+    }
+    check = CHECKS["s2d_ensemble_calibration_rises"]
+    assert check(results).verdict == "inconclusive"
+    assert check(results | {"mc": seeds_of(key, 0.05, 0.051)}).verdict == "holds"
+
+
+def test_one_clear_exception_breaks_a_rule_whatever_the_noise_elsewhere():
+    results = {
+        "individual": [
+            {"run/seed": s, "cifar100/accuracy": a, "cifar100/nll": 1.0}
+            for s, a in enumerate((0.5, 0.7))
+        ],
+        "s2d": [
+            {"run/seed": s, "cifar100/accuracy": a, "cifar100/nll": 1.1}
+            for s, a in enumerate((0.6, 0.65))
+        ],
+    }
+    assert CHECKS["s2d_beats_its_twin"](results).verdict == "does not hold"
+
+
+def test_a_tendency_is_told_only_if_the_noise_cannot_turn_it():
+    def scores(margin):
+        keys = [f"svhn_cropped/{r}/{u}" for r in ("auroc", "aupr") for u in ("confidence", "total")]
+        # The first two are clear, the last two turn around with the seed.
+        signs = [(1, 1), (1, 1), (1, -1), (-1, 1)]
+        return [
+            {"run/seed": seed}
+            | {k: 0.8 - margin * s[seed] for k, s in zip(keys, signs, strict=True)}
+            for seed in (0, 1)
+        ]
+
+    check = CHECKS["mc_hurts_detection"]
+    found = check({"individual": scores(0.0), "mc": scores(0.01)})
+    assert (found.verdict, found.comparisons) == ("inconclusive", 4)
+    assert "2 of them within the spread" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [
+        ({"end_t1": [0.70], "end_t2": [0.75], "end_t5": [0.74]}, "holds"),
+        ({"end_t1": [0.745], "end_t2": [0.75]}, "does not hold"),
+        ({"end_t1": [0.72, 0.73], "end_t2.5": [0.72, 0.78]}, "inconclusive"),  # Within the seeds.
+        ({"end_t1": [0.75]}, "not run"),
+        ({"end": [0.75], "ensemble": [0.8]}, "not run"),
+    ],
+)
+def test_temperature_of_ensemble_distillation(accuracies, verdict):
+    results = {m: [{"cifar100/accuracy": a} for a in values] for m, values in accuracies.items()}
+    found = CHECKS["end_depends_on_its_temperature"](results)
+    assert found.verdict == verdict
+    if verdict == "holds":
+        assert found.evidence == (
+            "True in 1 of 1 comparisons; the narrowest: "
+            "cifar100/accuracy 75.0% for EnD at T = 2, 70.0% for EnD at T = 1."
+        )

@@ -1,0 +1,1 @@
+from tests.evaluation.conftest import *  # noqa: F403

@@ -1,0 +1,199 @@
+"""The paper's tables: spot values read by eye, counts, and internal consistency."""
+
+import collections
+import re
+
+import pytest
+
+from s2d_tf.trainers.studies import published
+
+
+def value(number, row, column):
+    """The cell in the row and the column with these printed names, or our method and metric."""
+    (found,) = {
+        cell
+        for own, place, cell in published.table(number).cells()
+        if row in (" ".join(own.stub), own.variant)
+        and column in (f"{place.group} {place.name}".strip(), place.metric)
+    }
+    return found
+
+
+def numbers():
+    """Every `(table, row, column, cell)` that holds a number."""
+    cells = [(table, *place) for table in published.tables() for place in table.cells()]
+    return [place for place in cells if place[-1].value is not None]
+
+
+def test_all_tables_have_their_shapes():
+    shapes = {t.number: (len(t.rows), len(t.columns)) for t in published.tables()}
+    detection, sizes, wide = (13, 8), (6, 8), (7, 8)
+    assert shapes == {
+        1: (13, 8),
+        2: detection,
+        3: detection,
+        4: (4, 3),
+        **dict.fromkeys((5, 6, 7), detection),
+        8: (6, 3),
+        **dict.fromkeys(range(9, 14), sizes),
+        14: (7, 6),
+        **dict.fromkeys(range(15, 20), wide),
+    }
+    assert all(len(row.cells) == len(t.columns) for t in published.tables() for row in t.rows)
+    assert len(numbers()) == 1147
+
+
+@pytest.mark.parametrize(
+    ("number", "row", "column", "text"),
+    [
+        (1, "Individual", "C100 Acc", "74.6 ± 0.5"),
+        (1, "S2D Individual", "C100+ %ECE", "**4.35** ± 1.23"),
+        (1, "Deep ensemble", "C100+ Acc", "**82.1**"),
+        (1, "S2D Deep ensemble", "C100+ Acc", "**82.1**"),
+        (1, "H2D-Gauss", "C100+ %ECE", "**2.41**"),
+        (1, "H2D-Gauss", "Computational Cost Inference", "2.4ms"),
+        (2, "Individual", "OOD %AUROC Conf.", "77.3 ± 0.9"),
+        (2, "H2D-Dir", "OOD %AUROC KU", "***86.4***"),
+        (2, "H2D-Gauss", "OOD %AUPR DU", "***85.8***"),
+        (3, "MC ensemble", "OOD %AUROC KU", "68.3 ± 3.0"),
+        (3, "Deep ensemble", "OOD %AUPR KU", "**91.5**"),
+        (3, "H2D-Gauss", "OOD %AUPR KU", "81.7"),
+        (4, "SVHN", "Test", "26032"),
+        (5, "SWAG-Diag", "OOD %AUPR KU", "73.4 ± 14.2"),
+        (6, "S2D Deep Ensemble", "OOD %AUROC TU", "***84.2***"),
+        (7, "EnD", "OOD %AUPR TU", "75.0"),
+        (8, "MC 5", "Acc.", "75.6 ± 0.9"),
+        (8, "Deep 20", "%ECE", "2.19"),
+        (10, "MC 20", "OOD %AUPR KU", "51.7 ± 3.0"),
+        (13, "Deep 20", "OOD %AUPR KU", "85.4"),
+        (14, "S2D Individual", "C100 %ECE", "5.48 ± 2.25"),
+        (16, "S2D Individual", "OOD %AUPR KU", "**71.4** ± 5.5"),
+        (19, "Individual", "OOD %AUROC Conf.", "71.2 ± 3.8"),
+        (19, "H2D-Gauss", "OOD %AUPR KU", "73.5"),
+    ],
+)
+def test_values_read_by_eye(number, row, column, text):
+    cell = value(number, row, column)
+    assert cell.text == text
+    assert cell.value == float(re.search(r"[\d.]+", text)[0])
+
+
+def test_blanks_stay_blank():
+    cells = [(table, *place) for table in published.tables() for place in table.cells()]
+    blanks = collections.Counter(t.number for t, _, _, cell in cells if cell.value is None)
+    assert blanks == {1: 6, 2: 8, 3: 8, 4: 3, 5: 8, 6: 8, 7: 8} | dict.fromkeys(range(15, 20), 4)
+    dash = value(1, "MC ensemble", "C100+ Acc")
+    assert (dash.text, dash.value) == ("-", None)
+    individual = value(2, "Individual", "OOD %AUROC DU")
+    assert (individual.text, individual.value) == ("", None)
+    # A single categorical prediction does not decompose: no row of either has DU or KU.
+    for table, row, column, cell in cells:
+        if table.kind == "detection":
+            decomposed = column.metric.endswith(("/data", "/knowledge"))
+            blank = decomposed and row.variant in ("individual", "end")
+            assert (cell.value is None) == blank
+
+
+def test_costs_are_shared_by_the_rows_they_are_printed_for():
+    expected = {
+        "individual": (0.80, 2.3),
+        "s2d": (0.80, 2.3),
+        "s2d_mimo": (0.83, 2.3),
+        "swag": (1.60, 11.6),
+        "s2d_swag": (1.60, 11.6),
+        "s2d_ensemble": (4.00, 11.5),
+        "end": (0.80, 2.3),
+        "h2d_dir": (0.80, 2.3),
+        "h2d_gauss": (0.83, 2.4),
+    }
+    for method, (parameters, milliseconds) in expected.items():
+        assert value(1, method, "cost/parameters").value == parameters
+        (metrics,) = published.results("densenet_bc_100_12")[method]
+        assert metrics["cost/parameters"] == pytest.approx(1e6 * parameters)
+        assert value(1, method, "cost/inference_ms").value == milliseconds
+    assert value(1, "swag", "cost/inference_ms").text == "11.6ms*"
+
+
+def test_scales_and_keys():
+    cell = value(3, "s2d", "svhn_cropped/auroc/knowledge")
+    assert (cell.value, cell.text, cell.plain) == (81.2, "81.2 ± 3.8", "81.2 ± 3.8")
+    assert value(2, "h2d_dir", "OOD %AUROC KU").plain == "86.4"
+    (metrics,) = published.results("densenet_bc_100_12")["s2d"]
+    assert metrics["svhn_cropped/auroc/knowledge"] == pytest.approx(0.812, abs=1e-15)
+    assert metrics["cifar100/nll"] == 0.87
+    columns = [column for _, _, column, _ in numbers() if column.metric]
+    assert {column.metric.split("/")[1]: column.scale for column in columns} == {
+        "accuracy": 0.01,
+        "nll": 1.0,
+        "ece": 0.01,
+        "parameters": 1e6,
+        "inference_ms": 1.0,
+        "auroc": 0.01,
+        "aupr": 0.01,
+    }
+    for _, _, column, cell in numbers():
+        if column.scale == 0.01:
+            assert 0 < cell.value * column.scale < 1
+
+
+def test_results_by_network_and_training_data():
+    densenet, wide = "densenet_bc_100_12", "wrn_28_10"
+    plus = published.results(densenet, "cifar100_plus")
+    assert plus["s2d"][0]["cifar100/nll"] == 0.81
+    assert plus["s2d"][0]["cost/parameters"] == pytest.approx(800_000)
+    assert published.results(wide, "cifar100_plus")["s2d"][0]["cifar100/nll"] == 0.74
+    usual = published.results(densenet)
+    assert usual["ensemble_20"][0]["svhn_cropped/aupr/data"] == pytest.approx(0.929)
+    assert usual["ensemble"][0]["svhn_cropped/aupr/data"] == pytest.approx(0.922)
+    assert "end" not in published.results(wide)
+    assert "cifar100/nll" not in plus["mc"][0]
+    assert "svhn_cropped/auroc/data" not in usual["individual"][0]
+
+
+def test_results_have_the_form_of_ours():
+    results = published.results("densenet_bc_100_12")
+    assert len(results) == 17  # 13 methods, and MC and deep ensembles of 10 and 20.
+    assert results["ensemble_20"][0]["cifar100/accuracy"] == pytest.approx(0.803)
+    assert results["s2d"][0]["tiny_imagenet_crop/aupr/knowledge"] == pytest.approx(0.831)
+    plus = published.results("wrn_28_10", "cifar100_plus")
+    assert plus["s2d_mc"][0] == {
+        "cifar100/accuracy": pytest.approx(0.81),
+        "cifar100/nll": 0.73,
+        "cifar100/ece": pytest.approx(0.0199),
+    }
+    assert "cifar100/accuracy" not in published.results("wrn_28_10", tables_used=[17])["s2d"][0]
+
+
+def test_numbers_printed_twice_agree():
+    """The sizes repeat the ensembles of five; one spread differs between the paper's two prints."""
+    seen, differing = {}, []
+    for table, row, column, cell in numbers():
+        key = table.architecture, column.trained_on, column.metric, row.variant
+        if column.metric and key in seen:
+            first, place = seen[key]
+            assert cell.value == first.value
+            if cell.plain != first.plain:
+                differing.append((place, (table.number, *row.stub, column.group, column.name)))
+        seen.setdefault(key, (cell, (table.number, *row.stub, column.group, column.name)))
+    column = "OOD %AUPR", "TU"
+    assert differing == [((7, "MC ensemble", *column), (13, "MC", "5", *column))]
+
+
+def test_marks_are_the_best_of_their_column():
+    marked = [t for t in published.tables() if t.kind == "detection" and "Best" in t.caption]
+    assert [t.number for t in marked] == [2, 3, 5, 6, 7, 15, 16, 17, 18, 19]
+    for table in marked:
+        held = [(column, cell) for _, column, cell in table.cells() if cell.value is not None]
+        for column in table.columns:
+            cells = [cell for own, cell in held if own == column]
+            best = max(cell.value for cell in cells)
+            assert [cell.value for cell in cells if "**" in cell.text] == [best]
+        for ranking in ("/auroc/", "/aupr/"):
+            cells = [cell for column, cell in held if ranking in column.metric]
+            overall = max(cell.value for cell in cells)
+            assert [cell.value for cell in cells if "***" in cell.text] == [overall]
+
+
+def test_an_unknown_number_lists_the_known():
+    with pytest.raises(ValueError, match="a table of the paper, 1 to 19, received 20"):
+        published.table(20)

@@ -1,0 +1,97 @@
+"""The first thing that a new user runs, from outside."""
+
+import csv
+import struct
+
+import pytest
+
+from s2d_tf import files, zoo
+from s2d_tf.trainers import quickstart0 as quickstart
+from s2d_tf.trainers import training
+from s2d_tf.zoo import networks, recipes, weights
+
+
+def png_size(path):
+    header = path.read_bytes()[:24]
+    assert header.startswith(b"\x89PNG\r\n\x1a\n")
+    return struct.unpack(">II", header[16:24])
+
+
+@pytest.fixture(scope="module")
+def short_recipes():
+    """The quickstart's recipes cut to tiny networks, of which one is trained, for an epoch."""
+    with pytest.MonkeyPatch.context() as patch:
+        resolve_full, train_full = recipes.resolve, training.train
+
+        def resolve(name):
+            return resolve_full(name).replace(
+                training={"epochs": 1}, arguments={"depth": 10, "width": 1, "stem_stride": 2}
+            )
+
+        def train(recipe, directory, seed, settings):
+            if seed == 0 and recipe.method == "s2d":
+                return train_full(recipe, directory, seed, settings)
+            run = zoo.Run.create(directory, recipe, seed)
+            weights.save(networks.build_network(recipe, seed), run.weights())
+            return run
+
+        patch.setattr(recipes, "resolve", resolve)
+        patch.setattr(training, "train", train)
+        yield
+
+
+@pytest.fixture(scope="module")
+def outcome(short_recipes, tmp_path_factory):
+    out = tmp_path_factory.mktemp("quickstart")
+    return out, quickstart.run(out, seeds=2, verbose=0)
+
+
+def test_writes_the_table_and_the_figures(outcome):
+    out, _ = outcome
+    for name in ("reliability.png", "uncertainty.png"):
+        width, height = png_size(out / name)
+        assert width > 500
+        assert height > 200
+    rows = list(csv.reader((out / "table.csv").read_text(encoding="utf-8").splitlines()))
+    assert sum(row[0].startswith("S2D") for row in rows if row) == 2  # a near and a far set
+    assert "| S2D Individual |" in (out / "table.md").read_text(encoding="utf-8")
+
+
+def test_has_the_columns_of_the_paper(outcome):
+    _, text = outcome
+    for column in ("Acc", "NLL", "%ECE", "OOD %AUROC", "OOD %AUPR", "Conf.", "TU", "DU", "KU"):
+        assert column in text
+
+
+def test_explains_in_sentences_that_hold_the_measured_numbers(outcome):
+    out, text = outcome
+    found = files.read_json(out / "s2d_0" / "metrics.json")
+    again = files.read_json(out / "s2d_1" / "metrics.json")
+    key = "digits_photos/auroc/knowledge"
+    assert f"{50 * (found[key] + again[key]):.1f}%" in text.replace("\n", " ")
+    assert "one forward pass" in text.replace("\n", " ")
+
+
+def test_pairs_the_seeds(outcome):
+    _, text = outcome
+    assert "of 2 seeds" in text
+    assert "NLL: S2D is lower for" in text
+    assert "ECE: S2D is lower for" in text
+
+
+@pytest.mark.slow
+def test_s2d_beats_its_twin_over_ten_seeds(tmp_path):
+    """NLL and ECE on embedded data, paired: the interval of the difference excludes zero."""
+    quickstart.run(tmp_path, seeds=10, verbose=0)
+    runs = {
+        method: [
+            files.read_json(tmp_path / f"{method}_{seed}" / "metrics.json") for seed in range(10)
+        ]
+        for method in quickstart.METHODS
+    }
+    from s2d_tf.evaluation import statistics
+
+    for key in ("digits/nll", "digits/ece"):
+        values = [[found[key] for found in runs[method]] for method in quickstart.METHODS]
+        compared = statistics.compare_over_seeds(*values)
+        assert compared.low > 0, key

@@ -1,0 +1,44 @@
+"""The committed results: tables come from the numbers beside them, entries from the same runs."""
+
+import pytest
+
+from s2d_tf import evaluation, zoo
+from s2d_tf.trainers.studies import archiving
+from s2d_tf.trainers.studies.results import groups
+
+TOLERANCE = 0.002  # Entries are in half precision and measured again.
+
+
+@pytest.fixture(scope="module")
+def folder(project_root):
+    return project_root / "results"
+
+
+def test_tables_are_made_from_the_numbers_beside_them(folder):
+    assert (folder / "tables.md").read_text(encoding="utf-8") == archiving.text(folder)
+
+
+def test_only_runs_of_a_whole_split_are_counted(folder):
+    for result in evaluation.collect(sorted((folder / "runs").iterdir())):
+        assert result.split in ("train", "train_without_validation"), result.directory
+        assert result.metrics["run/name"] == result.recipe.name
+
+
+def test_what_is_compared_was_trained_on_the_same_images(folder):
+    results = evaluation.collect(sorted((folder / "runs").iterdir()))
+    for name, group in groups(results).items():
+        assert len({result.split for result in group}) == 1, name
+
+
+@pytest.mark.parametrize("name", [n for n in zoo.names(pretrained=True) if ".cifar100" in n])
+def test_an_entry_has_its_run_here(name, folder):
+    published = zoo.entry(name).record.metrics
+    same = [
+        result.metrics
+        for result in evaluation.collect(sorted((folder / "runs").iterdir()))
+        if (result.recipe.name, result.seed) == (name, published["run/seed"])
+        and result.metrics["run/num_members"] == published["run/num_members"]
+    ]
+    assert same, f"`s2d table RUN --keep=results` with the run of {name}"
+    for key in ("cifar100/accuracy", "cifar100/nll", "cifar100/ece"):
+        assert any(abs(run[key] - published[key]) < TOLERANCE for run in same), key

@@ -1,0 +1,252 @@
+"""Metrics under shift: against the metrics of each condition by itself, and from outside."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+
+from s2d_tf import data, evaluation, models
+from s2d_tf.evaluation import answers, resampling, scoring
+from s2d_tf.trainers.studies.shift_resampling import shift_intervals
+
+SEVERITIES = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def conditions():
+    """Digits with noise and darkness of rising severity."""
+    images, labels = data.load_arrays("digits", "test")
+    images, labels = images[:120], labels[:120]
+    rng = np.random.default_rng(0)
+    made = {"clean": (images, labels)}
+    for level in SEVERITIES:
+        noise = rng.normal(0, 40 * level, images.shape)
+        made[f"noise_{level}"] = np.clip(images + noise, 0, 255).astype(np.uint8), labels
+        made[f"dark_{level}"] = images // 2**level, labels
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(network):
+    return network(models.S2DClassifier)
+
+
+@pytest.fixture(scope="module")
+def shift(model, conditions):
+    return evaluation.evaluate_shift(model, conditions)
+
+
+class TestMetrics:
+    def test_each_condition_has_the_metrics_of_evaluate(self, model, conditions, shift):
+        found = shift.metrics()
+        for name, (images, labels) in conditions.items():
+            expected = evaluation.evaluate(model, (images, labels), name="x")
+            for metric in ("accuracy", "nll", "ece"):
+                # Engines agree to 1e-5.
+                own = pytest.approx(expected[f"x/{metric}"], rel=1e-4)
+                assert found[f"shift.{name}/{metric}"] == own, (name, metric)
+
+    def test_wrong_answers_are_the_positives(self, model, conditions, shift):
+        images, labels = conditions["noise_2"]
+        answer = model.predict_uncertainty(images)
+        wrong = answer["probs"].argmax(-1) != labels
+        for name in ("total", "data", "knowledge"):
+            expected = sklearn_metrics.roc_auc_score(wrong, answer[name])
+            found = shift.metrics()[f"shift.noise_2/error_auroc/{name}"]
+            assert found == pytest.approx(expected, abs=1e-3)
+            mean = shift.metrics()[f"shift.noise_2/uncertainty/{name}"]
+            assert mean == pytest.approx(answer[name].mean(), rel=1e-4)
+
+    def test_means(self, shift):
+        found = shift.metrics()
+        both = [found[f"shift.{name}_2/nll"] for name in ("noise", "dark")]
+        assert found["shift.severity_2/nll"] == pytest.approx(np.mean(both))
+        own = [found[f"shift.{n}_{s}/nll"] for n in ("noise", "dark") for s in SEVERITIES]
+        assert found["shift/nll"] == pytest.approx(np.mean(own))
+        assert "shift.severity_0/nll" not in found
+
+    def test_the_correlation_is_over_all_conditions(self, shift):
+        found = shift.metrics()
+        names = list(shift.answers)
+        assert names[0] == "clean"
+        errors = [1 - found[f"shift.{name}/accuracy"] for name in names]
+        for score in ("confidence", "total", "data", "knowledge"):
+            values = [found[f"shift.{name}/uncertainty/{score}"] for name in names]
+            expected = stats.spearmanr(values, errors).statistic
+            assert found[f"shift/shift_correlation/{score}"] == pytest.approx(expected)
+
+    def test_published_means_are_over_the_main_corruptions(self, shift):
+        clean, other = shift.answers["clean"], shift.answers["noise_3"]
+        named = evaluation.Shift("c", {"clean": clean, "fog_1": clean, "spatter_1": other})
+        assert named.metrics()["c/nll"] == clean.metrics()["nll"]
+        assert named.averaged == ["fog_1"]
+
+    def test_a_single_categorical_prediction_does_not_decompose(self, network, conditions):
+        found = evaluation.evaluate_shift(network(models.Classifier), conditions).metrics()
+        assert "shift/shift_correlation/total" in found
+        assert not [key for key in found if key.endswith(("/data", "/knowledge"))]
+
+    def test_all_right_or_all_wrong_has_no_auroc_of_errors(self):
+        scores = {"confidence": np.array([0.1, 0.2])}
+        right = answers.ExampleScores(np.array([True, True]), np.zeros(2), scores)
+        assert set(right.metrics()) == {"accuracy", "nll", "ece", "uncertainty/confidence"}
+
+    def test_an_ensemble(self, network, conditions):
+        ensemble = models.Ensemble([network(models.Classifier, seed) for seed in (0, 1)])
+        found = evaluation.evaluate_shift(ensemble, conditions, images=30).metrics()
+        assert 0 <= found["shift/error_auroc/knowledge"] <= 1
+
+
+class TestSubsetAndCache:
+    def test_the_first_images(self, model, conditions):
+        few = evaluation.evaluate_shift(model, conditions, images=20)
+        images, labels = conditions["dark_1"]
+        expected = evaluation.evaluate(model, (images[:20], labels[:20]), name="x")
+        assert few.metrics()["shift.dark_1/nll"] == pytest.approx(expected["x/nll"], rel=1e-4)
+
+    def test_a_stopped_evaluation_continues(self, model, conditions, shift, tmp_path, monkeypatch):
+        real, done = answers.score_model, []
+
+        def stop_after_three(*args):
+            if len(done) == 3:
+                raise KeyboardInterrupt
+            done.append(1)
+            return real(*args)
+
+        monkeypatch.setattr(answers, "score_model", stop_after_three)
+        with pytest.raises(KeyboardInterrupt):
+            evaluation.evaluate_shift(model, conditions, cache_dir=tmp_path)
+        monkeypatch.setattr(answers, "score_model", lambda *args: done.append(1) or real(*args))
+        again = evaluation.evaluate_shift(model, conditions, cache_dir=tmp_path)
+        assert len(done) == len(conditions)
+        assert again.metrics() == pytest.approx(shift.metrics(), rel=1e-3)
+        monkeypatch.setattr(answers, "score_model", None)
+        held = evaluation.evaluate_shift(model, conditions, cache_dir=tmp_path)
+        # What comes from the files is the same to the last bit.
+        assert held.metrics() == again.metrics()
+
+    def test_another_model_other_images_and_damage_are_not_taken_for_these(
+        self, model, network, conditions, tmp_path
+    ):
+        def run(who, data, **options):
+            return evaluation.evaluate_shift(who, data, cache_dir=tmp_path, **options).metrics()
+
+        few = {name: conditions[name] for name in ("clean", "dark_1")}
+        first = run(model, few)
+        nll, same = "shift.dark_1/nll", pytest.approx(first["shift.dark_1/nll"], rel=1e-4)
+        assert run(network(models.S2DClassifier, 1), few)[nll] != same
+        assert run(model, few, images=50)[nll] != same
+        images, labels = few["dark_1"]
+        assert run(model, few | {"dark_1": (255 - images, labels)})[nll] != same
+        for path in tmp_path.rglob("*.safetensors"):
+            path.write_bytes(path.read_bytes()[:100])
+        assert run(model, few)[nll] == same
+
+    def test_one_condition_is_read_at_a_time(self, model, conditions, monkeypatch):
+        """No input of an earlier condition is held when the next one is read."""
+        import gc
+        import weakref
+
+        from s2d_tf.trainers.studies import shift as shift_lib
+
+        alive, seen = [], []
+
+        class Pixels(np.ndarray):
+            """An array that can be watched."""
+
+        def read(name):
+            gc.collect()
+            seen.append(sum(each() is not None for each in alive))
+            images, labels = conditions[name]
+            copy = images.copy().view(Pixels)
+            alive.append(weakref.ref(copy))
+            return copy, labels
+
+        made = [
+            shift_lib.Condition(name, lambda name=name: read(name), name) for name in conditions
+        ]
+        monkeypatch.setattr(shift_lib, "_own", lambda *_: made)
+        evaluation.evaluate_shift(model, {})
+        assert len(seen) == len(conditions)
+        assert max(seen) <= 1
+
+
+class TestIntervals:
+    def test_the_estimates_are_the_metrics(self, shift):
+        found, metrics = shift_intervals(shift, num_resamples=20), shift.metrics()
+        assert {"shift/accuracy", "shift/ece", "shift/error_auroc/total"} <= set(found)
+        for key, interval in found.items():
+            assert interval["estimate"] == pytest.approx(metrics[key]), key
+            assert interval["low"] <= interval["high"]
+
+    def test_resamples_are_of_images_with_all_their_versions(self, shift):
+        """Against metrics of the drawn images, condition by condition."""
+        drawn = next(iter(list(resampling.draw_counts(120, 3, (7, 0), 64))[1:]))
+        rows = [np.repeat(np.arange(120), counts.astype(int)) for counts in drawn]
+        expected = []
+        for chosen in rows:
+            taken = {
+                name: answers.ExampleScores(
+                    own.correct[chosen],
+                    own.log_prob[chosen],
+                    {score: values[chosen] for score, values in own.scores.items()},
+                )
+                for name, own in shift.answers.items()
+            }
+            expected.append(evaluation.Shift("shift", taken).metrics())
+        from s2d_tf.trainers.studies import shift_resampling
+
+        found = shift_resampling._resamples(shift, 3, 7)
+        for key, values in found.items():
+            np.testing.assert_allclose(values[1:], [own[f"shift/{key}"] for own in expected])
+
+    def test_a_model_does_not_differ_from_itself(self, shift):
+        for interval in shift_intervals(shift, shift, num_resamples=20).values():
+            assert interval["estimate"] == interval["low"] == interval["high"] == 0.0
+
+    def test_a_clear_difference_is_found_and_has_its_sign(self, shift):
+        better = {
+            name: answers.ExampleScores(np.ones(120, bool), own.log_prob + 1, own.scores)
+            for name, own in shift.answers.items()
+        }
+        found = shift_intervals(evaluation.Shift("shift", better), shift, num_resamples=50)
+        assert found["shift/accuracy"]["low"] > 0
+        assert found["shift/nll"]["high"] < 0
+        assert found["shift/nll"]["estimate"] == pytest.approx(-1.0)
+        # All right: it has no AUROC of errors to compare.
+        assert "shift/error_auroc/total" not in found
+
+    def test_others_conditions(self, shift):
+        few = evaluation.Shift("shift", {k: shift.answers[k] for k in ("clean", "dark_1")})
+        with pytest.raises(ValueError, match="second: expected the same conditions"):
+            shift_intervals(shift, few)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"conditions": "digits"}, "conditions: expected a dataset with conditions, .*'digits'"),
+        ({"conditions": "cifar100_c_generated"}, "model: expected 100 classes .*received 8"),
+        ({"conditions": {"clean": 1, "fog": 2}}, "names that end in their severity.*'fog'"),
+        ({"conditions": {}}, "expected at least one besides the clean one"),
+        ({"images": 1}, "images: expected at least 2, received 1"),
+    ],
+)
+def test_errors(model, conditions, change, message):
+    if change.get("conditions") == {"clean": 1, "fog": 2}:
+        change = {"conditions": {"clean": conditions["clean"], "fog": conditions["clean"]}}
+    with pytest.raises(ValueError, match=message):
+        evaluation.evaluate_shift(**{"model": model, "conditions": conditions, **change})
+
+
+def test_labels_must_be_known(model, conditions):
+    images, labels = conditions["clean"]
+    with pytest.raises(ValueError, match="labels: expected classes in"):
+        evaluation.evaluate_shift(model, {"dark_1": (images, labels - 1)})
+
+
+def test_scored_answers_keep_the_confidence(shift):
+    scored = scoring.Scored(np.log([[0.7, 0.3]]), {"confidence": -np.log([0.7])}, np.array([0]))
+    own = answers.ExampleScores.of(scored)
+    assert own.metrics()["ece"] == pytest.approx(0.3)
+    assert own.metrics()["nll"] == pytest.approx(-np.log(0.7))

@@ -1,0 +1,122 @@
+"""Which runs a student takes as its teachers: only those that fit."""
+
+import shlex
+
+import pytest
+
+from s2d_tf.trainers.training import teachers
+from s2d_tf.zoo import runs
+from tests.trainers.training.small_runs import HELD_OUT, NETWORK, made, recipe, student
+
+pytestmark = pytest.mark.usefixtures("small_world")
+
+
+def test_teachers_are_found_inside_and_beside(tmp_path):
+    run = student(tmp_path / "run")
+    beside = made(tmp_path / f"{NETWORK}.ensemble.digits", recipe("ensemble"))
+    assert teachers.find(run, "ensemble") == beside
+    inside = made(run.directory / "teachers", recipe("ensemble"))
+    assert teachers.find(run, "ensemble") == inside
+    assert teachers.find(run, "ensemble", str(beside.directory)) == beside
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(("seed", "member"), [(3, "member_0"), (4, "member_1"), (9, "member_0")])
+def test_an_ensemble_stands_for_its_member(tmp_path, given, seed, member):
+    run = student(tmp_path / "run", "h2d_dir", seed)
+    made(tmp_path / f"{NETWORK}.ensemble.digits", recipe("ensemble"))  # of another method
+    ensemble = made(tmp_path / f"{NETWORK}.s2d_ensemble.digits", recipe("s2d_ensemble"), seed=3)
+    found = teachers.find(run, "s2d", ensemble.directory if given else None)
+    assert found.directory == ensemble.directory / member
+    assert found.recipe.method == "s2d"
+
+
+MISFITS = {
+    "nothing": (None, {}, "given: no "),
+    "unfinished": (
+        recipe("ensemble"),
+        {"finished": False},
+        "digits on the split train that is not",
+    ),
+    "method": (recipe("s2d_ensemble"), {}, f"a run of {NETWORK}.s2d_ensemble.digits"),
+    "one network": (recipe("individual"), {}, f"a run of {NETWORK}.individual.digits"),
+    "dataset": (recipe("ensemble", "cifar100"), {}, f"a run of {NETWORK}.ensemble.cifar100"),
+    "network": (
+        recipe("ensemble", network="densenet_bc_22_12_s2"),
+        {},
+        "a run of densenet_bc_22_12_s2.ensemble.digits",
+    ),
+    "split": (recipe("ensemble"), {"split": HELD_OUT}, f"on the split {HELD_OUT}"),
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_a_given_folder_that_does_not_fit_is_refused_although_another_would(tmp_path, misfit):
+    other, options, received = MISFITS[misfit]
+    made(tmp_path / f"{NETWORK}.ensemble.digits", recipe("ensemble"))
+    if other is not None:
+        made(tmp_path / "given", other, **options)
+    run = student(tmp_path / "run")
+    with pytest.raises(runs.RunError) as error:
+        teachers.find(run, "ensemble", str(tmp_path / "given"))
+    expected = f"a finished run of {NETWORK}.ensemble.digits on the split train"
+    assert f"expected {expected}, received {tmp_path / 'given'}: " in str(error.value)
+    assert received in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_a_folder_nearby_that_does_not_fit_does_not_count(tmp_path, misfit):
+    other, options, received = MISFITS[misfit]
+    run = student(tmp_path / "run")
+    if other is not None:
+        made(run.directory / "teachers", other, **options)
+    with pytest.raises(runs.RunError) as error:
+        teachers.find(run, "ensemble")
+    if other is not None:
+        assert received in str(error.value)
+    beside = made(tmp_path / f"{NETWORK}.ensemble.digits", recipe("ensemble"))
+    assert teachers.find(run, "ensemble") == beside
+
+
+def test_augmented_teachers_do_not_serve_a_student_without(tmp_path):
+    run = runs.Run.create(tmp_path / "run", recipe("end", "cifar100"), 0)
+    plus = made(run.directory / "teachers", recipe("ensemble", "cifar100_plus"))
+    for directory in (None, plus.directory):
+        with pytest.raises(runs.RunError, match=r"ensemble\.cifar100 .*ensemble\.cifar100_plus"):
+            teachers.find(run, "ensemble", directory)
+
+
+def test_a_given_ensemble_without_the_member_says_which(tmp_path):
+    ensemble = runs.Run.create(tmp_path / "ensemble", recipe("s2d_ensemble"), 0)
+    run = student(tmp_path / "run", "h2d_dir", seed=1)
+    with pytest.raises(runs.RunError, match=r"s2d\.digits .*received .*: no .*member_1"):
+        teachers.find(run, "s2d", ensemble.directory)
+
+
+@pytest.mark.parametrize("split", ["train", HELD_OUT])
+@pytest.mark.parametrize("taken", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_the_command_in_the_message_makes_what_is_found(tmp_path, monkeypatch, split, taken, given):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b").mkdir()
+    if taken:  # by the teachers of the other split
+        other = HELD_OUT if split == "train" else "train"
+        made(tmp_path / "a b" / f"{NETWORK}.ensemble.digits", recipe("ensemble"), split=other)
+    run = student("a b/run", split=split)
+    with pytest.raises(runs.RunError) as error:
+        teachers.find(run, "ensemble", "elsewhere" if given else None)
+    command = shlex.split(str(error.value).split("`")[1])
+    assert command[:3] == ["s2d", "train", f"{NETWORK}.ensemble.digits"]
+    flags = dict(flag.removeprefix("--").split("=") for flag in command[3:])
+    assert flags.get("split", "train") == split
+    result = made(flags["workdir"], recipe("ensemble"), split=flags.get("split", "train"))
+    assert teachers.find(run, "ensemble") == result
+
+
+def test_a_missing_snapshot_is_named(tmp_path):
+    made(tmp_path / f"{NETWORK}.s2d.digits", recipe("s2d"))
+    run = student(tmp_path / "run", "h2d_dir")
+    with pytest.raises(runs.RunError, match=r"epoch_001\.\S+: .*50%.*--start") as error:
+        teachers.start(None, run)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,100 @@
+"""Training by name through the command line: S2D always, every method in the slow tier."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from s2d_tf import zoo
+from s2d_tf.trainers import training
+from s2d_tf.zoo import recipes, runs
+
+NETWORK = "wrn_10_2_s2"
+
+
+def trained(run_s2d, name, folder, *flags, timeout=900):
+    done = run_s2d("train", name, f"--workdir={folder}", *flags, timeout=timeout)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+@pytest.mark.parametrize("method", ["s2d", pytest.param("individual", marks=pytest.mark.slow)])
+def test_two_epochs_by_name(run_s2d, tmp_path, method):
+    name, folder = f"{NETWORK}.{method}.digits", tmp_path / "run"
+    done = trained(run_s2d, name, folder, "--epochs=2", "--seed=3")
+    assert name in done.stdout
+    assert str(folder) in done.stdout
+    facts = json.loads((folder / "recipe.json").read_text())
+    assert (facts["name"], facts["seed"]) == (name, 3)
+    assert facts["recipe"]["training"]["epochs"] == 2
+    with open(folder / "log.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    parts = {"loss", "accuracy", "learning_rate"}
+    if method == "s2d":
+        parts |= {"teacher_loss", "student_loss", "log_concentration"}
+    assert parts <= set(rows[0])
+    assert all(np.isfinite(float(value)) for row in rows for value in row.values())
+    assert float(rows[1]["loss"]) < float(rows[0]["loss"])
+    assert (folder / runs.FINAL).is_file()
+    assert runs.Run.open(folder).finished
+    if method == "s2d":
+        assert runs.Run.open(folder).weights(0.5).is_file(), "H2D starts from it"
+
+
+def test_one_member_of_an_ensemble(tmp_path):
+    recipe = recipes.resolve(f"{NETWORK}.ensemble.digits").replace(
+        arguments={"depth": 10, "width": 1}, training={"epochs": 1}
+    )
+    settings = training.Settings(strategy="one_device", verbose=0)
+    run = training.train(recipe, tmp_path / "run", 0, settings, member=3)
+    assert "1 of 5 members are trained" in zoo.summary(run)
+    assert (tmp_path / "run" / "member_3" / runs.FINAL).is_file()
+    with pytest.raises(ValueError, match=r"expected a member from 0 to 4 .* received 5"):
+        training.train(recipe, tmp_path / "run", 0, settings, member=5)
+    assert not (tmp_path / "run" / "member_5").exists()
+    with pytest.raises(ValueError, match="expected no member: not an ensemble"):
+        training.train(recipe.sibling("s2d"), tmp_path / "other", 0, settings, member=0)
+    assert not (tmp_path / "other").exists()
+
+
+def accuracy(predictor):
+    from s2d_tf import data
+
+    images, labels = data.load_arrays("digits", "test")
+    return (predictor.predict_uncertainty(images)["probs"].argmax(axis=-1) == labels).mean()
+
+
+@pytest.mark.slow
+def test_every_method_trains_to_a_sensible_accuracy(run_s2d, tmp_path):
+    """In the order in which they need each other, in folders that find each other by name."""
+    order = [
+        "individual", "s2d", "mimo", "s2d_mimo", "mc", "s2d_mc", "ensemble", "s2d_ensemble",
+        "swag", "s2d_swag", "end", "en2d", "h2d_dir", "h2d_gauss", "h2d", "h2d_spread", "plain_dir",
+        "plain_gauss",
+    ]  # fmt: skip
+    found = {}
+    for method in order:
+        name = f"{NETWORK}.{method}.digits"
+        members = ["--members=2"] if method.endswith("ensemble") else []
+        trained(run_s2d, name, tmp_path / name, *members)
+        found[method] = accuracy(runs.Run.open(tmp_path / name).predictor())
+    bad = {method: value for method, value in found.items() if value < 0.85}
+    assert not bad, found
+
+
+@pytest.mark.slow
+def test_a_student_without_teachers_says_the_command_that_makes_them(run_s2d, tmp_path):
+    done = run_s2d("train", f"{NETWORK}.end.digits", f"--workdir={tmp_path / 'run'}", "--epochs=1")
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert f"s2d train {NETWORK}.ensemble.digits" in done.stderr
+
+
+@pytest.mark.slow
+def test_another_recipes_folder_is_refused(run_s2d, tmp_path):
+    runs.Run.create(tmp_path, recipes.resolve(f"{NETWORK}.s2d.digits"), 0)
+    done = run_s2d("train", f"{NETWORK}.individual.digits", f"--workdir={tmp_path}")
+    assert done.returncode == 1
+    assert "received another run" in done.stderr

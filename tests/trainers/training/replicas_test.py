@@ -1,0 +1,198 @@
+"""One replica or many: the same losses and the same weights, for every family of methods.
+
+With synchronised batch norm and without dropout, as only then the mathematics is the same.
+"""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from s2d_tf import backbones, files, models
+from s2d_tf.trainers import training
+from s2d_tf.trainers.training import callbacks, checkpoints, loop, schedules, strategies
+from s2d_tf.zoo import networks, recipes
+
+FAMILIES = ("individual", "s2d", "s2d_mimo", "end", "h2d_dir", "h2d_gauss", "h2d_gauss, teachers")
+EPOCHS, STEPS = 2, 5
+
+
+def tiny(input_shape, dropout, seed, synchronized_batch_norm):
+    """A backbone that is traced in a moment."""
+    images = keras.Input(input_shape)
+    start = keras.initializers.HeNormal(seed)
+    x = keras.layers.Conv2D(6, 3, 2, kernel_initializer=start, name="conv")(images)
+    x = keras.layers.BatchNormalization(synchronized=synchronized_batch_norm, name="norm")(x)
+    x = keras.layers.GlobalAveragePooling2D()(keras.layers.ReLU()(x))
+    return keras.Model(images, x, name="tiny")
+
+
+def recipe_of(method, backbone):
+    recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+    recipe = recipe.replace(model={"dropout": 0.0}, training={"epochs": EPOCHS})
+    return recipe.replace(backbone="tiny", arguments={}) if backbone == "tiny" else recipe
+
+
+def trained(family, strategy, backbone="tiny"):
+    """Losses of each epoch and final variables of a family, trained under a strategy."""
+    method, _, live_teachers = family.partition(", ")
+    recipe = recipe_of(method, backbone)
+    images, labels = loop.data.load_arrays("digits", "train")
+    images, labels = (part[: STEPS * recipe.data.batch_size] for part in (images, labels))
+    targets = None
+    if recipe.teachers and not live_teachers:
+        shape = (len(images), 2, recipe.num_classes)
+        targets = np.random.default_rng(0).normal(1.0, 2.0, shape).astype(np.float16)
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        network = networks.build_network(recipe, 5, synchronized_batch_norm=True)
+        network.compile(schedules.optimizer(recipe.training, STEPS), jit_compile=False)
+    if live_teachers:
+        members = [networks.build_network(recipe_of("s2d", backbone), seed) for seed in (1, 2)]
+        network.learn_from(models.Ensemble(members))
+    dataset = loop._dataset(recipe, 5, images, labels, targets, 0)
+    history = network.fit(dataset, epochs=EPOCHS, steps_per_epoch=STEPS, verbose=0).history
+    return history, [variable.numpy() for variable in network.variables]
+
+
+def assert_same(actual, expected):
+    (losses, weights), (expected_losses, expected_weights) = actual, expected
+    assert losses.keys() == expected_losses.keys()
+    for name in losses:
+        np.testing.assert_allclose(losses[name], expected_losses[name], rtol=2e-4, atol=1e-5)
+    for weight, other in zip(weights, expected_weights, strict=True):
+        off = np.linalg.norm(np.float64(weight) - other)
+        assert off <= 2e-3 * np.linalg.norm(other) + 1e-5
+
+
+@pytest.fixture(autouse=True)
+def tiny_backbone(monkeypatch):
+    monkeypatch.setattr(backbones, "tiny", tiny, raising=False)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        family if family == "s2d" else pytest.param(family, marks=pytest.mark.slow)
+        for family in FAMILIES
+    ],
+)
+def test_two_replicas_equal_one(family):
+    one = trained(family, tf.distribute.get_strategy())
+    assert_same(trained(family, strategies.make("mirrored")), one)
+    assert one[0]["loss"][0] != one[0]["loss"][1]  # it did learn
+
+
+def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
+    """Through checkpoints, which hold no trace of the number of replicas."""
+    recipe = recipe_of("individual", "tiny")
+    load = loop.data.load_arrays
+    few = STEPS * recipe.data.batch_size
+    monkeypatch.setattr(
+        loop.data, "load_arrays", lambda *args: tuple(part[:few] for part in load(*args))
+    )
+    common = {"verbose": 0, "synchronized_batch_norm": True}
+    mirrored = training.Settings(strategy="mirrored", checkpoint_steps=3, **common)
+    whole = training.train(
+        recipe, tmp_path / "whole", 5, training.Settings(strategy="one_device", **common)
+    )
+    original = callbacks.Checkpoint.on_train_batch_end
+
+    def killed(self, batch, logs=None):
+        original(self, batch, logs)
+        if batch == 3:
+            self.writer.wait()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", killed)
+    with pytest.raises(KeyboardInterrupt):
+        training.train(recipe, tmp_path / "run", 5, mirrored)
+    monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", original)
+    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 3
+    run = training.train(recipe, tmp_path / "run", 5, mirrored)
+    logs = [files.read_json(r.directory / "summary.json") for r in (run, whole)]
+    for name, value in logs[1]["last_epoch"].items():
+        np.testing.assert_allclose(logs[0]["last_epoch"][name], value, rtol=2e-4, atol=1e-5)
+    for weight, other in zip(
+        run.predictor().get_weights(), whole.predictor().get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(weight, other, rtol=1e-3, atol=5e-5)
+
+
+@pytest.mark.slow
+def test_a_fast_network_on_two_replicas_equals_one(tmp_path):
+    """Its stem is fitted once for all replicas, and Muon sees the gradient of the whole batch."""
+    recipe = recipes.resolve("fast_resnet.individual.digits")
+    recipe = recipe.replace(arguments={"width": 0.0625}, training={"epochs": 1})
+    runs = [
+        training.train(
+            recipe,
+            tmp_path / strategy,
+            5,
+            training.Settings(strategy=strategy, verbose=0, synchronized_batch_norm=True),
+        )
+        for strategy in ("one_device", "mirrored")
+    ]
+    one, two = (run.predictor().get_weights() for run in runs)
+    for weight, other in zip(one, two, strict=True):
+        assert np.linalg.norm(other - weight) <= 1e-2 * np.linalg.norm(weight) + 1e-4
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
+    recipe = recipe_of("individual", "tiny").replace(data={"batch_size": 33})
+    with pytest.raises(ValueError, match="batch that 2 replicas can share, received 33"):
+        training.train(recipe, tmp_path / "run", 0, training.Settings(strategy="mirrored"))
+
+
+def test_determinism_and_xla_exclude_each_other():
+    strategy = tf.distribute.get_strategy()
+    with pytest.raises(ValueError, match="XLA, which it turns off"):
+        strategies.set_determinism(True, strategy, jit_compile=True)
+    assert not strategies.set_determinism(None, strategy, jit_compile=True)
+    assert not strategies.set_determinism(False, strategy)
+
+
+@pytest.mark.slow
+def test_one_two_and_four_replicas_of_the_real_network(tmp_path, project_root):
+    """Devices are set up before TensorFlow starts, so each number of them has its own process."""
+    for count in (1, 2, 4):
+        subprocess.run(
+            [sys.executable, __file__, str(tmp_path), str(count)],
+            env={**os.environ, "PYTHONPATH": str(project_root), "TF_CPP_MIN_LOG_LEVEL": "2"},
+            timeout=1800,
+            check=True,
+        )
+    for family in FAMILIES:
+        one, *others = (_load(tmp_path / f"{family}.{n}.npz") for n in (1, 2, 4))
+        for other in others:
+            assert_same(other, one)
+
+
+def _load(path):
+    with np.load(path) as stored:
+        losses = {k.removeprefix("loss/"): stored[k] for k in stored if k.startswith("loss/")}
+        return losses, [stored[k] for k in sorted(stored) if k.startswith("weight/")]
+
+
+def main(directory, count):
+    """Trains every family on so many logical CPU devices and keeps what came out."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration() for _ in range(int(count))]
+    tf.config.set_logical_device_configuration(cpu, logical)
+    strategy = strategies.make("mirrored")
+    assert strategy.num_replicas_in_sync == int(count)
+    for family in FAMILIES:
+        losses, weights = trained(family, strategy, "wide_resnet")
+        np.savez(
+            os.path.join(directory, f"{family}.{count}.npz"),
+            **{f"loss/{name}": values for name, values in losses.items()},
+            **{f"weight/{i:05d}": weight for i, weight in enumerate(weights)},
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

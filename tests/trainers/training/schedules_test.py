@@ -1,0 +1,142 @@
+"""Learning rates at epoch boundaries, worked out by hand."""
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf.trainers.training import schedules
+from s2d_tf.zoo import recipes
+
+STEPS = 7
+
+
+def rate(recipe, step):
+    value = schedules.learning_rate(recipe, STEPS)
+    return value if isinstance(value, float) else float(value(step))
+
+
+def by_epoch(name):
+    """The rate in the first and in the last step of each epoch, counted from 1."""
+    recipe = recipes.resolve(name).training
+    return {
+        epoch: (rate(recipe, (epoch - 1) * STEPS), rate(recipe, epoch * STEPS - 1))
+        for epoch in range(1, recipe.epochs + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "densenet_bc_100_12.individual.cifar100",
+            {1: 0.1, 150: 0.1, 151: 0.01, 225: 0.01, 226: 0.001, 300: 0.001},
+        ),
+        (
+            "wrn_28_10.individual.cifar100",
+            {1: 0.1, 60: 0.1, 61: 0.02, 120: 0.02, 121: 0.004, 160: 0.004, 161: 8e-4, 200: 8e-4},
+        ),
+        (
+            "densenet_bc_100_12.h2d_gauss.cifar100",
+            {1: 5e-3, 75: 5e-3, 76: 2.5e-3, 150: 2.5e-3, 151: 1.25e-3, 170: 1.25e-3},
+        ),
+        ("wrn_28_10.h2d_gauss.cifar100", {1: 2e-3, 60: 2e-3, 61: 5e-4, 80: 5e-4}),
+        ("densenet_bc_100_12.h2d_dir.cifar100", {1: 5e-5, 75: 5e-5, 150: 5e-5}),
+        ("wrn_28_10.swag.cifar100", {1: 1e-4, 20: 1e-4}),
+    ],
+)
+def test_steps(name, expected):
+    rates = by_epoch(name)
+    assert max(rates) == max(expected)
+    for epoch, value in expected.items():
+        np.testing.assert_allclose(rates[epoch], (value, value), rtol=1e-6)
+
+
+def numpy_rate(recipe, step):
+    """What the schedules are meant to be."""
+    total = recipe.epochs * STEPS
+
+    def steps(value):
+        return round((value * recipe.epochs if value < 1 else value) * STEPS)
+
+    rising = steps(recipe.warmup)
+    if step < rising:
+        return recipe.learning_rate * step / rising
+    progress = min(1.0, (step - rising) / (total - rising))
+    passed = sum(step >= steps(milestone) for milestone in recipe.milestones)
+    factor = {
+        "cosine": 0.5 * (1 + np.cos(np.pi * progress)),
+        "linear": 1 - progress,
+        "constant": 1.0,
+        "steps": recipe.factor**passed,
+    }[recipe.schedule]
+    return recipe.learning_rate * factor
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 0.1, 1.5], ids=lambda value: f"warm-up {value}")
+@pytest.mark.parametrize("milestones", [(), (2, 3), (0.5, 0.75), (0.05,)])
+@pytest.mark.parametrize("schedule", ["steps", "cosine", "linear", "constant"])
+def test_every_schedule_at_every_step(schedule, milestones, warmup):
+    if milestones and schedule != "steps":
+        milestones = ()
+    recipe = recipes.TrainingRecipe(
+        epochs=4,
+        learning_rate=0.2,
+        schedule=schedule,
+        milestones=milestones,
+        factor=0.3,
+        warmup=warmup,
+    )
+    found = [rate(recipe, step) for step in range(4 * STEPS + 1)]
+    expected = [numpy_rate(recipe, step) for step in range(4 * STEPS + 1)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("schedule", ["steps", "linear", "constant"])
+def test_a_warm_up_survives_its_config(schedule):
+    recipe = recipes.TrainingRecipe(
+        epochs=4, learning_rate=0.2, schedule=schedule, milestones=(2,), warmup=1
+    )
+    optimizer = schedules.optimizer(recipe, STEPS)
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    for step in (0, 3, 7, 20):
+        assert float(copy._learning_rate(step)) == rate(recipe, step)
+
+
+def test_muon_has_the_numbers_of_its_recipe():
+    recipe = recipes.resolve("fast_resnet.s2d.cifar100_plus").training
+    optimizer = schedules.optimizer(recipe, STEPS)
+    config = optimizer.get_config()
+    assert type(optimizer).__name__ == "Muon"
+    found = [config[key] for key in ("momentum", "sgd_ratio", "sgd_momentum")]
+    assert found == [0.6, 6.0, 0.85]
+    # A quarter of all steps rises, the others fall.
+    steps = recipe.epochs * STEPS
+    np.testing.assert_allclose(rate(recipe, steps // 4), 0.12, rtol=1e-6)
+    np.testing.assert_allclose(rate(recipe, steps // 8), 0.06, rtol=1e-6)
+    np.testing.assert_allclose(rate(recipe, steps * 5 // 8), 0.06, rtol=1e-6)
+
+
+def test_fractions_follow_the_number_of_epochs():
+    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=1.0, milestones=(0.5, 0.75))
+    found = [rate(recipe, epoch * STEPS) for epoch in range(4)]
+    np.testing.assert_allclose(found, [1, 1, 0.1, 0.01], rtol=1e-6)
+
+
+def test_optimizer_is_coupled_sgd():
+    optimizer = schedules.optimizer(recipes.resolve("wrn_28_10.s2d.cifar100").training, STEPS)
+    assert type(optimizer).__name__ == "SGD"
+    assert (optimizer.momentum, optimizer.nesterov) == (0.9, True)
+    assert not optimizer.weight_decay, "decay is the model's: Keras' own is decoupled"
+
+
+def test_unknown_schedule_is_refused():
+    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="cubic")
+    with pytest.raises(ValueError, match=r"schedule: expected one of .*cosine.*'cubic'") as error:
+        schedules.learning_rate(recipe, STEPS)
+    assert "\n" not in str(error.value)
+
+
+def test_a_rise_as_long_as_the_run_is_refused():
+    recipe = recipes.TrainingRecipe(epochs=1, learning_rate=0.2, schedule="cosine", warmup=1)
+    with pytest.raises(ValueError, match=r"less than the run's 1 epochs, received 1\. Use --set"):
+        schedules.learning_rate(recipe, STEPS)

@@ -1,0 +1,324 @@
+"""A number chosen on the validation split, from Python and as `s2d tune`."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from absl import flags
+from scipy import stats
+
+from s2d_tf import backbones, cli, data, files, metrics
+from s2d_tf.trainers import training
+from s2d_tf.trainers.training import callbacks, checkpoints, loop, tuning
+from s2d_tf.zoo import networks, recipes, runs, weights
+from tests.evaluation.folder_runs_test import tiny
+
+NAME = "wrn_10_2_s2.individual.digits"
+KEY = "training.learning_rate"
+RATES = ["1e-6", "0.5", "1e-3"]
+HELD_OUT = "train_without_validation"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_world():
+    """The small backbone; and the flags that the commands leave are gone afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backbones, "tiny", tiny, raising=False)
+        yield
+    flags.FLAGS.unparse_flags()
+
+
+def recipe(name=NAME):
+    found = recipes.resolve(name)
+    return found.replace(backbone="tiny", arguments={}, training={"epochs": 2})
+
+
+def settings(**kwargs):
+    return training.Settings(strategy="one_device", verbose=0, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The directory and the rows of one sweep."""
+    directory = tmp_path_factory.mktemp("tuned")
+    return directory, tuning.tune(recipe(), directory, KEY, RATES, 3, settings())
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """Makes every attempt to train a network a failure."""
+
+    def fit(*_args, **_kwargs):
+        pytest.fail("a network was trained")
+
+    monkeypatch.setattr(loop, "_fit", fit)
+
+
+def test_one_run_for_each_value_without_the_validation_images(tuned):
+    directory, rows = tuned
+    folders = sorted(path.name for path in directory.iterdir() if path.is_dir())
+    assert folders == sorted(f"{KEY}={rate}" for rate in RATES)
+    for rate in RATES:
+        run = runs.Run.open(directory / f"{KEY}={rate}")
+        assert run.finished
+        assert (run.recipe.name, run.seed, run.split) == (NAME, 3, HELD_OUT)
+        assert run.recipe == recipe().replace(training={"learning_rate": float(rate)})
+    assert sorted(row["value"] for row in rows) == sorted(RATES)
+
+
+def test_networks_see_only_the_other_images(tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(loop, "_train_network", lambda run, *_: given.append(run))
+    monkeypatch.setattr(runs.Run, "predictor", lambda self: Uniform())
+    tuning.tune(recipe(), tmp_path, KEY, RATES, settings=settings(split="train"))
+    assert [run.split for run in given] == [HELD_OUT] * 3
+    trained, validated = (data.load_arrays("digits", s)[0] for s in (HELD_OUT, "validation"))
+    assert not {i.tobytes() for i in trained} & {i.tobytes() for i in validated}
+
+
+class Uniform:
+    """Answers that all classes are equally likely."""
+
+    readings = {}  # noqa: RUF012
+
+    def predict_uncertainty(self, images):
+        return {"probs": np.full([len(images), 8], 1 / 8)}
+
+
+def test_rows_are_validated_and_sorted_by_nll(tuned):
+    directory, rows = tuned
+    likelihoods = [row["nll"] for row in rows]
+    assert likelihoods == sorted(likelihoods)
+    assert len(set(likelihoods)) == 3
+    assert rows[-1]["value"] == "1e-6", "which has learnt nothing"
+    images, labels = data.load_arrays("digits", "validation")
+    for row in rows:
+        predictor = runs.Run.open(directory / f"{KEY}={row['value']}").predictor()
+        logits = np.float64(predictor(images, training=False))
+        probs = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+        expected = -np.log(probs[np.arange(len(labels)), labels]).mean()
+        np.testing.assert_allclose(row["nll"], expected, rtol=1e-4)
+        assert row["accuracy"] == (logits.argmax(axis=-1) == labels).mean()
+        assert 0 <= row["ece"] <= 1
+
+
+def test_rows_say_how_many_images_and_how_sure(tuned):
+    directory, rows = tuned
+    images, labels = data.load_arrays("digits", "validation")
+    losses = []
+    for row in rows:
+        predictor = runs.Run.open(directory / f"{KEY}={row['value']}").predictor()
+        probs = np.float64(predictor.predict_uncertainty(images)["probs"])
+        losses.append(-np.log(probs[np.arange(len(labels)), labels]))
+        assert row["examples"] == len(labels) == 16
+        # Wilson: where the true rate is two standard errors of itself away.
+        for end in row["accuracy_interval"]:
+            error = np.sqrt(end * (1 - end) / 16)
+            np.testing.assert_allclose(abs(end - row["accuracy"]), 1.959964 * error, atol=1e-9)
+        test = stats.ttest_1samp(losses[-1], 0).confidence_interval(0.95)
+        np.testing.assert_allclose(row["nll_interval"], test, rtol=1e-9)
+    for row, own in zip(rows[1:], losses[1:], strict=True):
+        test = stats.ttest_rel(own, losses[0]).confidence_interval(0.95)
+        expected = [(own - losses[0]).mean(), *test]
+        np.testing.assert_allclose(row["nll_minus_best"], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_certain_mistake_has_no_interval():
+    assert metrics.mean_interval([1.0, np.inf]) == (None, None, None)
+    assert metrics.mean_interval([1.0]) == (1.0, None, None)
+    row = {"value": 1, "accuracy": 0.5, "nll": np.inf, "ece": 0.1, "examples": 2}
+    row |= {"accuracy_interval": [0.1, 0.9], "nll_interval": [None, None]}
+    row |= {"nll_minus_best": [None, None, None]}
+    assert "| 1 | 50.0 [10.0, 90.0] | inf [?] | 10.00 | the best |" in tuning.table("a.b", [row])
+
+
+def test_sweeps_of_before_keep_their_table():
+    rows = [{"value": value, "accuracy": 0.5, "nll": 1.75, "ece": 0.04} for value in ("5", "2")]
+    assert tuning.table("a.b", rows) == (
+        "| a.b | accuracy | NLL | %ECE |\n| --- | --- | --- | --- |\n"
+        "| 5 | 50.0 | 1.750 | 4.00 |\n| 2 | 50.0 | 1.750 | 4.00 |"
+    )
+
+
+def test_tuning_json_equals_the_rows(tuned):
+    directory, rows = tuned
+    assert files.read_json(directory / "tuning.json") == {
+        "name": NAME,
+        "seed": 3,
+        "key": KEY,
+        "split": "validation",
+        "precision": "float32",
+        "rows": rows,
+        "recipe": json.loads(json.dumps(recipe().to_dict())),
+    }
+
+
+@pytest.mark.usefixtures("no_training")
+def test_the_second_call_does_not_train_again(tuned):
+    directory, rows = tuned
+    before = (directory / "tuning.json").read_text()
+    assert tuning.tune(recipe(), directory, KEY, RATES, 3, settings()) == rows
+    assert (directory / "tuning.json").read_text() == before
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize(
+    ("key", "values", "message"),
+    [
+        ("training.learning_rat", ["0.1"], r"such as training\.learning_rate.*learning_rat=0\.1"),
+        ("learning_rate", ["0.1"], "expected a key such as training.learning_rate"),
+        (KEY, ["0.1", "fast"], "learning_rate: expected float, received 'fast'"),
+    ],
+)
+def test_a_wrong_key_or_value_is_refused_before_the_first_run(tmp_path, key, values, message):
+    with pytest.raises(recipes.RecipeError, match=message):
+        tuning.tune(recipe(), tmp_path, key, values, 3, settings())
+    assert not list(tmp_path.iterdir())
+
+
+def teachers(directory, split):
+    """A finished ensemble of two networks with random weights."""
+    ensemble = recipe("wrn_10_2_s2.ensemble.digits").replace(num_members=2)
+    run = runs.Run.create(directory, ensemble, 0, split)
+    for seed, folder in enumerate(run.member_directories):
+        member = runs.Run.create(folder, recipe(), seed, split)
+        weights.save(networks.build_network(member.recipe, seed), member.weights())
+    return run
+
+
+@pytest.mark.usefixtures("no_training")
+def test_teachers_that_have_seen_the_validation_images_are_refused(tmp_path):
+    given = str(teachers(tmp_path / "ensemble", "train").directory)
+    student = recipe("wrn_10_2_s2.end.digits")
+    with pytest.raises(runs.RunError) as error:
+        tuning.tune(
+            student, tmp_path / "tuned", "model.temperature", ["1"], 0, settings(teachers=given)
+        )
+    text = str(error.value)
+    assert f"expected a finished run of wrn_10_2_s2.ensemble.digits on the split {HELD_OUT}" in text
+    assert f"received {given}: a run of wrn_10_2_s2.ensemble.digits on the split train." in text
+    beside = tmp_path / "tuned" / "wrn_10_2_s2.ensemble.digits"
+    assert f"--workdir={beside} --split={HELD_OUT}`" in text
+    assert not (tmp_path / "tuned" / "tuning.json").exists()
+
+
+def test_a_student_is_tuned_with_teachers_of_its_split(tmp_path):
+    teachers(tmp_path / "wrn_10_2_s2.ensemble.digits", HELD_OUT)
+    student = recipe("wrn_10_2_s2.end.digits")
+    rows = tuning.tune(student, tmp_path, "model.temperature", ["2"], 0, settings())
+    assert [row["value"] for row in rows] == ["2"]
+    cached = np.load(tmp_path / "model.temperature=2" / "teacher_logits.npy")
+    assert len(cached) == len(data.load_arrays("digits", HELD_OUT)[0])
+
+
+def test_a_gaussian_student_is_validated_by_its_mean_too(tmp_path, monkeypatch):
+    found = recipe("wrn_10_2_s2.h2d_gauss.digits").replace(model={"initial_scale": 2.0})
+    made = []
+
+    def train(recipe, *_):
+        made.append(networks.build_network(recipe, len(made)))
+        return Trained(made[-1])
+
+    monkeypatch.setattr(loop, "train", train)
+    rows = tuning.tune(found, tmp_path, "model.num_draws", ["2", "3"], 0, settings())
+    images, labels = data.load_arrays("digits", "validation")
+    for row in rows:
+        model = made[["2", "3"].index(row["value"])]
+        loc = np.float64(model(images)["loc"])
+        probs = np.exp(loc) / np.exp(loc).sum(axis=-1, keepdims=True)
+        expected = -np.log(probs[np.arange(len(labels)), labels]).mean()
+        np.testing.assert_allclose(row["mean_nll"], expected, rtol=1e-4)
+        assert row["mean_nll"] != row["nll"]
+    header, _, *lines = tuning.table("model.num_draws", [*rows, {**rows[0], "value": "9"}]).split(
+        "\n"
+    )
+    by_mean = "accuracy by mean | NLL by mean | %ECE by mean | NLL minus the best's [95%] |"
+    assert header == f"| model.num_draws | accuracy [95%] | NLL [95%] | %ECE | {by_mean}"
+    assert f" {rows[0]['mean_nll']:.3f} " in lines[0]
+    plain = {key: value for key, value in rows[0].items() if not key.startswith("mean_")}
+    assert "|  |  |  | the best |" not in tuning.table("", [*rows, plain]).splitlines()[2]
+    assert "|  |  |  | " in tuning.table("", [*rows, plain]).splitlines()[4]
+
+
+def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch, capsys):
+    given = []
+    monkeypatch.setattr(loop, "train", lambda *args: given.append(args) or Trained())
+    options = [f"--workdir={tmp_path}", "--seed=4", "--epochs=1", "--set", "data.batch_size=16"]
+    options.append("--precision=auto")
+    code = cli.main(["tune", NAME, KEY, "0.1", "0.2", *options, "--teachers=a", "--start=b"])
+    assert code == 0, capsys.readouterr().err
+    header, rule, *lines, blank, note = capsys.readouterr().out.splitlines()
+    assert header == (f"| {KEY} | accuracy [95%] | NLL [95%] | %ECE | NLL minus the best's [95%] |")
+    assert rule == "| --- | --- | --- | --- | --- |"
+    # Two of 16 right: Wilson's interval.
+    numbers = "12.5 [3.5, 36.0] | 2.079 [2.079, 2.079]"
+    assert lines == [
+        f"| 0.1 | {numbers} | 0.00 | the best |",
+        f"| 0.2 | {numbers} | 0.00 | +0.000 [+0.000, +0.000] |",
+    ]
+    assert blank == ""
+    assert note.startswith("16 validation examples, one seed. Intervals are over the examples")
+    for (each, directory, seed, options), rate in zip(given, ("0.1", "0.2"), strict=True):
+        assert (each.training.learning_rate, each.training.epochs) == (float(rate), 1)
+        assert each.data.batch_size == 16
+        assert (directory, seed) == (tmp_path / f"{KEY}={rate}", 4)
+        assert (options.split, options.teachers, options.start) == (HELD_OUT, "a", "b")
+        assert options.precision == "auto"
+    rows = files.read_json(tmp_path / "tuning.json")["rows"]
+    assert [row["value"] for row in rows] == ["0.1", "0.2"]
+
+
+class Trained:
+    """Stands for a finished run."""
+
+    def __init__(self, predictor=None):
+        self.trained = predictor or Uniform()
+
+    def predictor(self):
+        return self.trained
+
+
+def test_the_command_that_is_stopped_is_saved_and_returns_75(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        callbacks.Checkpoint,
+        "on_train_batch_begin",
+        lambda self, batch, logs=None: os.kill(os.getpid(), signal.SIGTERM),
+    )
+    arguments = ["tune", NAME, KEY, "0.1", f"--workdir={tmp_path}", "--epochs=1"]
+    found = recipe()
+    monkeypatch.setattr(recipes, "resolve", lambda name: found)
+    assert cli.main(arguments) == 75
+    error = capsys.readouterr().err
+    assert "stopped by SIGTERM at epoch 1, step 1, where it is saved" in error
+    assert "s2d tune: " in error
+    assert checkpoints.newest(tmp_path / f"{KEY}=0.1" / "checkpoints") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([NAME, KEY], "NAME KEY VALUE...: expected at least three"),
+        ([NAME, "model.temprature", "1"], "received 'model.temprature=1'"),
+        (["wrn_10_2_s2.individual.digit", KEY, "1"], "near: wrn_10_2_s2.individual.digits"),
+    ],
+)
+def test_the_command_refuses_in_one_line(tmp_path, capsys, arguments, message):
+    assert cli.main(["tune", *arguments, f"--workdir={tmp_path / 'tuned'}"]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "tuned").exists()
+
+
+@pytest.mark.slow
+def test_the_command_in_a_process_of_its_own(run_s2d, tmp_path):
+    arguments = ["tune", NAME, KEY, "1e-6", "0.05", f"--workdir={tmp_path}", "--epochs=1"]
+    first, second = (run_s2d(*arguments, timeout=600) for _ in range(2))
+    assert first.returncode == 0, first.stderr[-3000:]
+    table = [line for line in first.stdout.splitlines() if line.startswith("|")]
+    assert [line.split(" | ")[0] for line in table[2:]] == ["| 0.05", "| 1e-6"]
+    assert [line for line in second.stdout.splitlines() if line.startswith("|")] == table
+    assert "loss" in first.stdout
+    assert "loss" not in second.stdout

@@ -1,0 +1,86 @@
+"""A server that drips holds nobody up for longer than the deadline."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from s2d_tf import zoo
+from s2d_tf.zoo import web
+from s2d_tf.zoo.entries import ZooError
+
+
+@pytest.fixture
+def dripping():
+    """`dripping(start)`: address of a server that sends `start`, then a byte now and then."""
+    stopped, threads = threading.Event(), []
+
+    def run(start):
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def answer():
+            with listener, listener.accept()[0] as connection:
+                connection.recv(1000)
+                connection.sendall(start)
+                while not stopped.wait(0.05):
+                    try:
+                        connection.sendall(b"x")
+                    except OSError:
+                        return
+
+        threads.append(threading.Thread(target=answer))
+        threads[-1].start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/entry"
+
+    yield run
+    stopped.set()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: ",
+        b"H",
+    ],
+)
+def test_a_download_has_a_total_deadline(dripping, monkeypatch, start):
+    monkeypatch.setattr(web, "TOTAL_SECONDS", 0.5)
+    address, began = web.Address(dripping(start)), time.monotonic()
+    with pytest.raises(ZooError, match=r"within 0\.5 seconds, received less\. Download the folder"):
+        address.read("entry.json", 10_000_000)
+    assert time.monotonic() - began < 10
+    # It is over for the next file, too, and for an entry that this one refers to.
+    began = time.monotonic()
+    with pytest.raises(ZooError, match="received less"):
+        address.sibling("wrn_10_2_s2.s2d.digits").read("model.safetensors", 100)
+    assert time.monotonic() - began < 0.4
+
+
+def test_so_has_an_entry(dripping, monkeypatch):
+    monkeypatch.setattr(web, "TOTAL_SECONDS", 0.5)
+    began = time.monotonic()
+    with pytest.raises(ZooError, match="received less"):
+        zoo.load(dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"))
+    assert time.monotonic() - began < 10
+
+
+def test_what_comes_in_time_is_read_whole():
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        with listener, listener.accept()[0] as connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n")
+            for _ in range(3):
+                connection.sendall(b"y" * 100_000)
+                time.sleep(0.02)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    address = web.Address(f"http://127.0.0.1:{listener.getsockname()[1]}/entry")
+    assert address.read("entry.json", 1_000_000) == b"y" * 300_000
+    thread.join()

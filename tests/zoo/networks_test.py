@@ -1,0 +1,192 @@
+"""Every method takes two steps of its recipe on a tiny network and predicts uncertainties."""
+
+import keras
+import numpy as np
+import pytest
+
+from s2d_tf import backbones, data, layers, losses, models, uncertainty
+from s2d_tf.trainers.training import schedules, strategies
+from s2d_tf.zoo import networks, recipes
+
+METHODS = (
+    "individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc", "ensemble",
+    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss", "h2d", "h2d_spread", "plain_dir",
+    "plain_gauss",
+)  # fmt: skip
+TINY = {"depth": 10, "width": 1, "stem_stride": 2}
+
+
+def tiny(method):
+    return recipes.resolve(f"wrn_10_2_s2.{method}.digits").replace(arguments=TINY)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    images, labels = data.load_arrays("digits", "train")
+    return images[:64], labels[:64]
+
+
+def one_convolution(input_shape, dropout, seed, synchronized_batch_norm):
+    """A backbone that is built in a moment, with all that methods need of one."""
+    images = keras.Input(input_shape)
+    start = keras.initializers.HeNormal(seed)
+    x = keras.layers.Conv2D(4, 3, 2, kernel_initializer=start, name="conv")(images)
+    x = keras.layers.BatchNormalization(synchronized=synchronized_batch_norm, name="norm")(x)
+    x = layers.Dropout(dropout, seed=seed, name="dropout")(keras.layers.ReLU()(x))
+    return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x), name="one_convolution")
+
+
+# Products of what the others show one by one.
+PRODUCTS = ("mimo", "s2d_swag", "s2d_mc", "ensemble")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(m, marks=pytest.mark.slow) if m in PRODUCTS else m for m in METHODS],
+)
+def test_two_steps(method, digits, monkeypatch):
+    monkeypatch.setattr(backbones, "one_convolution", one_convolution, raising=False)
+
+    def small(method):
+        return tiny(method).replace(backbone="one_convolution", arguments={})
+
+    recipe = small(method)
+    networks = []
+    members = 2 if recipe.draws == "ensemble" else 1
+    trained = recipe.member_recipe if recipe.draws == "ensemble" else recipe
+    trained = trained.replace(backbone="one_convolution")
+    for seed in range(members):
+        network = networks.build_network(trained, seed)
+        networks.append(network)
+        if seed:
+            continue
+        network.compile(schedules.optimizer(trained.training, 2), run_eagerly=True)
+        if recipe.learns == "teachers":
+            teacher = small(recipe.teachers).member_recipe.replace(backbone="one_convolution")
+            network.learn_from(models.Ensemble([networks.build_network(teacher, seed=5)]))
+        dataset = data.train_pipeline(
+            *digits, batch_size=trained.data.batch_size, seed=seed, num_heads=trained.heads
+        )
+        before = [w.copy() for w in network.get_weights()]
+        history = network.fit(dataset, steps_per_epoch=2, verbose=0).history
+        assert all(np.isfinite(values).all() for values in history.values())
+        after = network.get_weights()
+        assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    predictor = networks.build_predictor(recipe, networks)
+    if recipe.draws == "swag":
+        predictor.recompute_statistics([digits[0][:32], digits[0][32:]])
+    stack = predictor.member_logits(digits[0][:8])
+    answer = uncertainty.from_members(predictor.kind, stack)
+    assert answer["probs"].shape == (8, 8)
+    assert all(np.isfinite(value).all() for value in answer.values())
+    dirichlet = method.startswith(("s2d", "h2d", "en2d", "plain_dir"))
+    assert predictor.kind == ("dirichlet" if dirichlet else "categorical")
+    expected = {"mimo": 2, "s2d_mimo": 2, "ensemble": 2, "s2d_ensemble": 2}
+    expected |= dict.fromkeys(("h2d_gauss", "h2d_spread", "plain_gauss"), 50)
+    drawn = 5 if recipe.draws in ("swag", "dropout") else 1
+    assert stack.shape == (expected.get(method, drawn), 8, 8)
+
+
+def test_numbers_of_the_recipe_reach_the_model():
+    recipe = tiny("s2d").replace(
+        model={
+            "noise_stddev": (0.1, 0.2),
+            "temperature": 2.0,
+            "student_weight": 0.3,
+            "dropout": 0.4,
+        },
+        training={"weight_decay": 0.7},
+    )
+    network = networks.build_network(recipe, seed=3)
+    assert network.noise.stddev == (0.1, 0.2)
+    assert (network.temperature, network.student_weight) == (2.0, 0.3)
+    assert (network.weight_decay, network.seed) == (0.7, 3)
+    assert network.mean == recipe.data.mean
+    assert network.image_shape == (8, 8, 1)
+    rates = {layer.rate for layer in network.backbone.layers if hasattr(layer, "rate")}
+    assert rates == {0.4}
+
+
+def test_numbers_of_the_recipe_reach_a_student():
+    recipe = tiny("h2d_spread").replace(
+        model={
+            "distribution_weight": 0.3,
+            "temperature": 2.0,
+            "scale_student": False,
+            "detach_scale": True,
+            "teacher_kind": "categorical",
+            "student_draws": "mean",
+        }
+    )
+    student = networks.build_network(recipe)
+    objective = student.objective
+    assert (student.draws, student.kind, student.num_members) == ("mean", "categorical", 1)
+    term = objective.categorical
+    assert (objective.weight, term.temperature, term.scale_student) == (0.3, 2.0, False)
+    assert type(objective.distribution) is losses.NormalKLDivergence
+    assert objective.distribution.detach_scale
+    plain = recipe.replace(model={"distribution_weight": None})
+    assert type(networks.build_network(plain).objective) is losses.NormalKLDivergence
+    divided = tiny("h2d_dir").replace(model={"concentration_temperature": 4.0})
+    assert networks.build_network(divided).objective.concentration_temperature == 4.0
+    unscaled = tiny("end").replace(model={"scale_student": False})
+    assert not networks.build_network(unscaled).objective.scale_student
+
+
+def test_the_seed_fixes_the_network():
+    first, second, other = (networks.build_network(tiny("s2d"), seed) for seed in (1, 1, 2))
+    for a, b in zip(first.get_weights(), second.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(first.get_weights()[0], other.get_weights()[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("densenet_bc_100_12.mimo.cifar100", 834_980),
+        ("densenet_bc_100_12.h2d_gauss.cifar100", 834_332),
+        ("densenet_bc_100_12.s2d.cifar100", 800_032),
+        ("wrn_28_10.individual.cifar100", 36_536_884),
+        ("fast_resnet.s2d.cifar100", 8_605_156),
+        ("fast_resnet_half.s2d.cifar100", 2_174_756),
+    ],
+)
+@pytest.mark.slow
+def test_published_parameter_counts(name, parameters):
+    network = networks.build_network(recipes.resolve(name))
+    assert sum(int(np.prod(v.shape)) for v in network.trainable_variables) == parameters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["densenet_bc_100_12", "wrn_28_10"])
+@pytest.mark.parametrize("method", METHODS)
+def test_two_steps_at_full_architecture(architecture, method):
+    """Small batches of CIFAR's shape; noise images, because the data may not be at hand."""
+    recipe = recipes.resolve(f"{architecture}.{method}.cifar100")
+    recipe = recipe.member_recipe if recipe.draws == "ensemble" else recipe
+    network = networks.build_network(recipe)
+    network.compile(schedules.optimizer(recipe.training, 2))
+    rng = np.random.default_rng(0)
+    heads = [recipe.heads] if recipe.heads > 1 else []
+    images = rng.integers(0, 256, [4, *heads, 32, 32, 3]).astype(np.uint8)
+    labels = rng.integers(0, 100, [4, *heads])
+    if recipe.learns == "teachers":
+        teacher_logits = rng.normal(1, 1, [4, 5, 100]).astype(np.float32)
+        labels = {"labels": labels, "teacher_logits": teacher_logits}
+    history = network.fit(images, labels, batch_size=2, verbose=0).history
+    assert all(np.isfinite(values).all() for values in history.values())
+    del network
+    keras.utils.clear_session()  # Or all 28 stay in memory until the end.
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused(two_replicas):
+    strategies.check_batch_size(32, two_replicas)
+    with pytest.raises(ValueError, match="batch that 2 replicas can share, received 33") as error:
+        strategies.check_batch_size(33, two_replicas)
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_strategy_is_refused():
+    with pytest.raises(ValueError, match=r"strategy: expected one of .*mirrored.*'gpu'") as error:
+        strategies.make("gpu")
+    assert "\n" not in str(error.value)

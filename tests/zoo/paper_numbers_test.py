@@ -1,0 +1,208 @@
+"""The numbers of recipes: the paper's, the original authors', and ours where they are marked."""
+
+import collections
+import dataclasses
+import itertools
+import operator
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from s2d_tf.zoo import recipes
+from s2d_tf.zoo.runs import snapshot_epoch
+
+DENSENET = {
+    "training.epochs": 300,
+    "data.batch_size": 64,
+    "training.learning_rate": 0.1,
+    "training.schedule": "steps",
+    "training.milestones": (0.5, 0.75),
+    "training.factor": 0.1,
+    "training.momentum": 0.9,
+    "training.nesterov": True,
+    "training.weight_decay": 1e-4,
+    "data.mean": (129.3, 124.1, 112.4),
+    "data.stddev": (68.2, 65.4, 70.4),
+    "data.padding": "mean",
+    "backbone": "densenet_bc",
+    "arguments": {"depth": 100, "growth_rate": 12},
+    "parameters": 800_032,
+    "num_classes": 100,
+}
+WRN = {
+    "training.epochs": 200,
+    "data.batch_size": 128,
+    "training.learning_rate": 0.1,
+    "training.schedule": "steps",
+    "training.milestones": (60, 120, 160),
+    "training.factor": 0.2,
+    "training.momentum": 0.9,
+    "training.nesterov": True,
+    "training.weight_decay": 5e-4,
+    "data.mean": (125.3, 123.0, 113.9),
+    "data.stddev": (63.0, 62.1, 66.7),
+    "data.padding": "reflect",
+    "backbone": "wide_resnet",
+    "arguments": {"depth": 28, "width": 10},
+    "parameters": 36_536_884,
+    "model.dropout": 0.3,
+    "num_classes": 100,
+}
+S2D = {
+    "learns": "self",
+    "model.num_samples": 5,
+    "model.temperature": 1.5,
+    "model.student_weight": 1.28e-4,
+    "model.student_loss": "kl",
+}
+SWAG = {
+    "training.epochs": 20,
+    "training.learning_rate": 1e-4,
+    "training.schedule": "constant",
+    "num_members": 5,
+    "draws": "swag",
+}
+H2D = {"learns": "teachers", "teachers": "s2d_ensemble", "start.method": "s2d"}
+PLAIN, AUGMENTED = {"data.augmentation": "none"}, {"data.augmentation": "mirror_shift"}
+NUMBERS = {
+    "densenet_bc_100_12.individual.cifar100": DENSENET | PLAIN | {"model.dropout": 0.2},
+    "densenet_bc_100_12.individual.cifar100_plus": DENSENET | AUGMENTED | {"model.dropout": 0.0},
+    "densenet_bc_100_12.s2d.cifar100": DENSENET | S2D | PLAIN,
+    "densenet_bc_100_12.s2d.cifar100_plus": DENSENET | S2D | AUGMENTED | {"model.dropout": 0.0},
+    "densenet_bc_100_12.mimo.cifar100": DENSENET | {"heads": 2, "learns": "labels"},
+    "densenet_bc_100_12.s2d_mimo.cifar100": DENSENET | S2D | {"heads": 2},
+    "densenet_bc_100_12.swag.cifar100": SWAG | {"start.method": "individual", "start.at": 1.0},
+    "densenet_bc_100_12.s2d_swag.cifar100_plus": S2D | SWAG | {"start.method": "s2d"},
+    "densenet_bc_100_12.mc.cifar100": DENSENET | {"draws": "dropout", "num_members": 5},
+    "densenet_bc_100_12.s2d_mc.cifar100": DENSENET | S2D | {"draws": "dropout"},
+    "densenet_bc_100_12.ensemble.cifar100": {"num_members": 5, "member": "individual"},
+    "densenet_bc_100_12.s2d_ensemble.cifar100": {"num_members": 5, "member": "s2d"},
+    "densenet_bc_100_12.end.cifar100": DENSENET
+    | {"teachers": "ensemble", "objective": "soft_cross_entropy"},
+    "densenet_bc_100_12.en2d.cifar100": {"objective": "dirichlet_negative_log_likelihood"},
+    "densenet_bc_100_12.h2d_dir.cifar100": H2D
+    | {
+        "training.epochs": 150,
+        "training.learning_rate": 5e-5,
+        "training.schedule": "constant",
+        "training.weight_decay": 1e-4,
+        "objective": "dirichlet_kl_divergence",
+        "model.reverse": False,
+        "model.concentration_temperature": 1.0,
+        "model.distribution_weight": None,
+    },
+    "densenet_bc_100_12.h2d_gauss.cifar100": H2D
+    | {
+        "training.epochs": 170,
+        "training.learning_rate": 5e-3,
+        "training.schedule": "steps",
+        "training.milestones": (75, 150),
+        "training.factor": 0.5,
+        "objective": "normal_kl_divergence",
+        "model.num_draws": 50,
+        "model.student_draws": "independent",
+        "model.detach_scale": False,
+        "model.distribution_weight": None,
+    },
+    "wrn_28_10.individual.cifar100": WRN | PLAIN,
+    "wrn_28_10.mc.cifar100_plus": WRN | AUGMENTED | {"draws": "dropout"},
+    "wrn_28_10.s2d.cifar100": WRN | S2D | {"model.noise_stddev": 0.1},
+    "wrn_28_10.h2d_gauss.cifar100_plus": H2D
+    | {
+        "training.epochs": 80,
+        "training.learning_rate": 2e-3,
+        "training.schedule": "steps",
+        "training.milestones": (60,),
+        "training.factor": 0.25,
+        "model.num_draws": 50,
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+def test_numbers_of_the_paper_and_the_original_authors(name):
+    recipe = recipes.resolve(name)
+    found = {key: operator.attrgetter(key)(recipe) for key in NUMBERS[name]}
+    assert found == NUMBERS[name]
+
+
+@pytest.mark.parametrize("network", ["densenet_bc_100_12", "wrn_28_10"])
+@pytest.mark.parametrize("method", ["h2d_dir", "h2d_gauss"])
+def test_hierarchical_students_start_from_s2d_at_epoch_150(network, method):
+    recipe = recipes.resolve(f"{network}.{method}.cifar100")
+    assert snapshot_epoch(recipe.sibling("s2d"), recipe.start.at) == 150
+
+
+@pytest.mark.parametrize("method", ["h2d", "h2d_spread", "plain_dir", "plain_gauss"])
+@pytest.mark.parametrize("network", ["fast_resnet_half", "wrn_28_10"])
+def test_our_students_are_marked_and_train_as_their_network_does(network, method):
+    recipe = recipes.resolve(f"{network}.{method}.cifar100")
+    assert recipe.title.endswith("(ours)")
+    plain = method.startswith("plain")
+    assert recipe.teachers == ("ensemble" if plain else "s2d_ensemble")
+    assert recipe.model.teacher_kind == ("categorical" if plain else "dirichlet")
+    start = recipes.Start("individual" if plain else "s2d")
+    assert recipe.start == start
+    own, theirs = recipe.training, recipe.sibling(start.method).training
+    if network == "fast_resnet_half":
+        assert (own.epochs, own.learning_rate) == (theirs.epochs / 2, theirs.learning_rate / 2)
+        assert recipe.data.resolutions == ()
+        theirs = dataclasses.replace(theirs, epochs=own.epochs, learning_rate=own.learning_rate)
+    assert own == theirs
+    assert recipe.model.distribution_weight > 0
+
+
+@pytest.mark.parametrize("method", ["h2d_dir", "h2d_gauss"])
+def test_the_papers_students_of_the_fast_network_leave_muon(method):
+    recipe = recipes.resolve(f"fast_resnet_half.{method}.cifar100")
+    assert (recipe.training.optimizer, recipe.training.schedule) == ("sgd", "cosine")
+    assert recipe.training.learning_rate <= 5e-3
+    assert recipe.training.epochs == recipe.sibling("h2d").training.epochs
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("densenet_bc_100_12.s2d.cifar100", {0.5}),
+        ("wrn_28_10.s2d.cifar100_plus", {0.75}),
+        ("wrn_10_2_s2.s2d.digits", {0.5}),
+        ("wrn_10_2_s2.s2d.cifar100", set()),
+        ("wrn_10_2_s2.individual.digits", set()),
+    ],
+)
+def test_snapshots_are_where_methods_of_the_same_network_and_data_start(name, expected):
+    assert recipes.snapshots(recipes.resolve(name)) == expected
+
+
+def test_the_commands_of_the_study_of_our_students_are_right(project_root):
+    """A shell expands them, with `s2d` as a function that prints what it is given."""
+    text = (project_root / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    title = "Students on the fast network"
+    (section,) = re.findall(rf"^## {title}\n(.*?)^## ", text, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)
+    script = "\n".join(["s2d() { printf '%q ' \"$@\"; echo; }", *blocks])
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
+    commands = [shlex.split(line) for line in done.stdout.splitlines()]
+    counts = collections.Counter(command[0] for command in commands)
+    assert counts == {"train": 2 + 12 + 6, "evaluate": 2 + 2 + 6, "tune": 13 + 5, "table": 2}
+    folders = set()
+    for command, *words in (each for each in commands if each[0] in ("train", "tune")):
+        changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+        flags = dict(
+            word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word
+        )
+        assert set(flags) <= {"members", "split", "workdir", "teachers", "seed", "epochs"}
+        folder = (command, flags["workdir"])
+        assert folder not in folders, "two runs in one folder"
+        folders.add(folder)
+        recipe = recipes.override(recipes.resolve(words[0]), changes)
+        values = itertools.takewhile(lambda word: not word.startswith("--"), words[2:])
+        varied = [
+            recipes.override(recipe, [f"{words[1]}={v}"]) for v in values if command == "tune"
+        ]
+        assert len(varied) == len(set(map(repr, varied)))
+        for each in varied or [recipe]:
+            if each.teachers:
+                assert flags["teachers"].endswith(f"{each.sibling(each.teachers).name}")

@@ -1,0 +1,219 @@
+"""Weights files: what is in them, and that they give back what was saved or nothing at all."""
+
+import contextlib
+import errno
+import hashlib
+import resource
+import types
+
+import keras
+import numpy as np
+import pytest
+import safetensors
+
+from s2d_tf import backbones, losses, models
+from s2d_tf.trainers.training import failures
+from s2d_tf.zoo import weights
+
+
+def backbone(seed=0, dropout=0.1):
+    return backbones.wide_resnet((8, 8, 1), depth=10, width=1, dropout=dropout, seed=seed)
+
+
+def classifier(seed=0):
+    return models.S2DClassifier(backbone(seed), 4, seed=seed)
+
+
+def swag(seed=0):
+    predictor = models.SWAG(models.Classifier(backbone(seed), 4, seed=seed), num_samples=2)
+    rng = np.random.default_rng(seed)
+    for weight in [*predictor.stddev, *predictor.statistics]:
+        weight.assign(rng.random(weight.shape))
+    return predictor
+
+
+def gaussian(seed=0):
+    return models.Student(backbone(seed), 4, losses.NormalKLDivergence(), seed=seed)
+
+
+def values(model):
+    return [weight.numpy().copy() for weight in model.weights]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    model = classifier()
+    path = tmp_path_factory.mktemp("weights") / "a.safetensors"
+    weights.save(model, path)
+    return model, path
+
+
+@pytest.fixture(scope="module")
+def untouched():
+    model = classifier(1)
+    return model, values(model)
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("make", [classifier, swag, gaussian])
+def test_what_was_saved_comes_back_and_no_name_or_byte_depends_on_other_models(make, tmp_path):
+    path = tmp_path / "a.safetensors"
+    model, other = make(0), make(1)
+    weights.save(model, path)
+    for known in (sha256(path), None):
+        for weight in other.weights:
+            weight.assign(weight + 1)
+        weights.load(other, path, known)
+        for expected, received in zip(values(model), values(other), strict=True):
+            np.testing.assert_array_equal(received, expected)
+    images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 1)).astype(np.float32)
+    np.testing.assert_array_equal(other.member_logits(images), model.member_logits(images))
+    # Keras has counted the second model and its parts; the file does not.
+    assert other.name != model.name
+    assert list(weights.by_name(other)) == list(weights.by_name(model))
+    weights.save(other, tmp_path / "b.safetensors")
+    assert (tmp_path / "b.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_half_precision_rounds_and_halves_the_file(saved, tmp_path):
+    model, path = saved
+    half = tmp_path / "half.safetensors"
+    weights.save(model, half, half=True)
+    other = classifier(1)
+    weights.load(other, half)
+    for expected, received in zip(values(model), values(other), strict=True):
+        assert received.dtype == np.float32
+        np.testing.assert_array_equal(received, expected.astype(np.float16).astype(np.float32))
+    arrays = 2 * sum(value.size for value in values(model))
+    assert path.stat().st_size - half.stat().st_size == pytest.approx(arrays, rel=0.05)
+
+
+def test_the_plain_safetensors_package_finds_the_arrays_by_name(saved):
+    model, path = saved
+    with safetensors.safe_open(path, framework="np") as file:
+        names = list(file.keys())
+        np.testing.assert_array_equal(file.get_tensor("head/kernel"), model.head.kernel.numpy())
+        gamma = model.backbone.get_layer("block1_unit1_bn1").gamma.numpy()
+        np.testing.assert_array_equal(file.get_tensor("block1_unit1_bn1/gamma"), gamma)
+        assert list(file.metadata()) == ["sha256"]
+    # Seeds of dropout and noise are not weights.
+    assert len(names) == len(model.weights) < len(model.variables)
+
+
+def test_two_weights_of_one_name_are_refused(tmp_path):
+    ensemble = models.Ensemble([classifier(0), classifier(1)])
+    with pytest.raises(weights.WeightsError, match=r"received two called 'stem/kernel'"):
+        weights.save(ensemble, tmp_path / "a.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_finite_is_neither_written_nor_read(saved, tmp_path):
+    model, path = classifier(), tmp_path / "a.safetensors"
+    model.head.bias.assign([[0.0, 1e5, 0.0, 0.0]])
+    with pytest.raises(weights.WeightsError, match=r"head/bias: expected finite .* Half precision"):
+        weights.save(model, path, half=True)
+    model.head.bias.assign([[0.0, np.nan, 0.0, 0.0]])
+    with pytest.raises(weights.WeightsError, match="head/bias: expected finite"):
+        weights.save(model, path)
+    assert not list(tmp_path.iterdir())
+
+
+@contextlib.contextmanager
+def small_disk():
+    """A write that goes on beyond 64 KB of a file fails, as on a full disk or under a quota."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_explained_and_leaves_what_was_there(saved, tmp_path):
+    model, path = saved[0], tmp_path / "a.safetensors"
+    path.write_bytes(b"older")
+    run = types.SimpleNamespace(directory=tmp_path)
+    with (
+        pytest.raises(failures.DiskFullError, match="expected room to write") as stopped,
+        failures.explained(run),
+        small_disk(),
+    ):
+        weights.save(model, path)
+    assert stopped.value.__cause__.errno == errno.EFBIG
+    assert "\n" not in str(stopped.value)
+    assert [(held.name, held.read_bytes()) for held in tmp_path.iterdir()] == [
+        (path.name, b"older")
+    ]
+
+
+def write(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def another_models(tmp_path):
+    weights.save(gaussian(), tmp_path / "b.safetensors")
+    return tmp_path / "b.safetensors"
+
+
+def kerases_own(tmp_path):
+    classifier().save_weights(tmp_path / "k.weights.h5")
+    return tmp_path / "k.weights.h5"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda tmp, good: tmp / "none.safetensors", "expected a file, received none"),
+        (lambda tmp, good: tmp, "expected a regular file"),
+        (lambda tmp, good: write(tmp / "e", b""), "expected a header of at most"),
+        (lambda tmp, good: write(tmp / "t", good[: len(good) // 2]), "expected a safetensors file"),
+        (
+            lambda tmp, good: write(tmp / "l", good + bytes(10**6)),
+            "expected at most .* bytes, received more",
+        ),
+        (lambda tmp, good: write(tmp / "f", good[:-1] + b"x"), "expected the digest"),
+        (lambda tmp, good: another_models(tmp), "expected no array 'scale_head/bias'"),
+        (lambda tmp, good: kerases_own(tmp), "expected at most .* bytes, received more"),
+    ],
+)
+def test_a_bad_file_changes_nothing_and_says_what_is_wrong(
+    saved, untouched, make, message, tmp_path
+):
+    model, before = untouched
+    path = make(tmp_path, saved[1].read_bytes())
+    with pytest.raises(weights.WeightsError, match=message) as caught:
+        weights.load(model, path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    for expected, received in zip(before, values(model), strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+
+def test_the_hash_is_checked_before_the_file_is_looked_into(saved, monkeypatch):
+    model, path = saved
+    monkeypatch.setattr(weights.packing, "unpack", pytest.fail)
+    with pytest.raises(weights.WeightsError, match="expected the sha256 000000000000"):
+        weights.load(model, path, "0" * 64)
+
+
+def test_a_scalar_and_whole_numbers_are_weights_too(tmp_path):
+    class Counter(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.total = self.add_weight(name="total", shape=(), initializer="ones")
+            self.count = self.add_weight(
+                name="count", shape=(2,), initializer="ones", dtype="int32", trainable=False
+            )
+
+    first, second = Counter(), Counter()
+    first.count.assign([7, -3])
+    first.total.assign(0.5)
+    for half in (False, True):
+        weights.save(first, tmp_path / "a.safetensors", half=half)
+        weights.load(second, tmp_path / "a.safetensors")
+        assert second.total.numpy() == 0.5
+        assert second.count.numpy().tolist() == [7, -3]

@@ -1,0 +1,1 @@
+"""Datasets that only studies need: corrupted images, OpenOOD's lists, CLINC150."""

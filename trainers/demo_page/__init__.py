@@ -1,0 +1,1 @@
+"""The page behind `s2d demo`."""

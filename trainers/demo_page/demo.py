@@ -1,0 +1,171 @@
+"""What the demo page shows: models side by side, and examples of what they know and do not."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from s2d_tf import data, zoo
+from s2d_tf.evaluation import names, run_data
+from s2d_tf.models import Predictor
+from s2d_tf.models.contract import Contract
+from s2d_tf.zoo import own_data
+
+DEFAULT = ("wrn_10_2_s2.individual.digits", "wrn_10_2_s2.s2d.digits")
+"""Shipped with their data, so that the demo needs neither network nor downloads."""
+MAX_MODELS = 4
+EXAMPLES = 2000
+"""Known examples, at most, behind the distributions and the thresholds."""
+UNKNOWN_EXAMPLES = 500
+_TITLES = {"individual": "Plain classifier", "s2d": "S2D classifier"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """Models side by side, and what they are compared on.
+
+    Attributes:
+        models: `{title: predictor}`; all take the same inputs, images of one size or texts, and
+            have the same classes.
+        known: `(inputs, labels)` like those that the models were trained on, but not among them.
+            Distributions and thresholds come from these; `None` leaves both out.
+        unknown: `{name: inputs}` that are none of the classes.
+        data_name: what to call the known inputs.
+        note: why examples are missing, for the person who looks at the page.
+        fills: whether known images fill their frame, so that drawings are enlarged to fill it, too.
+
+    Example:
+
+    >>> demo = serving.Demo({"mine": zoo.load("wrn_10_2_s2.s2d.digits")})
+    >>> demo.kind
+    'image'
+    """
+
+    models: dict[str, Predictor]
+    known: tuple[np.ndarray, np.ndarray] | None = None
+    unknown: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    data_name: str = "known inputs"
+    note: str = ""
+    fills: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.models) <= MAX_MODELS:
+            raise ValueError(
+                f"models: expected 1 to {MAX_MODELS}, which a page has room for, received "
+                f"{len(self.models)}. Choose which to show."
+            )
+        first, *others = self.models.values()
+        for other in others:
+            if not first.contract.fits(other.contract) or _classes(first) != _classes(other):
+                raise ValueError(
+                    "models: expected the same inputs and classes for all, received "
+                    f"{_described(first)} and {_described(other)}. Show them one by one."
+                )
+        if self.kind is None:
+            raise ValueError(
+                "models: expected a model of images of one size with pixels from 0 to 255, or of "
+                f"texts, received one of {_described(first)}. Use `predict_uncertainty`."
+            )
+
+    @property
+    def contract(self) -> Contract:
+        return next(iter(self.models.values())).contract
+
+    @property
+    def kind(self) -> str | None:
+        """What goes in: "image", "text", or `None` for what the page has no way to enter."""
+        contract = self.contract
+        if contract.image is not None and contract.takes_raw_pixels:
+            *size, channels = contract.image.shape
+            if None not in size:
+                return "image" if channels in (1, 3) else None
+        single = len(contract.tensors) == 1 and contract.tensors[0].dtype == "string"
+        return "text" if single else None
+
+    @property
+    def class_names(self) -> list[str]:
+        """One for each class; numbers where the models have no names."""
+        model = next(iter(self.models.values()))
+        return [str(name) for name in model.class_names or range(model.num_classes)]
+
+
+def open_demo(
+    where: str | os.PathLike | Sequence[str | os.PathLike] = (),
+    data_dir: str | None = None,
+    folder: str | os.PathLike | None = None,
+    examples: int = EXAMPLES,
+) -> Demo:
+    """Opens models by name and looks for the data of the first.
+
+    Args:
+        where: zoo entries or run directories, as `zoo.open_model` takes them. A single entry
+            of the zoo is shown beside its twin, a plain classifier beside S2D. Default: `DEFAULT`.
+        data_dir: TFDS folder.
+        folder: images of a run on own data, if they have moved.
+        examples: known examples to read, at most.
+
+    Returns:
+        The `Demo`; without examples, and with a note that says why, where the data is not
+        available.
+
+    Example:
+
+    >>> demo = serving.open_demo("wrn_10_2_s2.s2d.digits")
+    >>> list(demo.models), len(demo.known[0])
+    (['Plain classifier', 'S2D classifier'], 1283)
+    """
+    where = [where] if isinstance(where, (str, os.PathLike)) else list(where)
+    chosen = _with_twin(where or list(DEFAULT))
+    opened = [zoo.open_model(each) for each in chosen]
+    titles = [_TITLES.get(each.recipe.method, each.recipe.title) for each in opened]
+    if len(set(titles)) < len(titles):
+        titles = [str(place) for place in where] if len(where) == len(opened) else titles
+    if len(set(titles)) < len(titles):
+        titles = [f"{title} {number}" for number, title in enumerate(titles, 1)]
+    models = {title: each.predictor for title, each in zip(titles, opened, strict=True)}
+    recipe, run = opened[0].recipe, opened[0].run
+    try:
+        place = run_data.known(run, folder) if run is not None else None
+        inputs, labels = own_data.load_arrays(recipe, "test", data_dir, place)
+    except data.MissingDataError as error:
+        return Demo(models, note=f"No distribution and no threshold: {error}")
+    unknown, missing = {}, []
+    for name in recipe.out_of_distribution:
+        try:
+            found, _ = data.load_arrays(name, "test", data_dir)
+            unknown[names.dataset_title(name)] = _some(UNKNOWN_EXAMPLES, found)[0]
+        except data.MissingDataError:
+            missing.append(names.dataset_title(name))
+    note = f"Not available on this machine: {', '.join(missing)}." if missing else ""
+    title = names.dataset_title(recipe.source_dataset)
+    known = _some(examples, inputs, labels)
+    return Demo(models, known, unknown, title, note, fills=recipe.source_dataset == "digits")
+
+
+def _with_twin(where):
+    """A single zoo entry with its twin, if that has weights; anything else as it is."""
+    pairs = {**names.TWINS, "individual": "s2d"}
+    if len(where) != 1 or where[0] not in zoo.names(pretrained=True):
+        return where
+    architecture, method, dataset = where[0].split(".")
+    plain = next((p for p, s2d in pairs.items() if s2d == method), "individual")
+    pair = (method, pairs[method]) if method in pairs else (plain, method)
+    found = [f"{architecture}.{each}.{dataset}" for each in pair]
+    return found if set(found) <= set(zoo.names(pretrained=True)) else where
+
+
+def _some(count, *arrays):
+    """At most `count` examples, evenly spaced, since some datasets are sorted by class."""
+    size = len(arrays[0])
+    chosen = np.linspace(0, size - 1, min(count, size)).astype(int)
+    return tuple(array[chosen] for array in arrays)
+
+
+def _classes(model):
+    return model.num_classes, model.class_names and list(model.class_names)
+
+
+def _described(model):
+    tensors = ", ".join(f"{t.name} {t.dtype} {list(t.shape)}" for t in model.contract.tensors)
+    return f"{tensors} with {model.num_classes} classes"

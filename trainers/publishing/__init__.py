@@ -1,0 +1,8 @@
+"""From a finished run to an entry of the zoo: weights, golden predictions, record and card."""
+
+from .checks import PublishError
+from .hub import publish_to, upload
+from .publication import publish
+from .steps import fit_step
+
+__all__ = ["PublishError", "fit_step", "publish", "publish_to", "upload"]

@@ -1,0 +1,328 @@
+"""Training a recipe: the one procedure behind every method."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import pathlib
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import s2d_tf._backend  # noqa: F401
+from s2d_tf._types import PathLike
+
+# isort: split
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from s2d_tf import data, files
+from s2d_tf.zoo import layout, networks, own_data, recipes, weights
+from s2d_tf.zoo.runs import Run, snapshot_epoch
+
+from . import (
+    callbacks,
+    checkpoints,
+    failures,
+    multi_worker,
+    precision,
+    preemption,
+    schedules,
+    strategies,
+    teachers,
+)
+
+if TYPE_CHECKING:
+    from s2d_tf.zoo.recipes import Recipe
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Where to train, how, and from what: all that is not in the recipe.
+
+    Attributes:
+        data_dir: TFDS folder; `None` takes `TFDS_DATA_DIR` or the default one.
+        data: folder of the images of a recipe for own data.
+        split: "train", or "train_without_validation" for tuning.
+        strategy: see `strategies.make`.
+        jit_compile: compile the step with XLA; `None` chooses.
+        precision: "float32", "bfloat16" or "auto", see `precision.choose`.
+        deterministic: operations that give the same bits every time; `None` chooses, see
+            `strategies.set_determinism`.
+        synchronized_batch_norm: batch statistics over all replicas.
+        checkpoint_seconds, checkpoint_steps: how often to save within an epoch, besides at its end;
+            `None` for not by that measure.
+        teachers, start: run directories, for methods that need them; `None` looks beside.
+        verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
+
+    Example:
+
+    >>> settings = training.Settings(verbose=0, checkpoint_steps=100)
+    """
+
+    data_dir: str | None = None
+    data: str | None = None
+    split: str = "train"
+    strategy: str = "auto"
+    jit_compile: bool | None = None
+    precision: str = "float32"
+    deterministic: bool | None = None
+    synchronized_batch_norm: bool = False
+    checkpoint_seconds: float | None = 120.0
+    checkpoint_steps: int | None = None
+    teachers: str | None = None
+    start: str | None = None
+    verbose: int | None = None
+
+
+def train(
+    recipe: Recipe,
+    directory: PathLike,
+    seed: int = 0,
+    settings: Settings | None = None,
+    member: int | None = None,
+) -> Run:
+    """Trains a recipe to its end in a run directory, going on where an earlier call stopped.
+
+    SIGTERM and Ctrl-C stop it after the step under way, saved; SIGTERM raises `Preempted`.
+
+    Args:
+        recipe: a `recipes.Recipe`.
+        directory: the run directory. Several workers share it, and the chief writes to it.
+        seed: fixes initial weights, data order and noise; member `i` of an ensemble has `seed + i`.
+        settings: `Settings`.
+        member: train only this member of an ensemble.
+
+    Returns:
+        The finished `Run`.
+
+    Example:
+
+    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
+    >>> recipe = recipes.override(recipe, ["data.batch_size=128"], epochs=1)
+    >>> run = training.train(recipe, "trained", settings=training.Settings(verbose=0))
+    >>> run.finished
+    True
+    """
+    settings = settings or Settings()
+    members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
+    if member is not None and member not in members:
+        expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
+        raise ValueError(
+            f"member: expected {expected} ({recipe.name}), received {member!r}. Correct or "
+            "drop --member."
+        )
+    strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
+    team = strategies.team(strategy)
+    make = Run.create if team.is_chief else Run
+    place = settings.data and str(pathlib.Path(settings.data).expanduser().absolute())
+    run = make(pathlib.Path(directory), recipe, seed, settings.split, place)
+    settings = dataclasses.replace(settings, data=run.data)  # For the members of an ensemble.
+    if members:
+        for index in members if member is None else [member]:
+            logging.info("member %d of %d", index + 1, recipe.num_members)
+            train(recipe.member_recipe, run.member_directory(index), seed + index, settings)
+        return run
+    with run.lock() if team.is_chief else contextlib.nullcontext():
+        if not run.finished:
+            with failures.explained(run), preemption.StopRequest() as stop:
+                _train_network(run, settings, strategy, team, stop)
+    return run
+
+
+def _train_network(run, settings, strategy, team, stop):
+    recipe, began = run.recipe, time.monotonic()
+    settings = dataclasses.replace(settings, precision=precision.choose(settings.precision))
+    strategies.check_batch_size(recipe.data.batch_size, strategy)
+    strategies.set_determinism(settings.deterministic, strategy, settings.jit_compile)
+    if team.is_chief:
+        files.sweep(run.directory)
+    images, labels = own_data.load_arrays(recipe, run.split, settings.data_dir, run.data)
+    held_out = None
+    if recipe.data.held_out:
+        (images, labels), held_out = data.hold_out(images, labels, recipe.data.held_out)
+    steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
+    network = _network(run, settings, strategy, steps)
+    state = [*network.variables, *network.optimizer.variables]
+    moments = None
+    if recipe.draws == "swag":
+        with strategy.scope():
+            moments = callbacks.WeightMoments(network.trainable_variables)
+        state += moments.variables
+    conditions = {
+        "run": run.fingerprint,
+        "steps_per_epoch": steps,
+        "synchronized_batch_norm": settings.synchronized_batch_norm,
+        "precision": settings.precision,
+    }
+    held = _restore(run, state, steps, conditions)
+    history = held["history"]
+    team.check_same(held["step"])
+    if not held["step"]:
+        network.adapt(images)
+        teachers.start(network, run, settings.start or settings.teachers)
+    targets = None
+    # The chief first, who makes the file that the others read.
+    for turn_of_chief in (True, False) if recipe.teachers else ():
+        if team.is_chief is turn_of_chief:
+            targets = teachers.attach(network, run, settings, images)
+        team.barrier()
+
+    def facts():
+        return {
+            **conditions,
+            "history": list(history),  # a copy, since it is written while training goes on
+            "seconds": held["seconds"] + time.monotonic() - began,
+        }
+
+    dataset = functools.partial(_dataset, recipe, run.seed, images, labels, targets)
+    with checkpoints.Writer(run.directory / layout.CHECKPOINTS) as writer, stop.deferred():
+        save = callbacks.Checkpoint(writer, state, facts, held, steps, settings, stop, team)
+        done = _callbacks(run, network, history) if team.is_chief else []
+        shown = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
+        options: dict[str, Any] = {
+            "callbacks": [each for each in (*done, moments, save) if each],
+            "verbose": shown if team.is_chief else 0,
+            "validation_data": held_out,
+        }
+        if options["verbose"]:
+            options["callbacks"].append(callbacks.Progress(recipe.training.epochs))
+        _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
+    values = [variable.numpy() for variable in network.variables]
+    if team.is_chief:
+        # What follows is for one device, in float32.
+        if strategy.num_replicas_in_sync > 1 or settings.precision != "float32":
+            network = networks.build_network(recipe, run.seed)
+            for variable, value in zip(network.variables, values, strict=True):
+                variable.assign(value)
+        _finish(run, network, moments, images, history, facts()["seconds"], settings.precision)
+    team.barrier()
+
+
+def _network(run, settings, strategy, steps):
+    """The network with its optimizer, as it is before the first step."""
+    keras.utils.set_random_seed(run.seed)
+    with precision.scope(settings.precision), strategy.scope():
+        network = networks.build_network(
+            run.recipe,
+            run.seed,
+            settings.synchronized_batch_norm,
+            free_size=bool(run.recipe.data.resolutions),
+        )
+        network.compile(
+            schedules.optimizer(run.recipe.training, steps),
+            jit_compile=strategies.choose_jit(settings.jit_compile, strategy),
+        )
+        network.optimizer.build(network.trainable_variables)
+    return network
+
+
+def _restore(run, state, steps, conditions):
+    """What the newest checkpoint says, or the beginning."""
+    beginning: dict[str, Any] = {
+        "epoch": 0,
+        "step_in_epoch": 0,
+        "history": [],
+        "seconds": 0.0,
+        "step": 0,
+    }
+    held = checkpoints.restore(run.directory / layout.CHECKPOINTS, state) or beginning
+    for name, value in conditions.items():
+        if held.get(name, value) != value:
+            what = "of another run (recipe, seed or split)" if name == "run" else held[name]
+            raise checkpoints.CheckpointError(
+                f"{run.directory}: expected checkpoints with {name} {value}, received {what}. "
+                "Continue with the same data and flags."
+            )
+    if held["step"]:
+        place = f"epoch {held['epoch'] + 1}, step {held['step_in_epoch'] + 1} of {steps}"
+        logging.info("continuing %s at %s", run.directory, place)
+    return held
+
+
+def _callbacks(run, network, history):
+    """What the chief does at the end of each epoch, before it is saved."""
+    kept = {snapshot_epoch(run.recipe, at): at for at in recipes.snapshots(run.recipe)}
+
+    def keep_weights(epoch, logs):
+        """After the epochs that other recipes start from."""
+        if epoch + 1 in kept:
+            weights.save(network, run.weights(kept[epoch + 1]))
+
+    return [
+        callbacks.RunLog(run.directory / layout.LOG, history),
+        keras.callbacks.LambdaCallback(on_epoch_end=keep_weights),
+        keras.callbacks.TensorBoard(run.directory / layout.TENSORBOARD, write_graph=False),
+    ]
+
+
+def _fit(network, team, dataset, held, steps, epochs, options):
+    """Keras' `fit` from any step on: first what is left of a begun epoch, then whole ones.
+
+    Args:
+        dataset: function from the number of steps done to the batches after them.
+    """
+    if isinstance(team, multi_worker.Team):
+        multi_worker.adapt(network, team)
+    begun, done = held["epoch"], held["step_in_epoch"]
+    whole = begun + bool(done)
+    if done:
+        with network.distribute_strategy.scope():
+            # Else Keras makes the metrics in the first step, too late to hand them their sums.
+            network._symbolic_build(data_batch=dataset(begun * steps + done).element_spec)
+    for first, end, skipped in ((begun, whole, done), (whole, epochs, 0)):
+        if first < end:
+            network.fit(
+                dataset(first * steps + skipped),
+                epochs=end,
+                initial_epoch=first,
+                steps_per_epoch=steps - skipped,
+                **options,
+            )
+
+
+def _finish(run, network, moments, images, history, seconds, precision):
+    """Writes the summary and, as the very last thing, the final weights."""
+    recipe, trained = run.recipe, network
+    if moments:
+        trained = networks.build_predictor(recipe, [network])
+        trained.set_moments(*([v.numpy() for v in m] for m in (moments.mean, moments.square)))
+        batches = tf.data.Dataset.from_tensor_slices(images).batch(recipe.data.batch_size)
+        trained.recompute_statistics(batches)
+    files.write_json(
+        run.directory / layout.SUMMARY,
+        {
+            "name": recipe.name,
+            "seed": run.seed,
+            "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "training_seconds": round(seconds, 1),
+            "precision": precision,
+            "parameters": int(sum(np.prod(w.shape) for w in network.trainable_variables)),
+            "last_epoch": history[-1],
+        },
+    )
+    weights.save(trained, run.weights())
+
+
+def _dataset(recipe, seed, images, labels, targets, start_step):
+    dataset = data.train_pipeline(
+        images,
+        labels,
+        batch_size=recipe.data.batch_size,
+        seed=seed,
+        epochs=recipe.training.epochs,
+        start_step=start_step,
+        augmentation=None if recipe.data.augmentation == "none" else recipe.data.augmentation,
+        padding=recipe.data.padding,
+        mean=recipe.data.mean,
+        max_shift=recipe.data.max_shift,
+        resolutions=recipe.data.resolutions,
+        resolution_milestones=recipe.data.resolution_milestones,
+        num_heads=recipe.heads,
+        with_index=targets is not None,
+    )
+    return dataset if targets is None else teachers.with_targets(dataset, targets)
