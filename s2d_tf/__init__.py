@@ -8,13 +8,14 @@ Submodules load on first use, so `import s2d_tf` is cheap and does not import Te
 
 from s2d_tf import _lazy, _paths
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = _lazy.attach(
     __name__,
     modules=(
         "backbones",
         "data",
+        "errors",
         "evaluation",
         "export",
         "files",

@@ -10,8 +10,10 @@ import os
 import pathlib
 import sys
 
+from s2d_tf.errors import UserError
 
-class KerasBackendError(ImportError):
+
+class KerasBackendError(UserError, ImportError):
     """Keras runs, or is set to run, on something other than TensorFlow."""
 
 

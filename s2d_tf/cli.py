@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib.util
-import linecache
 import os
 import pathlib
 import re
@@ -24,18 +23,25 @@ from collections.abc import Sequence
 
 import s2d_tf
 from s2d_tf import _paths, _quiet
+from s2d_tf.errors import UserError
 
 _OVERVIEW = """\
 usage: s2d COMMAND [arguments] [flags]
 
 Commands:
-{commands}
+{first}
+
+Commands of the laboratory, which trains, measures and publishes the zoo:
+{others}
 
 `s2d help COMMAND` or `s2d COMMAND --help` shows a command's arguments and flags.
 `--debug` (or S2D_DEBUG=1) adds the traceback to an error; `s2d --version` prints the version."""
 
+_FIRST = ("list", "train", "evaluate", "predict", "export", "serve")
+"""The commands that most people need."""
 
-class UsageError(ValueError):
+
+class UsageError(UserError):
     """The command line is wrong."""
 
 
@@ -72,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
-        if not is_for_the_user(error):
+        if not _is_for_the_user(error):
             raise
         if debug:
             traceback.print_exc()
@@ -86,29 +92,24 @@ def overview() -> str:
     found = commands()
     column = max(map(len, found)) + 4
     width = max(shutil.get_terminal_size((100, 24)).columns, column + 20)
-    lines = []
+    lines = {}
     for name, path in found.items():
         text = ast.get_docstring(ast.parse(path.read_bytes())) or "(no description)"
         head, indent = f"  {name.replace('_', '-')}".ljust(column), " " * column
-        lines += textwrap.wrap(
+        lines[name] = textwrap.fill(
             text.split("\n")[0], width, initial_indent=head, subsequent_indent=indent
         )
-    return _OVERVIEW.format(commands="\n".join(lines))
+    first = [lines.pop(name) for name in _FIRST if name in lines]
+    return _OVERVIEW.format(first="\n".join(first), others="\n".join(lines.values()))
 
 
-def is_for_the_user(error: BaseException) -> bool:
-    """Whether an error's message is enough; any other is a bug, which keeps its traceback.
-
-    It is if the operating system reports it (a missing file, a full disk), or if a `raise` of our
-    own made it. NumPy's or Keras' ValueError, or that of `int("x")`, is a bug of ours.
-    """
-    if isinstance(error, OSError):
+def _is_for_the_user(error):
+    """Whether an error's message is enough; any other is a bug, which keeps its traceback."""
+    if isinstance(error, (UserError, OSError)):
         return True
-    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
-    source = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).lstrip()
-    own = frame.f_globals.get("__name__", "").split(".")[0] == "s2d_tf"
-    kind = isinstance(error, (ValueError, RuntimeError, ImportError))
-    return kind and own and source.startswith("raise ")
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    own = frame.f_globals.get("__name__", "").startswith("s2d_tf.")
+    return own and isinstance(error, (ValueError, RuntimeError, ImportError))
 
 
 def _known(wanted):

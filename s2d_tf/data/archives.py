@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import IO, cast
 
 from s2d_tf._types import Tensor, TensorLike
+from s2d_tf.errors import UserError
 
 # Far more than any picture or list in these archives takes; stops decompression bombs.
 MAX_MEMBER_BYTES = 16 * 2**20
@@ -33,7 +34,7 @@ _DAMAGED = (
 )  # fmt: skip
 
 
-class ArchiveError(ValueError):
+class ArchiveError(UserError):
     """An archive or one of its members is not what it should be."""
 
 

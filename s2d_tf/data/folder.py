@@ -26,6 +26,7 @@ from s2d_tf._types import Shape
 from s2d_tf.data.archives import JPEG_START
 from s2d_tf.data.location import MissingDataError
 from s2d_tf.data.splits import VALIDATION_FRACTION, held_out_mask
+from s2d_tf.errors import UserError
 
 TEST_FRACTION = 0.2
 DEFAULT_SIZE = 32
@@ -39,7 +40,7 @@ _GRAY = ("1", "L", "LA", "I", "I;16")
 _NAMED = 5
 
 
-class FolderError(ValueError):
+class FolderError(UserError):
     """A folder is not a dataset of images; the message says what to change."""
 
 

@@ -7,6 +7,7 @@ be kept busy for minutes by a few megabytes, so what it would have to go through
 import zlib
 
 from s2d_tf.data.archives import JPEG_START, PNG_START
+from s2d_tf.errors import UserError
 
 MAX_CHUNKS = 1 << 16
 """Chunks of a PNG file. Usual writers begin a new one every 8 kilobytes or later."""
@@ -21,7 +22,7 @@ _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by PNG's color type
 _COMPRESSED_TEXTS = (b"zTXt", b"iTXt", b"iCCP")
 
 
-class ImageFileError(ValueError):
+class ImageFileError(UserError):
     """A file is no picture that can be decoded at a bounded cost."""
 
 

@@ -12,6 +12,7 @@ import pathlib
 from typing import Any
 
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 
 
 def _names(text):
@@ -74,7 +75,7 @@ _OBJECT_CLASSES = frozenset({"_generic_user_object", "signature_map", "trackable
 _START, _START_SIGNATURE = "saved_model_main_op", "__saved_model_init_op"
 
 
-class OperationError(ValueError):
+class OperationError(UserError):
     """A SavedModel holds something that no exported model holds."""
 
 

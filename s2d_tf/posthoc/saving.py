@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc.predictor import State, StepPredictor, chain, fingerprint, root
 from s2d_tf.posthoc.step import Step
@@ -26,7 +27,7 @@ MAX_HEADER_BYTES = 2**20
 KEY = "step"
 
 
-class StepError(ValueError):
+class StepError(UserError):
     """A file is not that of a fitted step, or not of one on this model."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 from s2d_tf.zoo import recipes
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class ZooError(ValueError):
+class ZooError(UserError):
     """An entry is unknown, has no weights, or its files are damaged."""
 
 

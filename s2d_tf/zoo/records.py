@@ -9,12 +9,13 @@ from typing import Any
 from s2d_tf import files
 from s2d_tf._types import Shape
 from s2d_tf.data.registry import info
+from s2d_tf.errors import UserError
 from s2d_tf.zoo import rules
 
 SECTIONS = ("data", "training", "model")
 
 
-class RecipeError(ValueError):
+class RecipeError(UserError):
     """A recipe's name or file is wrong."""
 
 

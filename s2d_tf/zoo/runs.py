@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 from s2d_tf.zoo import layout
 from s2d_tf.zoo.layout import FINAL, RECIPE
 from s2d_tf.zoo.recipes import Recipe
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from s2d_tf.models import Predictor
 
 
-class RunError(ValueError):
+class RunError(UserError):
     """A run directory is missing, unfinished, in use, or another recipe's."""
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 from s2d_tf.files import arrays as packing
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ HEADER_BYTES, HEADER_BYTES_PER_ARRAY = 2**12, 2**9
 _ADVICE = "Get the file again, or train the model again."
 
 
-class WeightsError(ValueError):
+class WeightsError(UserError):
     """A weights file is missing, damaged, or not that of the model."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from s2d_tf.errors import UserError
 from s2d_tf.evaluation import views
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 SECTIONS = ("data", "training", "model")
 
 
-class PublishError(ValueError):
+class PublishError(UserError):
     """A run cannot be published as the requested entry."""
 
 

@@ -17,6 +17,7 @@ from absl import logging
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 from s2d_tf.files import arrays as packing
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _METRICS = "metrics/"
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint is damaged or belongs to another model."""
 
 
