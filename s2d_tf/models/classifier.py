@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head, stack_inputs
-from s2d_tf.models import cast, feeding, inputs, labels
-from s2d_tf.models.contract import PIXELS, Contract
-from s2d_tf.models.finite_loss import FiniteLoss
+from s2d_tf.models import cast, fitting, inputs
+from s2d_tf.models.contract import PIXELS, Contract, check_backbone, pixel_statistics
 from s2d_tf.models.frozen import FrozenFeatures
 from s2d_tf.models.predictor import Predictor
 from s2d_tf.models.progress import ProgressBar
@@ -65,7 +64,7 @@ class Classifier(FrozenFeatures, Predictor):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        inputs.check_backbone(backbone)
+        check_backbone(backbone)
         if num_classes < 2:
             raise ValueError(
                 f"num_classes: expected at least 2, received {num_classes!r}. Pass the number of "
@@ -84,8 +83,8 @@ class Classifier(FrozenFeatures, Predictor):
         if input_range is None and not (mean is None and stddev is None):
             input_range = PIXELS
         self.contract = Contract.of(backbone, input_range, num_heads)
-        self.mean = inputs.pixel_statistics("mean", mean, self.contract)
-        self.stddev = inputs.pixel_statistics("stddev", stddev, self.contract)
+        self.mean = pixel_statistics("mean", mean, self.contract)
+        self.stddev = pixel_statistics("stddev", stddev, self.contract)
         self.weight_decay = weight_decay
         self.num_heads = num_heads
         self.seed = seed
@@ -194,11 +193,11 @@ class Classifier(FrozenFeatures, Predictor):
 
         The default loss takes class numbers, one-hot vectors and probabilities as labels.
         """
-        loss = labels.LabelCrossEntropy() if loss is None else loss
-        labels.check_loss(loss)
+        loss = fitting.LabelCrossEntropy() if loss is None else loss
+        fitting.check_loss(loss)
         metrics = ["accuracy"] if metrics is None else metrics
         if isinstance(metrics, (list, tuple)):
-            metrics = [labels.LabelAccuracy() if each == "accuracy" else each for each in metrics]
+            metrics = [fitting.LabelAccuracy() if each == "accuracy" else each for each in metrics]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -214,43 +213,49 @@ class Classifier(FrozenFeatures, Predictor):
         inputs that nobody declared are learned from the first batches. A loss that becomes NaN
         stops the training with an error, and the weights are those of the start of the epoch.
         """
-        options = feeding.adapter_options(x, kwargs)
-        observed = feeding.Observed(self)
         held = kwargs.get("validation_data")
         if not isinstance(held, (tuple, list)):
-            kwargs["validation_data"] = feeding.checked(held, None, self._check)
+            kwargs["validation_data"] = inputs.checked(held, None, self._check, {})
         callbacks = ProgressBar.added_to(kwargs.get("callbacks"), kwargs.get("verbose", 1))
-        kwargs["callbacks"] = FiniteLoss.added_to(callbacks)
+        kwargs["callbacks"] = fitting.FiniteLoss.added_to(callbacks)
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
-        if options is not None:
+        readable_twice = isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor))
+        if not readable_twice:
             self.check_fitted()  # before a generator has lost its first batches
+        seen = inputs.SeenRanges(self.contract)
+
+        def check(batch, targets):
+            self._check_training(batch, targets)
+            if tf.executing_eagerly():
+                self._warn_outside(batch)
+            seen.add(batch)
+
         with inputs.clear_errors():
-            x = feeding.checked(x, y, self._check_training, observed, **(options or {}))
-            if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):
+            x = inputs.checked(x, y, check, kwargs)
+            if readable_twice:
                 self.adapt(x)
             self.check_fitted()
             history = super().fit(x, y, **kwargs)
-        self.contract = observed.learned()
+        self.contract = self.contract.learned(seen.ranges)
         return history
 
     def evaluate(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> Any:
         """Keras' `evaluate`, with the checks of `fit`."""
-        options = feeding.adapter_options(x, kwargs) or {}
         kwargs["callbacks"] = ProgressBar.added_to(
             kwargs.get("callbacks"), kwargs.get("verbose", 1)
         )
         with inputs.clear_errors():
-            return super().evaluate(feeding.checked(x, y, self._check, **options), y, **kwargs)
+            return super().evaluate(inputs.checked(x, y, self._check, kwargs), y, **kwargs)
 
     def _check_training(self, x, targets):
         self._check(x, targets)
 
     def _check(self, x, targets):
-        inputs.check_inputs(x, self.contract, self.num_heads)
+        inputs.check(x, self.contract, self.num_heads)
         targets = targets["labels"] if isinstance(targets, dict) else targets
         if targets is not None:
-            labels.check_labels(targets, self.num_classes, self.num_heads)
+            inputs.check_labels(targets, self.num_classes, self.num_heads)
 
     def compute_loss(
         self,
@@ -273,7 +278,9 @@ class Classifier(FrozenFeatures, Predictor):
         One label for all heads is repeated.
         """
         y = y["labels"] if isinstance(y, dict) else y
-        targets, sample_weight = labels.rows(y, sample_weight, self.num_classes, self.num_heads)
+        targets, sample_weight = inputs.label_rows(
+            y, sample_weight, self.num_classes, self.num_heads
+        )
         return targets, self.rows(logits), sample_weight
 
     def decay(self) -> tf.Tensor | float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -72,21 +72,15 @@ class InputTensor:
                     return dataclasses.replace(self, range=(lowest, highest), bounded=True)
         return dataclasses.replace(self, range=(float(low), float(high)))
 
-    def is_clearly_outside(self, low: float, high: float, whole: bool) -> bool:
-        """Whether values from `low` to `high` cannot be what the model was trained on.
-
-        Args:
-            low, high: of a batch.
-            whole: whether they are of a type of whole numbers, such as uint8.
-        """
+    def is_clearly_outside(self, low: float, high: float) -> bool:
+        """Whether values from `low` to `high` cannot be what the model was trained on."""
         if self.range is None or not self.is_float:
             return False
         lowest, highest = self.range
         margin = (highest - lowest) * (0.1 if self.bounded else 10.0)
-        if low < lowest - margin or high > highest + margin:
-            return True
         # Pixels that were divided by 255 before they came. Black pictures are black either way.
-        return self.bounded and not whole and 0 < high <= highest / 255
+        scaled = self.bounded and 0 < high <= highest / 255
+        return scaled or low < lowest - margin or high > highest + margin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,6 +261,55 @@ class Contract:
         if isinstance(self.structure, dict):
             return f"a dict of {sorted(self.structure)}"
         return f"a {type(self.structure).__name__} of {len(names)} ({', '.join(names)})"
+
+
+def check_backbone(backbone: Any, name: str = "backbone") -> None:
+    """Rejects a network that does not end in a feature vector; `name` is the argument's."""
+    if not isinstance(backbone, keras.Model) or not getattr(backbone, "inputs", None):
+        raise ValueError(
+            f"{name}: expected a functional keras.Model or a Sequential that starts with "
+            f"keras.Input, received {type(backbone).__name__}. Build it from keras.Input."
+        )
+    shapes = [tuple(tensor.shape) for tensor in backbone.outputs]
+    if len(shapes) != 1:
+        raise ValueError(
+            f"{name}: expected one output, a feature vector, received {len(shapes)} of shapes "
+            f"{shapes}. Make a keras.Model that ends in the one you want."
+        )
+    if len(shapes[0]) != 2 or shapes[0][-1] is None:
+        raise ValueError(
+            f"{name}: expected feature vectors [batch, features] of a fixed size, received the "
+            f"shape {shapes[0]}. Pool or flatten them first."
+        )
+    dtype = tf.as_dtype(backbone.outputs[0].dtype)
+    if not dtype.is_floating:
+        raise ValueError(
+            f"{name}: expected feature vectors of floating-point numbers, received {dtype.name}. "
+            "End it with keras.layers.Embedding and pooling, or with Dense."
+        )
+
+
+def pixel_statistics(
+    name: str, values: Sequence[float] | None, contract: Contract
+) -> tuple[float, ...] | None:
+    """One number for each channel of an image model, or `None`."""
+    if values is None:
+        return None
+    values = tuple(float(value) for value in np.atleast_1d(values))
+    if contract.image is None:
+        shapes = [tensor.shape for tensor in contract.tensors]
+        raise ValueError(
+            f"{name}: expected None for a model whose input is not one image, received {values} "
+            f"for inputs of shapes {shapes}. Add keras.layers.Normalization to the backbone."
+        )
+    channels = contract.image.shape[-1]
+    if len(values) != channels or (name == "stddev" and not min(values) > 0):
+        positive = "positive " if name == "stddev" else ""
+        raise ValueError(
+            f"{name}: expected one {positive}number for each of {channels} channels, received "
+            f"{values}. Compute them from the training images."
+        )
+    return values
 
 
 def _name(path, tensor, index, count):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs
-from s2d_tf.models import feeding, inputs
+from s2d_tf.models import inputs
 from s2d_tf.models.answers import Answers
 from s2d_tf.models.contract import Contract
 from s2d_tf.models.overview import overview
@@ -213,31 +213,30 @@ class Predictor(keras.Model):
         """
         self.check_fitted()
         compute = self.traced(method)
-        seen = 0
-        for batch, _ in feeding.batches(x, self.contract, batch_size):
-            if not seen:
-                inputs.warn_outside(self, batch)
-            seen += 1
-            batch = inputs.cast(batch, self.contract)
-            found = compute(*self.contract.flatten(batch))
+        for batch, _ in inputs.batches(x, self.contract, batch_size):
+            self._warn_outside(batch)
+            found = compute(batch)
             yield {name: value.numpy() for name, value in found.items()}
-        if not seen:
-            raise ValueError("x: expected at least one example, received none. Check the data.")
+
+    def _warn_outside(self, batch):
+        """Warns once for each model."""
+        if "_warned_outside" not in self.__dict__ and inputs.warn_outside(batch, self.contract):
+            self.__dict__["_warned_outside"] = True
 
     def traced(
         self, name: str, function: Callable | None = None
     ) -> tf.types.experimental.PolymorphicFunction:
         """A method of this predictor, or `function` under a name of its own, as one `tf.function`
-        of the flat inputs that returns a dict."""
+        of a batch from `inputs.batches` that returns a dict."""
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
         known = self.__dict__.setdefault("_traced", {})
         if name not in known:
             compute, contract = function or getattr(self, name), self.contract
 
-            def named(*tensors):
-                found = compute(contract.pack(tensors))
+            def named(batch):
+                found = compute(batch)
                 return found if isinstance(found, dict) else {"value": found}
 
-            specs = keras.tree.flatten(contract.specs())
+            specs = [contract.specs()]
             known[name] = tf.function(named, input_signature=specs, autograph=False)
         return known[name]

@@ -12,7 +12,6 @@ from s2d_tf import _choices, losses, numerics
 from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.classifier import Classifier
-from s2d_tf.models.temperature import FollowCalibration
 
 STUDENT_LOSSES = _choices.STUDENT_LOSSES
 
@@ -35,9 +34,7 @@ class S2DClassifier(Classifier):
         num_samples: teacher passes (the paper's M).
         noise_stddev: deviation of the multiplicative Gaussian noise; a pair `(low, high)` draws it
             uniformly for each example and pass. The paper's WRN uses 0.1.
-        temperature: softens the teacher predictions before the proxy is fitted (T). "auto" (ours)
-            starts at 1 and follows the calibration of the `validation_data` that `fit` is given,
-            see `FollowCalibration`.
+        temperature: softens the teacher predictions before the proxy is fitted (T).
         student_weight: weight of the student's loss (mu).
         proxy: how the proxy is fitted: "newton", the exact maximum of the likelihood, or
             "mean_precision", the first author's: the mean is that of the teacher, only the total
@@ -69,7 +66,7 @@ class S2DClassifier(Classifier):
         num_classes: int,
         num_samples: int = 5,
         noise_stddev: float | tuple[float, float] = (0.0, 0.5),
-        temperature: float | str = 1.5,
+        temperature: float = 1.5,
         student_weight: float = 1.28e-4,
         proxy: str = "newton",
         student_loss: str = "balanced_kl",
@@ -78,9 +75,9 @@ class S2DClassifier(Classifier):
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
-        if temperature != "auto" and (isinstance(temperature, str) or not temperature > 0):
+        if isinstance(temperature, str) or not temperature > 0:
             raise ValueError(
-                f"temperature: expected 'auto' or a number above 0, received {temperature!r}."
+                f"temperature: expected a number above 0, received {temperature!r}."
                 " The paper has 1.5."
             )
         if not student_weight >= 0:
@@ -112,11 +109,6 @@ class S2DClassifier(Classifier):
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
-        self.teacher_temperature = (
-            self.add_weight(name="temperature", initializer="ones", trainable=False)
-            if temperature == "auto"
-            else temperature
-        )
         self.teacher = self._teacher_branch(teacher)
         self.student_objective = (
             losses.DirichletNegativeLogLikelihood()
@@ -136,19 +128,6 @@ class S2DClassifier(Classifier):
     @property
     def linear_layers(self) -> list[keras.layers.Layer]:
         return [self.head] if self.teacher is None else [self.head, self.teacher]
-
-    def fit(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
-        """Keras' `fit`, as `Classifier` has it; `temperature="auto"` needs `validation_data`."""
-        if self.temperature == "auto":
-            held_out = kwargs.get("validation_data")
-            if held_out is None:
-                raise ValueError(
-                    "validation_data: expected held-out examples for temperature='auto', received "
-                    "None. Pass fit(..., validation_data=(x, y)), or a number as temperature."
-                )
-            # First, so that a callback that saves the model has the new temperature.
-            kwargs["callbacks"] = [FollowCalibration(held_out), *(kwargs.get("callbacks") or ())]
-        return super().fit(x, y, **kwargs)
 
     def call(self, inputs: Inputs, training: bool = False) -> Any:
         if not training:
@@ -208,7 +187,7 @@ class S2DClassifier(Classifier):
 
     def student_target(self, teacher_logits: tf.Tensor) -> tf.Tensor:
         """What the student shall match, from teacher logits `[rows, passes, classes]`."""
-        softened = teacher_logits / tf.cast(self.teacher_temperature, tf.float32)
+        softened = teacher_logits / tf.cast(self.temperature, tf.float32)
         if self.student_loss == "log_likelihood":
             return softened
         proxy = numerics.fit_dirichlet(tf.nn.log_softmax(softened, axis=-1), method=self.proxy)

@@ -9,11 +9,10 @@ import s2d_tf._backend  # noqa: F401
 from s2d_tf._types import Data, Inputs
 
 # isort: split
-import keras
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.models import Predictor, feeding
+from s2d_tf.models import Predictor
 from s2d_tf.models import inputs as inputs_lib
 
 ROWS = 1024
@@ -158,25 +157,7 @@ def _run(network, data, features, batch_size):
     name = "outputs_and_features" if features else "outputs"
     compute = network.traced(name, lambda inputs: forward(network, inputs, features))
     contract = network.contract
-    data, labels = _pair(data, contract)
-    for batch, targets in feeding.batches(data, contract, batch_size, labels):
-        found = compute(*contract.flatten(inputs_lib.cast(batch, contract)))
+    for batch, targets in inputs_lib.batches(data, contract, batch_size):
+        found = compute(batch)
         values = {key: value.numpy() for key, value in found.items()}
         yield Outputs(**values, labels=None if targets is None else np.asarray(targets))
-
-
-def _pair(data, contract):
-    """Inputs and labels of `(inputs, labels)`; all else is inputs."""
-    if not isinstance(data, (tuple, list)) or len(data) != 2:
-        return data, None
-    inputs, labels = data
-    # Two inputs without labels are nested once less.
-    if isinstance(contract.structure, (tuple, list)) and not isinstance(inputs, (tuple, list)):
-        return data, None
-    lengths = {len(part) for part in keras.tree.flatten(inputs) if hasattr(part, "shape")}
-    if labels is not None and lengths and lengths != {len(labels)}:
-        raise ValueError(
-            f"data: expected as many labels as inputs, received {max(lengths)} inputs and "
-            f"{len(labels)} labels. Pass one label for each input."
-        )
-    return data

@@ -194,7 +194,7 @@ def of_model(model: Predictor, steps: Sequence[PathLike] = (), name: str = "mode
 
     def function(batch):
         batch = tf.constant(batch) if of_texts else batch
-        return compute(*contract.flatten(inputs.cast(batch, contract)))
+        return compute(inputs.cast(batch, contract))
 
     sha256 = posthoc.saving.model_sha256(model)
     return Scorer(function, model.image_shape, model.class_names, sha256, name)

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 
 from s2d_tf import files, models
-from s2d_tf.models.finite_loss import broken_parts
+from s2d_tf.models.fitting import broken_parts
 from s2d_tf.models.progress import ProgressBar
 
 from . import checkpoints, multi_worker
