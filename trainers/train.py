@@ -19,7 +19,6 @@ Exit codes: 0 finished; 75 stopped by SIGTERM and saved, or another worker is go
 
 from absl import flags, logging
 
-from s2d_tf import zoo
 from s2d_tf.zoo import recipes
 
 from . import _flags, training
@@ -80,4 +79,4 @@ def main(argv: list[str]) -> None:
         start=FLAGS.start,
     )
     run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
-    print(zoo.summary(run))
+    print(training.summary(run))

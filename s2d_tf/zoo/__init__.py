@@ -3,7 +3,7 @@
 from s2d_tf.zoo.catalog import Entry, build, entry, listing, load, names
 from s2d_tf.zoo.entries import ZooError
 from s2d_tf.zoo.opening import Opened, open_model, open_run
-from s2d_tf.zoo.runs import Run, RunError, is_run, summary
+from s2d_tf.zoo.runs import Run, RunError, is_run
 from s2d_tf.zoo.sources import pretrained_directory as directory
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "names",
     "open_model",
     "open_run",
-    "summary",
 ]

@@ -6,8 +6,7 @@ from typing import Any
 
 from s2d_tf import backbones, losses, models
 from s2d_tf.backbones.fast_resnet import SMALLEST_CROPPED
-from s2d_tf.zoo import rules
-from s2d_tf.zoo.recipes import Recipe
+from s2d_tf.zoo.recipe_fields import OBJECTIVES, Recipe
 
 
 def build_network(
@@ -21,7 +20,7 @@ def build_network(
         synchronized_batch_norm: batch statistics over all replicas.
         free_size: take images of any size, as training with changing resolutions needs.
     """
-    *size, channels = recipe.input_shape
+    *size, channels = recipe.image_shape
     if free_size:
         smallest = round(min(recipe.data.resolutions, default=1) * min(size))
         if smallest < SMALLEST_CROPPED:
@@ -67,14 +66,13 @@ def build_network(
         _objective(recipe),
         num_draws=model.num_draws,
         initial_scale=model.initial_scale,
-        draws=model.student_draws,
         **common,
     )
 
 
 def _objective(recipe):
     model = recipe.model
-    name, *arguments = rules.OBJECTIVES[recipe.objective]
+    name, *arguments = OBJECTIVES[recipe.objective]
     objective = getattr(losses, name)(**{key: getattr(model, key) for key in arguments})
     if model.distribution_weight is None:
         return objective

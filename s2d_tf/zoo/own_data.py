@@ -11,7 +11,7 @@ from absl import logging
 from s2d_tf import data
 from s2d_tf._types import PathLike
 from s2d_tf.zoo import recipes as registry
-from s2d_tf.zoo.records import OwnData, Recipe
+from s2d_tf.zoo.recipe_fields import OwnData, Recipe
 
 CHUNK_IMAGES = 256
 

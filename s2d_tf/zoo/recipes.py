@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from s2d_tf import _paths, data
-from s2d_tf.zoo.records import (
+from s2d_tf.zoo.recipe_fields import (
     SECTIONS,
     DataRecipe,
     ModelRecipe,
@@ -296,8 +296,6 @@ def _merge(*parts, own_data=None):
         while batch_size > 1 and own_data.images < MIN_STEPS * batch_size:
             batch_size //= 2
         merged["data"]["batch_size"] = batch_size
-        held_out = merged["data"].get("held_out", 0)
-        merged["data"]["held_out"] = min(held_out, own_data.images // 10)
     return merged | dict(zip(PARTS, parts, strict=True))
 
 

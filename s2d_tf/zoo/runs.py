@@ -13,11 +13,9 @@ from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.zoo import layout
 from s2d_tf.zoo.layout import FINAL, RECIPE
-from s2d_tf.zoo.recipes import Recipe
+from s2d_tf.zoo.recipe_fields import REMOVED, Recipe
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from s2d_tf.models import Predictor
 
 
@@ -30,7 +28,7 @@ def is_run(where: PathLike) -> bool:
 
     Example:
 
-    >>> storage.is_run("run"), storage.is_run("pictures")
+    >>> zoo.is_run("run"), zoo.is_run("pictures")
     (True, False)
     """
     return (pathlib.Path(where) / RECIPE).is_file()
@@ -49,7 +47,7 @@ class Run:
 
     Example:
 
-    >>> run = storage.Run.open("run")
+    >>> run = zoo.Run.open("run")
     >>> run.finished, run.seed, run.recipe.method
     (True, 0, 's2d')
     """
@@ -69,34 +67,30 @@ class Run:
         split: str = "train",
         data: str | None = None,
     ) -> Run:
-        """Makes the directory, or opens it if it holds the very same run."""
-        run = cls(pathlib.Path(directory), recipe, seed, split, data)
-        path = run.directory / RECIPE
-        if path.exists():
-            held = cls.open(directory)
-            if held != run and not held.grows_to(run):
-                others = ", other numbers" if held.recipe.name == recipe.name else ""
-                raise RunError(
-                    f"{directory}: expected a new folder or the same run, received another run "
-                    f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose "
-                    "another --workdir; nothing was changed."
-                )
-            if held == run and data in (None, held.data):
-                return held
-        place = {} if data is None else {"data": str(data)}
-        files.write_json(
-            path,
-            {"name": recipe.name, "seed": seed, "split": split, **place}
-            | {"recipe": recipe.to_dict()},
-        )
-        return run
+        """Makes the directory, or opens it if it holds the same run.
 
-    def grows_to(self, other: Run) -> bool:
-        """Whether another run is this ensemble with more members."""
-        members = other.recipe.num_members
-        grown = dataclasses.replace(self, recipe=self.recipe.replace(num_members=members))
-        larger = members > self.recipe.num_members
-        return self.recipe.draws == "ensemble" and larger and grown == other
+        Raises:
+            RunError: the directory holds another run.
+        """
+        run = cls(pathlib.Path(directory), recipe, seed, split, data)
+        if not is_run(directory):
+            return run.write()
+        held = cls.open(directory)
+        if held != run:
+            others = ", other numbers" if held.recipe.name == recipe.name else ""
+            raise RunError(
+                f"{directory}: expected a new folder or the same run, received another run "
+                f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose "
+                "another --workdir; nothing was changed."
+            )
+        return held
+
+    def write(self) -> Run:
+        """Writes the `recipe.json`, over one that may be there."""
+        place = {} if self.data is None else {"data": str(self.data)}
+        facts = {"name": self.recipe.name, "seed": self.seed, "split": self.split, **place}
+        files.write_json(self.directory / RECIPE, facts | {"recipe": self.recipe.to_dict()})
+        return self
 
     @classmethod
     def open(cls, directory: PathLike) -> Run:
@@ -117,8 +111,8 @@ class Run:
             return cls(directory, Recipe.from_dict(recipe), seed, split, data)
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(
-                f"{path}: expected the record of a run, received a damaged one ({error}). Restore "
-                "it, or train in another --workdir."
+                f"{path}: expected the record of a run, received one that cannot be read: {error!s}"
+                " Restore it, or train in another --workdir."
             ) from None
 
     @property
@@ -164,40 +158,15 @@ class Run:
     @property
     def fingerprint(self) -> str:
         """What identifies this run, so that no other run's checkpoint is used for it."""
-        facts = {"seed": self.seed, "split": self.split, "recipe": self.recipe.to_dict()}
+        recipe = self.recipe.to_dict()
+        for name, value in REMOVED.items():
+            if value is not None:  # as version 0.1 wrote it, so that its runs keep theirs
+                section, field = name.split(".")
+                recipe[section][field] = value
+        facts = {"seed": self.seed, "split": self.split, "recipe": recipe}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-    def lock(self) -> AbstractContextManager[None]:
-        """Holds the directory for this process; a second one is rejected."""
-        return files.locked(self.directory / layout.LOCK, RunError)
 
 
 def snapshot_epoch(recipe: Recipe, at: float) -> int:
     """The epoch after which the snapshot at a fraction of the run is taken."""
     return max(1, round(at * recipe.training.epochs))
-
-
-def summary(run: Run) -> str:
-    """What was trained, how long it took and where it is, for a person.
-
-    Example:
-
-    >>> print(storage.summary(storage.Run.open("run")))
-    wrn_10_2_s2.s2d.digits, seed 0: 1 parameters, 0.0 minutes; loss 0.1
-      run/final.safetensors
-    """
-    lines = []
-    trained = [d for d in run.member_directories if (d / FINAL).is_file()]
-    for part in [Run.open(directory) for directory in trained] or [run]:
-        facts = files.read_json(part.directory / layout.SUMMARY)
-        logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
-        lines.append(
-            f"{facts['name']}, seed {facts['seed']}: {facts['parameters']:,} parameters, "
-            f"{facts['training_seconds'] / 60:.1f} minutes; {logs}\n  {part.directory / FINAL}"
-        )
-    if run.member_directories and not run.finished:
-        lines.append(
-            f"{len(trained)} of {run.recipe.num_members} members are trained; --member=I trains "
-            "another."
-        )
-    return "\n".join(lines)

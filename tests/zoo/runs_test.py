@@ -1,13 +1,10 @@
-"""Run directories: one run each, one process at a time."""
+"""Run directories: one run each."""
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
-from s2d_tf import files
 from s2d_tf.zoo import recipes, runs
 
 
@@ -54,38 +51,6 @@ def test_an_unfinished_run_says_the_command_that_goes_on(tmp_path, recipe):
         run.predictor()
 
 
-HOLD = """
-import sys
-from s2d_tf.zoo import runs
-with runs.Run.open({directory!r}).lock():
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_second_process_is_refused_until_the_first_ends(tmp_path, recipe, project_root):
-    run = runs.Run.create(tmp_path, recipe, seed=3)
-    with run.lock():
-        pass
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(directory=str(tmp_path))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=project_root,
-        text=True,
-    )
-    try:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(runs.RunError, match="one in use by") as error, run.lock():
-            pytest.fail("both hold the directory")
-        assert "\n" not in str(error.value)
-    finally:
-        holder.kill()  # a lock must not outlive even a killed process
-        holder.communicate()
-    with run.lock():
-        pass
-
-
 def test_snapshots(tmp_path, recipe):
     run = runs.Run(pathlib.Path(tmp_path), recipe.replace(training={"epochs": 300}), 0)
     assert run.weights() == tmp_path / "final.safetensors"
@@ -93,33 +58,38 @@ def test_snapshots(tmp_path, recipe):
     assert runs.snapshot_epoch(recipe.replace(training={"epochs": 1}), 0.5) == 1
 
 
-def _finished_member(ensemble, index):
-    directory = ensemble.member_directory(index)
-    member = runs.Run.create(directory, ensemble.recipe.member_recipe, index)
-    (directory / runs.FINAL).write_bytes(b"")
-    facts = {"name": member.recipe.name, "seed": index, "training_seconds": 60.0}
-    files.write_json(
-        directory / "summary.json", facts | {"parameters": 1000, "last_epoch": {"loss": 0.5}}
-    )
+@pytest.mark.parametrize(
+    ("section", "name", "default", "other"),
+    [
+        ("data", "held_out", 0, 500),
+        ("model", "student_draws", "independent", "balanced"),
+        ("model", "concentration_temperature", 1.0, 2.0),
+        ("model", "temperature", 1.5, "auto"),
+        ("data", "label_noise", None, "symmetric@0.2"),
+    ],
+)
+def test_runs_of_version_0_1(tmp_path, recipe, section, name, default, other):
+    run = runs.Run.create(tmp_path, recipe, seed=3)
+    for value in (default, other):
+        facts = json.loads((tmp_path / "recipe.json").read_text())
+        facts["recipe"][section][name] = value
+        (tmp_path / "recipe.json").write_text(json.dumps(facts))
+        if value == default:
+            assert runs.Run.open(tmp_path) == run
+    with pytest.raises(runs.RunError, match=f"{section}.{name}: .* s2d_tf 0.2 removed"):
+        runs.Run.open(tmp_path)
 
 
-def test_an_ensemble_grows_and_does_not_shrink(tmp_path):
-    five = recipes.resolve("wrn_10_2_s2.ensemble.digits")
-    run = runs.Run.create(tmp_path / "run", five, 0)
-    _finished_member(run, 0)
-    ten = runs.Run.create(tmp_path / "run", five.replace(num_members=10), 0)
-    assert runs.Run.open(tmp_path / "run") == ten
-    assert len(ten.member_directories) == 10
-    assert (ten.member_directory(0) / runs.FINAL).is_file()
-    with pytest.raises(runs.RunError, match="other numbers"):
-        runs.Run.create(tmp_path / "run", five, 0)
-    with pytest.raises(runs.RunError, match="another run"):
-        runs.Run.create(tmp_path / "run", five.replace(num_members=20), 1)
-
-
-def test_the_summary_of_an_ensemble_in_parts(tmp_path):
-    run = runs.Run.create(tmp_path / "run", recipes.resolve("wrn_10_2_s2.ensemble.digits"), 0)
-    _finished_member(run, 2)
-    text = runs.summary(run)
-    assert "seed 2: 1,000 parameters, 1.0 minutes; loss 0.5" in text
-    assert "1 of 5 members are trained" in text
+@pytest.mark.parametrize(
+    ("name", "fingerprint"),
+    [
+        ("densenet_bc_100_12.s2d.cifar100", "0324caf5b6586be4"),
+        ("wrn_28_10.h2d_gauss.cifar100", "4aef8924b6c02cb5"),
+        ("fast_resnet_half.end.cifar100", "67a05b056b445fb6"),
+        ("wrn_10_2_s2.ensemble.digits", "87850b7fe5a096b1"),
+    ],
+)
+def test_the_fingerprint_is_that_of_version_0_1(name, fingerprint):
+    """Computed by version 0.1: its checkpoints are those of the same run."""
+    run = runs.Run(pathlib.Path("run"), recipes.resolve(name), 3, "train")
+    assert run.fingerprint.startswith(fingerprint)

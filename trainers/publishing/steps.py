@@ -22,6 +22,7 @@ from s2d_tf.zoo import steps as steps_lib
 from s2d_tf.zoo.layout import GOLDEN, PREDICTIONS, STEPS
 
 from ..studies import results
+from ..training.run_directory import lock
 from .checks import PublishError
 from .folder import complete
 
@@ -68,7 +69,7 @@ def fit_step(
     opened = zoo.open_model(where)
     name = steps_lib.file_name(len(chain(opened.predictor)), step)
     if opened.run is not None:
-        with opened.run.lock():
+        with lock(opened.run):
             if len(steps_lib.of_run(opened.run.directory)) != len(chain(opened.predictor)):
                 raise PublishError(
                     f"{where}: expected the steps that it was opened with, received others, "

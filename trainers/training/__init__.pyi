@@ -6,3 +6,5 @@ from .loop import Settings as Settings
 from .loop import train as train
 from .multi_worker import WorkerLostError as WorkerLostError
 from .preemption import Preempted as Preempted
+from .run_directory import create as create
+from .run_directory import summary as summary

@@ -31,6 +31,7 @@ from . import (
     multi_worker,
     precision,
     preemption,
+    run_directory,
     schedules,
     strategies,
     teachers,
@@ -118,7 +119,7 @@ def train(
         )
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
-    make = Run.create if team.is_chief else Run
+    make = run_directory.create if team.is_chief else Run
     place = settings.data and str(pathlib.Path(settings.data).expanduser().absolute())
     run = make(pathlib.Path(directory), recipe, seed, settings.split, place)
     settings = dataclasses.replace(settings, data=run.data)  # For the members of an ensemble.
@@ -127,7 +128,7 @@ def train(
             logging.info("member %d of %d", index + 1, recipe.num_members)
             train(recipe.member_recipe, run.member_directory(index), seed + index, settings)
         return run
-    with run.lock() if team.is_chief else contextlib.nullcontext():
+    with run_directory.lock(run) if team.is_chief else contextlib.nullcontext():
         if not run.finished:
             with failures.explained(run), preemption.StopRequest() as stop:
                 _train_network(run, settings, strategy, team, stop)
@@ -142,9 +143,6 @@ def _train_network(run, settings, strategy, team, stop):
     if team.is_chief:
         files.sweep(run.directory)
     images, labels = own_data.load_arrays(recipe, run.split, settings.data_dir, run.data)
-    held_out = None
-    if recipe.data.held_out:
-        (images, labels), held_out = data.hold_out(images, labels, recipe.data.held_out)
     steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
     network = _network(run, settings, strategy, steps)
     state = [*network.variables, *network.optimizer.variables]
@@ -187,7 +185,6 @@ def _train_network(run, settings, strategy, team, stop):
         options: dict[str, Any] = {
             "callbacks": [each for each in (*done, moments, save) if each],
             "verbose": shown if team.is_chief else 0,
-            "validation_data": held_out,
         }
         if options["verbose"]:
             options["callbacks"].append(callbacks.Progress(recipe.training.epochs))

@@ -13,8 +13,8 @@ import keras
 import tensorflow as tf
 
 from s2d_tf.optimizers import Muon
+from s2d_tf.zoo.recipe_fields import SCHEDULES
 from s2d_tf.zoo.recipes import TrainingRecipe
-from s2d_tf.zoo.rules import SCHEDULES
 
 
 def learning_rate(

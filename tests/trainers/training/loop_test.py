@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from s2d_tf import zoo
 from s2d_tf.trainers import training
 from s2d_tf.zoo import recipes, runs
 
@@ -49,7 +48,7 @@ def test_one_member_of_an_ensemble(tmp_path):
     )
     settings = training.Settings(strategy="one_device", verbose=0)
     run = training.train(recipe, tmp_path / "run", 0, settings, member=3)
-    assert "1 of 5 members are trained" in zoo.summary(run)
+    assert "1 of 5 members are trained" in training.summary(run)
     assert (tmp_path / "run" / "member_3" / runs.FINAL).is_file()
     with pytest.raises(ValueError, match=r"expected a member from 0 to 4 .* received 5"):
         training.train(recipe, tmp_path / "run", 0, settings, member=5)

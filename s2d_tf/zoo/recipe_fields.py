@@ -1,18 +1,34 @@
-"""What a recipe is made of, and how its values are read and checked."""
+"""What a recipe is made of, and what its values may be. Needs no TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import operator
 from typing import Any
 
-from s2d_tf import files
+from s2d_tf import _choices, files
 from s2d_tf._types import Shape
 from s2d_tf.data.registry import info
 from s2d_tf.errors import UserError
-from s2d_tf.zoo import rules
 
 SECTIONS = ("data", "training", "model")
+MAX_SIDE = 1024
+SCHEDULES = ("steps", "cosine", "linear", "constant")
+OPTIMIZERS = ("sgd", "muon", "adam")
+LEARNS = ("labels", "self", "teachers")
+DRAWS = ("point", "dropout", "swag", "ensemble")
+OBJECTIVES = {
+    "soft_cross_entropy": ("SoftCrossEntropy", "temperature", "scale_student"),
+    "dirichlet_negative_log_likelihood": ("DirichletNegativeLogLikelihood", "temperature"),
+    "dirichlet_kl_divergence": ("DirichletKLDivergence", "reverse"),
+    "dirichlet_fisher_distance": ("DirichletFisherDistance", "teacher_kind", "temperature"),
+    "normal_kl_divergence": ("NormalKLDivergence", "teacher_kind", "detach_scale"),
+    "normal_negative_log_likelihood": (
+        *("NormalNegativeLogLikelihood", "teacher_kind", "detach_scale"),
+    ),
+}
+"""What students learn by: a class of `losses`, and the numbers of the recipe that it takes."""
 
 
 class RecipeError(UserError):
@@ -22,9 +38,6 @@ class RecipeError(UserError):
 @dataclasses.dataclass(frozen=True)
 class DataRecipe:
     """What the network sees; statistics are of raw pixels, empty where there are none.
-
-    `held_out` training images are not trained on: a model with `temperature = "auto"` follows its
-    calibration on them.
 
     Example:
 
@@ -40,7 +53,6 @@ class DataRecipe:
     max_shift: int = 4
     resolutions: tuple = ()
     resolution_milestones: tuple = ()
-    held_out: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,18 +97,16 @@ class ModelRecipe:
     dropout: float = 0.0
     num_samples: int = 5
     noise_stddev: float | tuple = 0.1
-    temperature: float | str = 1.5
+    temperature: float = 1.5
     student_weight: float = 1.28e-4
     proxy: str = "newton"
     student_loss: str = "kl"
     reverse: bool = False
     num_draws: int = 50
     initial_scale: float = 0.5
-    student_draws: str = "independent"
     teacher_kind: str = "dirichlet"
     scale_student: bool = True
     distribution_weight: float | None = None
-    concentration_temperature: float = 1.0
     detach_scale: bool = False
 
 
@@ -195,13 +205,8 @@ class Recipe:
 
     @property
     def image_shape(self) -> Shape:
-        """Height, width and channels of the images; empty for texts."""
+        """Height, width and channels of the images."""
         return (self.own_data or info(self.source_dataset)).image_shape
-
-    @property
-    def input_shape(self) -> Shape:
-        """What the network takes."""
-        return self.image_shape
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -239,11 +244,11 @@ class Recipe:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Recipe:
         """Reads what `to_dict` wrote, checking every name, type and range."""
-        return files.read_record(cls, values, "recipe", RecipeError).checked()
+        return files.read_record(cls, _without_removed(values), "recipe", RecipeError).checked()
 
     def checked(self) -> Recipe:
         """This recipe, if every value is in its range."""
-        for name, (holds, expected) in rules.RULES.items():
+        for name, (holds, expected) in RULES.items():
             value = operator.attrgetter(name)(self)
             if value is not None and not holds(value):
                 raise RecipeError(
@@ -255,3 +260,103 @@ class Recipe:
                 f"{self.data.mean!r}, {self.data.stddev!r}. State those of the raw pixels."
             )
         return self
+
+
+def _numbers(values, low, above=False):
+    values = values if isinstance(values, tuple) else (values,)
+    plain = all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values)
+    return bool(values) and plain and all(v > low if above else v >= low for v in values)
+
+
+def _one_of(names):
+    return lambda value: value in names, f"one of {', '.join(names)}"
+
+
+_COUNT = (lambda value: value >= 1, "at least 1")
+_POSITIVE = (lambda value: _numbers(value, 0, above=True), "above 0")
+_NOT_NEGATIVE = (lambda value: _numbers(value, 0), "not below 0")
+_FRACTIONS = (lambda value: all(0 < part < 1 for part in value), "in (0, 1)")
+_FRACTION = (lambda value: 0 <= value < 1, "in [0, 1)")
+
+_OWN_DATA = (
+    lambda value: (
+        len(value.image_shape) == 3
+        and all(1 <= size <= MAX_SIDE for size in value.image_shape)
+        and len(value.mean) == len(value.stddev) == value.image_shape[-1]
+        and len(set(value.class_names)) == len(value.class_names)
+    ),
+    f"three sizes from 1 to {MAX_SIDE}, statistics of each channel, and different class names",
+)
+
+RULES = {
+    "own_data": _OWN_DATA,
+    "num_classes": (lambda value: value >= 2, "at least 2"),
+    "num_members": _COUNT,
+    "heads": _COUNT,
+    "learns": _one_of(LEARNS),
+    "draws": _one_of(DRAWS),
+    "objective": _one_of(OBJECTIVES),
+    "detection_score": _one_of(("confidence", "total", "data", "knowledge")),
+    "data.mean": (lambda value: value == () or _numbers(value, float("-inf")), "numbers"),
+    "data.stddev": (lambda value: value == () or _numbers(value, 0, above=True), "above 0"),
+    "data.batch_size": _COUNT,
+    "data.augmentation": _one_of(("none", *_choices.AUGMENTATIONS)),
+    "data.padding": _one_of(_choices.PADDINGS),
+    "data.max_shift": _NOT_NEGATIVE,
+    "data.resolutions": _FRACTIONS,
+    "data.resolution_milestones": _FRACTIONS,
+    "training.epochs": _COUNT,
+    "training.learning_rate": _POSITIVE,
+    "training.schedule": _one_of(SCHEDULES),
+    "training.milestones": (lambda value: not value or _numbers(value, 0, above=True), "above 0"),
+    "training.factor": _POSITIVE,
+    "training.warmup": _NOT_NEGATIVE,
+    "training.momentum": _FRACTION,
+    "training.optimizer": _one_of(OPTIMIZERS),
+    "training.sgd_ratio": _POSITIVE,
+    "training.muon_momentum": _FRACTION,
+    "training.weight_decay": _NOT_NEGATIVE,
+    "model.dropout": _FRACTION,
+    "model.num_samples": _COUNT,
+    "model.noise_stddev": _NOT_NEGATIVE,
+    "model.temperature": _POSITIVE,
+    "model.student_weight": _NOT_NEGATIVE,
+    "model.proxy": _one_of(_choices.FIT_METHODS),
+    "model.student_loss": _one_of(_choices.STUDENT_LOSSES),
+    "model.num_draws": _COUNT,
+    "model.initial_scale": _POSITIVE,
+    "model.teacher_kind": _one_of(_choices.TEACHER_KINDS),
+    "model.distribution_weight": _NOT_NEGATIVE,
+    "start": (lambda value: 0 < value.at <= 1, "at in (0, 1]"),
+}
+
+REMOVED: dict[str, Any] = {
+    "data.held_out": 0,
+    "data.label_noise": None,
+    "model.student_draws": "independent",
+    "model.concentration_temperature": 1.0,
+    "stands_on": None,
+}
+"""Fields of version 0.1, with the values that had no effect; `None` was not written."""
+
+
+def _without_removed(values):
+    """The values without fields of version 0.1 that are gone, if they had no effect."""
+    kept = {k: dict(v) if k in SECTIONS and isinstance(v, dict) else v for k, v in values.items()}
+    found = {}
+    for name, default in REMOVED.items():
+        section, _, field = name.rpartition(".")
+        table = kept.get(section, {}) if section else kept
+        if isinstance(table, dict) and table.get(field, default) != default:
+            found[name] = table[field]
+        elif isinstance(table, dict):
+            table.pop(field, None)
+    temperature = isinstance(kept.get("model"), dict) and kept["model"].get("temperature")
+    if temperature == "auto":
+        found["model.temperature"] = temperature
+    for name, value in found.items():
+        raise RecipeError(
+            f"{name}: expected a recipe of this version, received {value!r:.80}, which s2d_tf 0.2 "
+            "removed. Install s2d_tf 0.1 to use it."
+        )
+    return kept
