@@ -5,7 +5,6 @@ to keep for a hundred conditions: 10,000 images take half a megabyte.
 """
 
 import dataclasses
-import functools
 import pathlib
 
 import numpy as np
@@ -14,11 +13,9 @@ from s2d_tf import files, metrics, models
 from s2d_tf.evaluation.exported import ExportedModel
 from s2d_tf.evaluation.names import UNCERTAINTIES
 from s2d_tf.evaluation.predictions import predict, weights_hash
-from s2d_tf.evaluation.resampling import NUM_BINS
 from s2d_tf.evaluation.scoring import Scored, score
 from s2d_tf.files import arrays
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.calibration import bin_indices
 
 _MAX_BYTES = 2**30
 
@@ -48,23 +45,20 @@ class ExampleScores:
         scores = {name: scored.scores[name] for name in UNCERTAINTIES if name in scored.scores}
         return cls(~scored.errors, log_prob, scores)
 
-    @functools.cached_property
-    def gaps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bin of each example's confidence, and confidence minus correctness: the ECE's parts."""
+    def calibration_gaps(self, counts: np.ndarray | None = None) -> np.ndarray:
+        """`metrics.calibration_gaps`, of all examples or of resamples."""
         confidence = np.exp(-self.scores["confidence"])
-        return bin_indices(confidence, NUM_BINS), confidence - self.correct
+        return metrics.calibration_gaps(confidence, self.correct, counts=counts)
 
     def metrics(self) -> dict[str, float]:
         """`accuracy`, `nll`, `ece`; `uncertainty/U`, its mean, and `error_auroc/U` of each score.
 
         Where all answers are right, or all wrong, no score can tell them apart: no `error_auroc`.
         """
-        bins, gaps = self.gaps
-        sums = np.bincount(bins, weights=gaps, minlength=NUM_BINS)
         found = {
             "accuracy": float(self.correct.mean()),
             "nll": float(-self.log_prob.mean()),
-            "ece": float(np.abs(sums).sum() / len(self)),
+            "ece": float(np.abs(self.calibration_gaps()).sum()),
         }
         found |= {f"uncertainty/{name}": float(own.mean()) for name, own in self.scores.items()}
         if 0 < self.correct.sum() < len(self):

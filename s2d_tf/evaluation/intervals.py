@@ -21,7 +21,7 @@ import numpy as np
 from s2d_tf.evaluation import resampling, tables
 from s2d_tf.evaluation.names import dataset_title, format_difference, metric, metric_title
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.means import LEVEL
+from s2d_tf.metrics.statistics import LEVEL
 
 if TYPE_CHECKING:
     from s2d_tf.evaluation.evaluator import Gathered

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from s2d_tf.metrics.calibration import bin_indices, scale_log_probs
+from s2d_tf import metrics
 
 # Counts are handled in pieces of this many bytes, which stay in the processor's cache.
 CHUNK_BYTES = 2**19
-# Of the calibration error, as in `metrics.expected_calibration_error`.
-NUM_BINS = 15
 
 
 def draw_counts(
@@ -54,9 +52,13 @@ def classification_resamples(
         the gaps of the bins from those of the whole set.
     """
     columns = [_per_example(log_probs, labels) for log_probs in models]
+    parts: list[list] = [[] for _ in models]
     drawn = draw_counts(labels.size, num_resamples, (seed, 0), _step(labels.size))
-    # One product for each model: the same model twice has the same sums to the last bit.
-    sums = np.concatenate([[counts @ own for own in columns] for counts in drawn], axis=1)
+    for counts in drawn:
+        for own, (means, confidence) in zip(parts, columns, strict=True):
+            gaps = metrics.calibration_gaps(confidence, means[:, 0], counts=counts)
+            # One product for each model: the same model twice has the same sums to the last bit.
+            own.append(np.hstack([counts @ means / labels.size, gaps]))
     return [
         {
             "accuracy": part[:, 0],
@@ -65,7 +67,7 @@ def classification_resamples(
             "ece": np.abs(part[:, 3:]).sum(axis=1),
             "ece_noise": np.abs(part[:, 3:] - part[0, 3:]).sum(axis=1),
         }
-        for part in sums / labels.size
+        for part in map(np.concatenate, parts)
     ]
 
 
@@ -85,9 +87,10 @@ def detection_resamples(
     sizes = [part.size for part in scores[0]]
     step = _step(sum(sizes))
     drawn = [draw_counts(n, num_resamples, (seed, i), step) for i, n in enumerate(sizes)]
-    places = [_places(*pair) for pair in scores]
+    rankings = [metrics.Ranking(*pair) for pair in scores]
     parts = [
-        [_auroc_and_aupr(*counts, *own) for own in places] for counts in zip(*drawn, strict=True)
+        [(own.auroc(*counts), own.aupr(*counts)) for own in rankings]
+        for counts in zip(*drawn, strict=True)
     ]
     names = ("auroc", "aupr")
     return [dict(zip(names, np.hstack(own), strict=True)) for own in zip(*parts, strict=True)]
@@ -98,46 +101,11 @@ def _step(num_examples):
 
 
 def _per_example(log_probs, labels):
-    """Columns whose means over the examples give every classification metric."""
-    log_probs = scale_log_probs(log_probs, 1.0)
+    """Columns whose means are accuracy, NLL and Brier score; and confidences."""
+    log_probs = metrics.scale_log_probs(log_probs, 1.0)
     probs, rows = np.exp(log_probs), np.arange(labels.size)
     predicted = probs.argmax(axis=-1)
     correct = (predicted == labels).astype(np.float64)
     confidence = probs[rows, predicted]
-    gaps = np.zeros((labels.size, NUM_BINS))
-    gaps[rows, bin_indices(confidence, NUM_BINS)] = confidence - correct
     brier = np.sum((probs - np.eye(probs.shape[1])[labels]) ** 2, axis=-1)
-    return np.column_stack((correct, -log_probs[rows, labels], brier, gaps))
-
-
-def _places(id_scores, ood_scores):
-    """The orders of falling scores, and how many of a set reach or pass an example's score."""
-    id_order, ood_order = np.argsort(-id_scores), np.argsort(-ood_scores)
-    id_falling, ood_falling = -id_scores[id_order], -ood_scores[ood_order]
-    return (
-        id_order,
-        ood_order,
-        np.searchsorted(ood_falling, -id_scores, side="left"),
-        np.searchsorted(ood_falling, -id_scores, side="right"),
-        np.searchsorted(ood_falling, -ood_scores, side="right"),
-        np.searchsorted(id_falling, -ood_scores, side="right"),
-    )
-
-
-def _auroc_and_aupr(id_counts, ood_counts, id_order, ood_order, above, beside, found, flagged):
-    """Both metrics of every resample of a chunk, `[2, resamples]`."""
-    id_total, ood_total = _cumulated(id_counts, id_order), _cumulated(ood_counts, ood_order)
-    # An ID example loses to the OOD examples above it, and half to those beside it.
-    losses = ood_total.take(above, axis=1) + ood_total.take(beside, axis=1)
-    wins = np.einsum("re,re->r", id_counts, losses) / 2.0
-    found = ood_total.take(found, axis=1)
-    # Where nothing has been drawn yet 0 / 1 stands for a precision that has no weight.
-    precision = found / np.maximum(found + id_total.take(flagged, axis=1), 1.0)
-    num_id, num_ood = id_counts.shape[1], ood_counts.shape[1]
-    return wins / (num_id * num_ood), np.einsum("re,re->r", ood_counts, precision) / num_ood
-
-
-def _cumulated(counts, order):
-    total = np.zeros((counts.shape[0], counts.shape[1] + 1))
-    np.cumsum(counts.take(order, axis=1), axis=1, out=total[:, 1:])
-    return total
+    return np.column_stack((correct, -log_probs[rows, labels], brier)), confidence

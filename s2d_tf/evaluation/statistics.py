@@ -10,7 +10,7 @@ from typing import Any
 
 from s2d_tf._types import ArrayLike
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.means import mean_interval
+from s2d_tf.metrics.statistics import mean_interval
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,12 +3,13 @@
 import s2d_tf._backend  # noqa: F401
 from s2d_tf.losses.base import DistillationLoss
 from s2d_tf.losses.categorical import SoftCrossEntropy, WithSoftCrossEntropy
-from s2d_tf.losses.dirichlet import (
+from s2d_tf.losses.distributions import (
     DirichletFisherDistance,
     DirichletKLDivergence,
     DirichletNegativeLogLikelihood,
+    NormalKLDivergence,
+    scale_from_log,
 )
-from s2d_tf.losses.normal import NormalKLDivergence, NormalNegativeLogLikelihood, scale_from_log
 
 __all__ = [
     "DirichletFisherDistance",
@@ -16,7 +17,6 @@ __all__ = [
     "DirichletNegativeLogLikelihood",
     "DistillationLoss",
     "NormalKLDivergence",
-    "NormalNegativeLogLikelihood",
     "SoftCrossEntropy",
     "WithSoftCrossEntropy",
     "scale_from_log",

@@ -6,8 +6,6 @@ from typing import Any
 
 import keras
 
-from s2d_tf import _choices
-
 
 class DistillationLoss(keras.losses.Loss):
     """A loss whose targets are teacher predictions `[batch, members, classes]`.
@@ -64,24 +62,3 @@ class SoftenedLoss(DistillationLoss):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "temperature": self.temperature}
-
-
-class TaughtLoss(DistillationLoss):
-    """A loss that reads Dirichlet and categorical teachers in different ways.
-
-    Args:
-        teacher_kind: "dirichlet", as of S2D networks, or "categorical" (ours), as of plain ones.
-        **kwargs: as for `DistillationLoss`.
-    """
-
-    def __init__(self, teacher_kind: str = "dirichlet", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if teacher_kind not in _choices.TEACHER_KINDS:
-            raise ValueError(
-                f"teacher_kind: expected one of {_choices.TEACHER_KINDS}, received "
-                f"{teacher_kind!r}. Choose one of these."
-            )
-        self.teacher_kind = teacher_kind
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "teacher_kind": self.teacher_kind}

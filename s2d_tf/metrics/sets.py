@@ -60,36 +60,9 @@ def set_coverage_interval(
     from scipy import stats
 
     covered = _covered(sets, labels)
-    hits, count, tail = covered.sum(), covered.size, (1.0 - level) / 2.0
-    low = stats.beta.ppf(tail, hits, count - hits + 1) if hits else 0.0
-    high = stats.beta.ppf(1.0 - tail, hits + 1, count - hits) if hits < count else 1.0
-    return float(low), float(high)
-
-
-def conformal_coverage_interval(
-    num_calibration: int, num_test: int, coverage: float, level: float = 0.95
-) -> tuple[float, float]:
-    """Where the observed coverage of valid conformal sets is, over draws of both samples.
-
-    With k = ceil((n + 1) coverage) of n calibration examples, the number of covered test examples
-    is beta-binomial with parameters k and n + 1 - k, if scores have no ties.
-
-    Args:
-        num_calibration, num_test: numbers of examples.
-        coverage: the target coverage.
-        level: chance that the observed coverage is in the interval.
-
-    Example:
-
-    >>> metrics.conformal_coverage_interval(num_calibration=1000, num_test=1000, coverage=0.9)
-    (0.873, 0.925)
-    """
-    from scipy import stats
-
-    rank = int(np.ceil((num_calibration + 1) * coverage - 1e-9))
-    law = stats.betabinom(num_test, rank, num_calibration + 1 - rank)
-    tail = (1.0 - level) / 2.0
-    return float(law.ppf(tail) / num_test), float(law.ppf(1.0 - tail) / num_test)
+    test = stats.binomtest(int(covered.sum()), covered.size)
+    interval = test.proportion_ci(level, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def mean_set_size(sets: ArrayLike) -> float:

@@ -26,10 +26,8 @@ class Student(Classifier):
 
     What it predicts follows from its loss: class probabilities (`losses.SoftCrossEntropy`), a
     Dirichlet (`losses.DirichletKLDivergence`, `losses.DirichletNegativeLogLikelihood`), or a
-    diagonal Gaussian over log-concentrations (`losses.NormalKLDivergence`,
-    `losses.NormalNegativeLogLikelihood`), which needs a second head and is drawn from at
-    prediction. A Gaussian that learns from plain teachers is one over logits, and its draws are
-    categorical predictions.
+    diagonal Gaussian over log-concentrations (`losses.NormalKLDivergence`),
+    which needs a second head and is drawn from at prediction.
 
     `fit` takes `(inputs, {"labels": ..., "teacher_logits": [batch, members, classes]})`, or
     `(inputs, labels)` after `learn_from(teacher)`. Labels only feed the metrics.

@@ -23,10 +23,7 @@ OBJECTIVES = {
     "dirichlet_negative_log_likelihood": ("DirichletNegativeLogLikelihood", "temperature"),
     "dirichlet_kl_divergence": ("DirichletKLDivergence", "reverse"),
     "dirichlet_fisher_distance": ("DirichletFisherDistance", "teacher_kind", "temperature"),
-    "normal_kl_divergence": ("NormalKLDivergence", "teacher_kind", "detach_scale"),
-    "normal_negative_log_likelihood": (
-        *("NormalNegativeLogLikelihood", "teacher_kind", "detach_scale"),
-    ),
+    "normal_kl_divergence": ("NormalKLDivergence",),
 }
 """What students learn by: a class of `losses`, and the numbers of the recipe that it takes."""
 
@@ -107,7 +104,6 @@ class ModelRecipe:
     teacher_kind: str = "dirichlet"
     scale_student: bool = True
     distribution_weight: float | None = None
-    detach_scale: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -335,6 +331,7 @@ REMOVED: dict[str, Any] = {
     "data.label_noise": None,
     "model.student_draws": "independent",
     "model.concentration_temperature": 1.0,
+    "model.detach_scale": False,
     "stands_on": None,
 }
 """Fields of version 0.1, with the values that had no effect; `None` was not written."""

@@ -150,7 +150,7 @@ def override(
     """A recipe with some values changed.
 
     A student may have another loss, other teachers and another start:
-    `["objective=normal_negative_log_likelihood", "teachers=ensemble", "start=individual"]`, where
+    `["objective=normal_kl_divergence", "teachers=ensemble", "start=individual"]`, where
     `start=none` is from scratch, and `start=s2d@0.5` from half of the epochs of `s2d`.
 
     Args:

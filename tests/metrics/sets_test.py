@@ -28,20 +28,6 @@ def test_the_interval_is_that_of_clopper_and_pearson(hits):
     np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-12)
 
 
-def test_the_law_of_conformal_coverage_is_that_of_ranks():
-    """The rank of the threshold among all scores, simulated."""
-    random = np.random.default_rng(0)
-    known, new, coverage = 40, 60, 0.8
-    rank = int(np.ceil((known + 1) * coverage))
-    scores = random.random([20_000, known + new])
-    threshold = np.sort(scores[:, :known], axis=1)[:, rank - 1]
-    observed = (scores[:, known:] <= threshold[:, None]).mean(axis=1)
-    low, high = metrics.conformal_coverage_interval(known, new, coverage, level=0.9)
-    assert 0.89 < np.mean((observed >= low) & (observed <= high)) < 0.94
-    assert np.mean(observed < low) < 0.055
-    assert np.mean(observed > high) < 0.055
-
-
 @pytest.mark.parametrize("sets", [SETS.astype(float), SETS[0], SETS[:0]])
 def test_anything_but_boolean_sets_is_an_error(sets):
     with pytest.raises(ValueError, match=r"sets: expected booleans \[examples, classes\]"):

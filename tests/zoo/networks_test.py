@@ -124,11 +124,8 @@ def test_numbers_of_the_recipe_reach_a_student():
     term = objective.categorical
     assert (objective.weight, term.temperature, term.scale_student) == (0.3, 2.0, False)
     assert type(objective.distribution) is losses.NormalKLDivergence
-    assert objective.distribution.detach_scale
     plain = recipe.replace(model={"distribution_weight": None})
     assert type(networks.build_network(plain).objective) is losses.NormalKLDivergence
-    divided = tiny("h2d_dir").replace(model={"concentration_temperature": 4.0})
-    assert networks.build_network(divided).objective.concentration_temperature == 4.0
     unscaled = tiny("end").replace(model={"scale_student": False})
     assert not networks.build_network(unscaled).objective.scale_student
 

@@ -10,11 +10,8 @@ import numpy as np
 
 from s2d_tf import metrics
 from s2d_tf._types import PathLike
-from s2d_tf.metrics.calibration import bin_indices
 
 from .rows import FORMATS, SCORES
-
-_NUM_BINS = 15
 
 
 def is_predictions(where: PathLike) -> bool:
@@ -67,11 +64,11 @@ def evaluate_predictions(path: PathLike, ood: Iterable[PathLike] = ()) -> dict[s
         )
     confidence = known["confidence"][rated]
     correct = known["label"][rated] == labels[rated]
-    gaps = np.bincount(bin_indices(confidence, _NUM_BINS), weights=confidence - correct)
+    gaps = metrics.calibration_gaps(confidence, correct)
     found = {
         f"{name}/accuracy": float(correct.mean()),
         f"{name}/nll": float(-known["true_log_probability"][rated].mean()),
-        f"{name}/ece": float(np.abs(gaps).sum() / len(confidence)),
+        f"{name}/ece": float(np.abs(gaps).sum()),
     }
     for key, values in known["scores"].items():
         found[f"{name}/aurc/{key}"] = metrics.area_under_risk_coverage(values[rated], ~correct)

@@ -15,7 +15,7 @@ import numpy as np
 from s2d_tf import metrics
 from s2d_tf.evaluation.intervals import Interval
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.means import LEVEL
+from s2d_tf.metrics.statistics import LEVEL
 
 if TYPE_CHECKING:
     from s2d_tf import models

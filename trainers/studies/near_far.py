@@ -1,4 +1,4 @@
-"""The means over OpenOOD's near and far sets, and SCOD on every out-of-distribution set."""
+"""The means over OpenOOD's near and far sets, and the detection of errors."""
 
 import numpy as np
 
@@ -8,7 +8,6 @@ from s2d_tf.evaluation.evaluator import Gathered
 from ..datasets import openood_lists
 
 RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
-SCOD = "scod_aurc"
 
 
 def near_far_sets(dataset: str) -> dict[str, tuple[str, ...]]:
@@ -17,15 +16,14 @@ def near_far_sets(dataset: str) -> dict[str, tuple[str, ...]]:
 
 
 def near_far_metrics(gathered: Gathered) -> dict[str, float]:
-    """Metrics beside those of `evaluate`: SCOD, errors, and OpenOOD's means.
+    """Metrics beside those of `evaluate`: errors, and OpenOOD's means.
 
     Args:
         gathered: scores of a model on its dataset and on the sets that are available.
 
     Returns:
-        Flat dict: `DATASET/error_auroc/U` of wrong answers; `SET/scod_aurc/U` (half of the mixture
-        is out of distribution); and `openood_near/auroc/U`, `/aupr/U`, `/fpr_at_95_recall/U` and
-        `/scod_aurc/U`, the means over those near sets that were evaluated, with
+        Flat dict: `DATASET/error_auroc/U` of wrong answers; and `openood_near/auroc/U`, `/aupr/U`
+        and `/fpr_at_95_recall/U`, the means over those near sets that were evaluated, with
         `openood_near/sets`, how many these are; the same for `openood_far`. A mean over some of the
         sets is not the protocol's.
 
@@ -42,15 +40,11 @@ def near_far_metrics(gathered: Gathered) -> dict[str, float]:
         if 0 < errors.sum() < len(errors):
             key = f"{gathered.dataset}/error_auroc/{score}"
             found[key] = metrics.auroc(values[~errors], values[errors])
-        for name, unknown in gathered.unknown.items():
-            found[f"{name}/{SCOD}/{score}"] = metrics.area_under_scod_risk_coverage(
-                values, errors, unknown.scores[score]
-            )
     every = gathered.metrics() | found
     for distance, names in near_far_sets(gathered.dataset).items():
         held = [name for name in names if name in gathered.unknown]
         found[f"openood_{distance}/sets"] = len(held)
-        for metric in (*RANKINGS, SCOD) if held else ():
+        for metric in RANKINGS if held else ():
             for score in known.scores:
                 own = [every[f"{name}/{metric}/{score}"] for name in held]
                 found[f"openood_{distance}/{metric}/{score}"] = float(np.mean(own))

@@ -8,8 +8,9 @@ independent evidence. As `intervals`, they say what another test set would give,
 import numpy as np
 from scipy import stats
 
-from s2d_tf.evaluation.resampling import NUM_BINS, draw_counts
-from s2d_tf.metrics.means import LEVEL
+from s2d_tf import metrics
+from s2d_tf.evaluation.resampling import draw_counts
+from s2d_tf.metrics.statistics import LEVEL
 
 from .shift import Shift
 
@@ -77,37 +78,35 @@ def _resamples(shift, num_resamples, seed):
     size = len(next(iter(shift.answers.values())))
     counts = list(draw_counts(size, num_resamples, (seed, 0), _STEP))
     sums: dict[str, np.ndarray] = {}
+    errors_of_calibration: list[np.ndarray] = []
     aurocs: dict[str, list] = {score: [] for score in shift.scores}
     for name, own in shift.answers.items():
-        columns, ranked = _columns(own, shift.scores), {}
-        if name in shift.averaged and 0 < own.correct.sum() < size:
-            ranked = {s: _Ranked(own.scores[s], own.correct) for s in shift.scores}
+        scores = [own.scores[score] for score in shift.scores]
+        columns = np.column_stack([own.correct, -own.log_prob, *scores])
         sums[name] = np.concatenate([block @ columns for block in counts]) / size
-        for score, each in ranked.items():
-            aurocs[score].append(np.concatenate([each.auroc(block) for block in counts]))
+        if name not in shift.averaged:
+            continue
+        gaps = np.concatenate([own.calibration_gaps(block) for block in counts])
+        errors_of_calibration.append(np.abs(gaps).sum(axis=-1))
+        right = own.correct
+        for score in shift.scores if 0 < right.sum() < size else ():
+            ranking = metrics.Ranking(own.scores[score][right], own.scores[score][~right])
+            drawn = [ranking.auroc(block[:, right], block[:, ~right]) for block in counts]
+            aurocs[score].append(np.concatenate(drawn))
     averaged = np.array([sums[name] for name in shift.averaged])
     found = {
         "accuracy": averaged[..., 0].mean(axis=0),
         "nll": averaged[..., 1].mean(axis=0),
-        "ece": np.abs(averaged[..., 2 : 2 + NUM_BINS]).sum(axis=-1).mean(axis=0),
+        "ece": np.mean(errors_of_calibration, axis=0),
     }
     errors = 1.0 - np.array([own[:, 0] for own in sums.values()])
     for i, score in enumerate(shift.scores):
-        values = np.array([own[:, 2 + NUM_BINS + i] for own in sums.values()])
+        values = np.array([own[:, 2 + i] for own in sums.values()])
         if aurocs[score]:
             found[f"error_auroc/{score}"] = np.nanmean(aurocs[score], axis=0)
         if len(sums) > 1:
             found[f"shift_correlation/{score}"] = _correlation(values, errors)
     return found
-
-
-def _columns(answers, scores):
-    """Per example what means are taken of: correct, NLL, the gap in each bin, the scores."""
-    bins, gaps = answers.gaps
-    spread = np.zeros((len(answers), NUM_BINS))
-    spread[np.arange(len(answers)), bins] = gaps
-    scores = [answers.scores[name] for name in scores]
-    return np.column_stack([answers.correct, -answers.log_prob, spread, *scores])
 
 
 def _correlation(first, second):
@@ -116,25 +115,3 @@ def _correlation(first, second):
     first, second = (values - values.mean(axis=0) for values in (first, second))
     norm = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
     return np.where(norm > 0, (first * second).sum(axis=0) / np.where(norm > 0, norm, 1.0), 0.0)
-
-
-class _Ranked:
-    """Right and wrong answers sorted once by a score, for the AUROC of any resample of them."""
-
-    def __init__(self, scores: np.ndarray, correct: np.ndarray) -> None:
-        self.right, self.wrong = np.flatnonzero(correct), np.flatnonzero(~correct)
-        self.right = self.right[np.argsort(scores[self.right])]
-        known = scores[self.right]
-        self.below = np.searchsorted(known, scores[self.wrong], side="left")
-        self.upto = np.searchsorted(known, scores[self.wrong], side="right")
-
-    def auroc(self, counts):
-        """`[resamples]`; NaN where all that was drawn is right, or wrong."""
-        right, wrong = counts[:, self.right], counts[:, self.wrong]
-        total = np.zeros((len(counts), self.right.size + 1))
-        np.cumsum(right, axis=1, out=total[:, 1:])
-        # A wrong answer wins over the right ones below it, and half over those beside it.
-        wins = (total.take(self.below, axis=1) + total.take(self.upto, axis=1)) / 2.0
-        pairs = total[:, -1] * wrong.sum(axis=1)
-        with np.errstate(invalid="ignore"):
-            return np.einsum("re,re->r", wrong, wins) / pairs

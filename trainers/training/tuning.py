@@ -12,7 +12,7 @@ from scipy import stats
 
 from s2d_tf import files, metrics, uncertainty
 from s2d_tf._types import PathLike
-from s2d_tf.metrics.means import LEVEL
+from s2d_tf.metrics.statistics import LEVEL
 from s2d_tf.zoo import own_data, recipes
 
 from . import loop, precision

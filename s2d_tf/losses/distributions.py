@@ -1,14 +1,22 @@
-"""Losses of a student that predicts a Dirichlet through its log-concentrations."""
+"""Losses of students that predict a distribution over predictions.
+
+A Dirichlet through its log-concentrations (S2D, H2D-Dir, En2D), or a diagonal Gaussian over
+log-concentrations (H2D-Gauss).
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from s2d_tf import numerics
-from s2d_tf.losses.base import DistillationLoss, SoftenedLoss, TaughtLoss
+from s2d_tf import _choices, numerics
+from s2d_tf.losses.base import DistillationLoss, SoftenedLoss
+
+MAX_SCALE = 1e3
+"""Far beyond the range of log-concentrations (+-20): only keeps a wild prediction finite."""
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -20,9 +28,6 @@ class DirichletKLDivergence(DistillationLoss):
 
     Args:
         reverse: `KL(Dir(student) || Dir(member))` instead.
-        concentration_temperature: divides the log-concentrations of members and student in the
-            loss; the paper has 1. Larger (ours, after the first author's later code) makes both
-            flatter, so that large and tiny concentrations weigh less.
         **kwargs: as for `DistillationLoss`.
 
     Example:
@@ -37,35 +42,22 @@ class DirichletKLDivergence(DistillationLoss):
 
     default_name = "dirichlet_kl_divergence"
 
-    def __init__(
-        self, reverse: bool = False, concentration_temperature: float = 1.0, **kwargs: Any
-    ) -> None:
+    def __init__(self, reverse: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not concentration_temperature > 0:
-            raise ValueError(
-                "concentration_temperature: expected above 0, received "
-                f"{concentration_temperature}. Pass 1.0 for none."
-            )
         self.reverse = reverse
-        self.concentration_temperature = concentration_temperature
 
     def call(self, member_logits: tf.Tensor, student_logits: tf.Tensor) -> tf.Tensor:
-        temperature = self.concentration_temperature
-        member = numerics.concentrations_from_logits(member_logits / temperature)
-        student = numerics.concentrations_from_logits(student_logits / temperature)[..., None, :]
+        member = numerics.concentrations_from_logits(member_logits)
+        student = numerics.concentrations_from_logits(student_logits)[..., None, :]
         first, second = (student, member) if self.reverse else (member, student)
         return tf.reduce_mean(numerics.dirichlet_kl_divergence(first, second), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "reverse": self.reverse,
-            "concentration_temperature": self.concentration_temperature,
-        }
+        return {**super().get_config(), "reverse": self.reverse}
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
-class DirichletFisherDistance(TaughtLoss):
+class DirichletFisherDistance(SoftenedLoss):
     """Ours: H2D-Dir whose gradients are as bounded as those of a cross-entropy.
 
     The mean KL from the members is the KL from one Dirichlet, their exact proxy
@@ -100,12 +92,13 @@ class DirichletFisherDistance(TaughtLoss):
     def __init__(
         self, teacher_kind: str = "dirichlet", temperature: float = 1.0, **kwargs: Any
     ) -> None:
-        super().__init__(teacher_kind, **kwargs)
-        if not temperature > 0:
+        super().__init__(temperature, **kwargs)
+        if teacher_kind not in _choices.TEACHER_KINDS:
             raise ValueError(
-                f"temperature: expected above 0, received {temperature}. Pass 1.0 for none."
+                f"teacher_kind: expected one of {_choices.TEACHER_KINDS}, received "
+                f"{teacher_kind!r}. Pass the kind of the teachers."
             )
-        self.temperature = temperature
+        self.teacher_kind = teacher_kind
 
     def call(self, member_logits: tf.Tensor, student_logits: tf.Tensor) -> tf.Tensor:
         if self.teacher_kind == "dirichlet":
@@ -118,7 +111,7 @@ class DirichletFisherDistance(TaughtLoss):
         return distance / (1.0 + tf.reduce_sum(proxy, axis=-1))
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "temperature": self.temperature}
+        return {**super().get_config(), "teacher_kind": self.teacher_kind}
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -147,3 +140,43 @@ class DirichletNegativeLogLikelihood(SoftenedLoss):
         return numerics.dirichlet_negative_log_likelihood(
             teacher_log_probs, numerics.concentrations_from_logits(student_logits)
         )
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class NormalKLDivergence(DistillationLoss):
+    """KL from the proxy Gaussian of the members to the student's (appendix A.1 of the paper).
+
+    Targets are member log-concentrations `[batch, members, classes]`, predictions
+    `[batch, 2 * classes]`, the Gaussian's means followed by its log-scales.
+
+    Args:
+        **kwargs: as for `DistillationLoss`.
+
+    Example:
+
+    >>> loss = losses.NormalKLDivergence()
+    >>> teacher_logits = tf.constant([[[1.0, 0.0], [3.0, 0.0]]])  # [batch, members, classes]
+    >>> student = tf.constant([[2.0, 0.0, 0.0, np.log(1e-3)]])  # means, then log-scales
+    >>> round(float(loss(teacher_logits, student)), 4)
+    0.0
+    """
+
+    student = "gaussian"
+    teacher_kind = "dirichlet"
+    default_name = "normal_kl_divergence"
+
+    def call(self, member_logits: tf.Tensor, student: tf.Tensor) -> tf.Tensor:
+        loc, log_scale = tf.split(student, 2, axis=-1)
+        proxy_loc, proxy_scale = numerics.fit_normal(member_logits)
+        return numerics.normal_kl_divergence(proxy_loc, proxy_scale, loc, scale_from_log(log_scale))
+
+
+def scale_from_log(log_scale: tf.Tensor) -> tf.Tensor:
+    """The deviation that a student predicts; it never falls below the proxy's floor.
+
+    Example:
+
+    >>> losses.scale_from_log(tf.constant([0.0, -100.0])).numpy().round(4)
+    array([1.   , 0.001], dtype=float32)
+    """
+    return tf.exp(tf.clip_by_value(log_scale, math.log(numerics.MIN_SCALE), math.log(MAX_SCALE)))
