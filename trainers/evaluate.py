@@ -58,10 +58,10 @@ _DETECTORS = flags.DEFINE_string(
 def main(argv: list[str]) -> None:
     from s2d_tf import evaluation, zoo
 
-    from . import scoring as prediction
+    if len(argv) > 1 and argv[1].endswith((".parquet", ".csv")):
+        from . import scoring
 
-    if len(argv) > 1 and prediction.is_predictions(argv[1]):
-        print(json.dumps(prediction.evaluate_predictions(argv[1], argv[2:]), indent=2))
+        print(json.dumps(scoring.evaluate_table(argv[1], argv[2:]), indent=2))
         return
     if len(argv) != 2:
         raise ValueError(

@@ -51,25 +51,23 @@ def main(argv: list[str]) -> None:
             f"MODEL INPUTS: expected two arguments, received {argv[1:]!r}. Run `s2d predict MODEL "
             "INPUTS --out=FILE`."
         )
-
-    from . import scoring as prediction
-
+    _, model, inputs = argv
     options = {
         "top_k": _TOP_K.value,
         "batch_size": _BATCH_SIZE.value,
         "image_key": _IMAGE_KEY.value,
         "label_key": _LABEL_KEY.value,
     }
-    opening = {"steps": _STEP.value}
     if _BEAM.value is None:
-        scorer = prediction.open_scorer(argv[1], **opening)
-        summary = prediction.predict_files(scorer, argv[2], _OUT.value, **options)
+        from . import scoring
+
+        scorer = scoring.open_scorer(model, _STEP.value)
+        summary = scoring.predict_files(scorer, inputs, _OUT.value, **options)
     else:
         from .scoring import beam
 
         runner = shlex.split(_BEAM.value)
-        where, inputs = argv[1:]
-        summary = beam.predict_files(where, inputs, _OUT.value, runner, **opening, **options)
+        summary = beam.predict_files(model, inputs, _OUT.value, runner, _STEP.value, **options)
     print(f"Wrote {summary.rows:,} rows to {summary.out}")
     if summary.skipped:
         print(f"Skipped {summary.skipped:,} inputs, listed in {summary.skipped_list}")

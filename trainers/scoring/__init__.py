@@ -1,5 +1,14 @@
 """Score any number of inputs from files: resumable, in constant memory, damaged ones skipped."""
 
-from s2d_tf import _lazy
+from .predict import Summary, evaluate_table, predict_files
+from .scorer import Scorer, open_scorer
+from .sources import open_source
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__all__ = [
+    "Scorer",
+    "Summary",
+    "evaluate_table",
+    "open_scorer",
+    "open_source",
+    "predict_files",
+]

@@ -1,206 +1,216 @@
-"""A model as a function from examples to answers."""
+"""A model as a function from examples to the columns of a table."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import os
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow
 import tensorflow as tf
 
 from s2d_tf import posthoc, zoo
-from s2d_tf._types import PathLike, Shape
 from s2d_tf.data import archives, image_files
-from s2d_tf.export import answers, encoded_images, reading
-from s2d_tf.models import inputs
-from s2d_tf.models.contract import PIXELS
+from s2d_tf.export import encoded_images, reading
+
+from .sources import Example
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
 
-    from . import sources
+SCORES = ("confidence", "total_uncertainty", "data_uncertainty", "knowledge_uncertainty")
+_NAMES = {"probs": "probabilities"} | {name.removesuffix("_uncertainty"): name for name in SCORES}
+_PIXELS = (0.0, 255.0)
 
 
 class Scorer:
-    """Answers for batches of examples, with the names that an exported model has.
+    """Predictions for batches of examples.
 
     Args:
-        function: from a batch of inputs to a dict of arrays, see `export.save`.
-        image_shape: height, width and channels of a model of images, else `None` for text.
-        class_names: one for each class, where they are known.
+        function: from a batch of inputs to a dict of arrays, named as an exported model names them.
+        image_shape: height, width and channels of an image model; `None` for a text model.
+        class_names: one per class, if known.
         sha256: identifies the model.
         name: for people.
 
     Example:
 
-    >>> scorer = prediction.open_scorer("wrn_10_2_s2.s2d.digits")
+    >>> scorer = scoring.open_scorer("wrn_10_2_s2.s2d.digits")
     >>> scorer.name, scorer.image_shape
     ('wrn_10_2_s2.s2d.digits', (8, 8, 1))
-    >>> sorted(scorer(np.zeros([2, 8, 8, 1], np.float32)))[:2]
-    ['confidence', 'data_uncertainty']
     """
 
     def __init__(
         self,
         function: Callable,
-        image_shape: Shape | None,
+        image_shape: Sequence[int] | None,
         class_names: Sequence[str] | None,
         sha256: str,
         name: str,
     ) -> None:
-        self.image_shape: Any = image_shape
+        self.function = function
+        self.image_shape = tuple(image_shape) if image_shape else None
         self.class_names = tuple(class_names) if class_names else None
         self.sha256 = sha256
         self.name = name
-        self._function = function
-        if image_shape:
-            spec = [tf.TensorSpec([None], tf.string)]
-            self._decode = tf.function(
-                lambda files: encoded_images.decode_batch(files, image_shape), input_signature=spec
-            )
-            # To resize an image to its own size, with all checks, takes three times as long.
-            self._decode_same_size = tf.function(
-                lambda files: tf.map_fn(
-                    lambda file: archives.decode_picture(file, image_shape[-1]),
-                    files,
-                    fn_output_signature=tf.TensorSpec(image_shape, tf.uint8),
-                ),
-                input_signature=spec,
-            )
 
     def inputs(
-        self, examples: Sequence[sources.Example]
-    ) -> tuple[np.ndarray, list, list[tuple[str, str]]]:
-        """What a model takes of some examples.
+        self, examples: Sequence[Example]
+    ) -> tuple[np.ndarray, list[Example], list[tuple[str, str]]]:
+        """What the model takes of some examples.
 
         Returns:
-            The batch, the examples that are in it, and pairs of name and reason of the others.
+            The batch, the examples in it, and pairs of name and reason for the others.
         """
-        damaged = [(each.name, each.error) for each in examples if each.error]
-        held = [each for each in examples if not each.error]
-        if self.image_shape is None:
-            texts = [each.content for each in held]
-            texts = [text.encode() if isinstance(text, str) else text for text in texts]
-            return np.array(texts, object), held, damaged
-        good, encoded = [], []
-        for example in held:
-            try:
-                encoded.append(self._checked(example))
-                good.append(example)
-            except ValueError as error:
-                damaged.append((example.name, str(error)))
-        pixels, wrong = self._pixels(encoded)
-        damaged += [(good[i].name, reason) for i, reason in wrong.items()]
-        return pixels, [each for i, each in enumerate(good) if i not in wrong], damaged
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            values, errors = zip(*pool.map(self._input, examples), strict=True)
+        good = [i for i, error in enumerate(errors) if not error]
+        kind = np.float32 if self.image_shape else object
+        batch = np.array([values[i] for i in good], kind)
+        skipped = [(example.name, e) for example, e in zip(examples, errors, strict=True) if e]
+        return batch, [examples[i] for i in good], skipped
 
-    def __call__(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: np.asarray(value) for name, value in self._function(inputs).items()}
+    def columns(
+        self, batch: np.ndarray, examples: Sequence[Example], top_k: int
+    ) -> tuple[pyarrow.Table, list[tuple[str, str]]]:
+        """Predicts a batch.
 
-    def _checked(self, example):
-        """The bytes of a file, or pixels of the model's shape."""
-        content = example.content
-        if isinstance(content, bytes):
-            is_file = content.startswith((archives.PNG_START, archives.JPEG_START))
-            if not is_file and len(content) == np.prod(self.image_shape):
-                return np.frombuffer(content, np.uint8).reshape(self.image_shape)
-            size = image_files.check(content, encoded_images.MAX_PIXELS)
-            return _SameSize(content) if size == self.image_shape[:2] else content
-        pixels = np.asarray(content)
+        Returns:
+            A table with one row per example, and pairs of name and reason for examples whose
+            prediction is not finite.
+        """
+        outputs = {name: np.asarray(value) for name, value in self.function(batch).items()}
+        finite = np.isfinite(outputs["probabilities"]).all(axis=-1)
+        outputs = {name: value[finite] for name, value in outputs.items()}
+        kept = [example for example, good in zip(examples, finite, strict=True) if good]
+        wrong = [examples[i].name for i in np.flatnonzero(~finite)]
+        probabilities, labels = outputs.pop("probabilities"), outputs.pop("label")
+        table: dict[str, Any] = {
+            "input": pyarrow.array([example.name for example in kept], pyarrow.string()),
+            "label": labels,
+        }
+        if self.class_names:
+            names = [self.class_names[int(label)] for label in labels]
+            table["class"] = pyarrow.array(names, pyarrow.string())
+        table |= {name: outputs.pop(name) for name in SCORES}
+        # Stable, so that ties go to the lower class, as with `argmax`.
+        order = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top_k]
+        most = np.take_along_axis(probabilities, order, axis=-1)
+        for rank in range(order.shape[1]):
+            table[f"top_{rank + 1}_label"] = order[:, rank]
+            table[f"top_{rank + 1}_probability"] = most[:, rank]
+        for name, values in outputs.items():  # what fitted steps add; sets as class numbers
+            sets = [" ".join(map(str, np.flatnonzero(row))) for row in values]
+            table[name] = values if values.ndim == 1 else pyarrow.array(sets, pyarrow.string())
+        targets = [self._target(example.label, probabilities.shape[1]) for example in kept]
+        with np.errstate(divide="ignore"):
+            log_probs = np.log(probabilities.astype(np.float64))
+        own = [None if t is None else row[t] for t, row in zip(targets, log_probs, strict=True)]
+        table["target"] = pyarrow.array(targets, pyarrow.int64())
+        table["target_log_probability"] = pyarrow.array(own, pyarrow.float64())
+        return pyarrow.table(table), [(name, "the prediction is not finite") for name in wrong]
+
+    def _input(self, example):
+        """What the model takes of one example, and the reason if there is none."""
+        content, error = example.content, example.error
+        try:
+            if error or isinstance(content, str):
+                return content, error
+            if self.image_shape is None:
+                return content.decode(), ""
+            return (self._decoded if isinstance(content, bytes) else self._checked)(content), ""
+        except tf.errors.InvalidArgumentError as failure:
+            error = str(failure.message).split("\n")[0].rpartition("}} ")[2][:300]
+        except ValueError as failure:
+            error = str(failure)
+        return None, error or "the file is damaged"
+
+    def _decoded(self, content):
+        """Pixels of a file, or of nothing but pixels."""
+        is_file = content.startswith((archives.PNG_START, archives.JPEG_START))
+        if not is_file and len(content) == np.prod(self.image_shape):
+            return np.frombuffer(content, np.uint8).reshape(self.image_shape)
+        if image_files.check(content, encoded_images.MAX_PIXELS) == self.image_shape[:2]:
+            return archives.decode_picture(content, self.image_shape[-1]).numpy()
+        return encoded_images.decode_batch(tf.constant([content]), self.image_shape).numpy()[0]
+
+    def _checked(self, pixels):
         if pixels.size != np.prod(self.image_shape) or pixels.dtype.kind not in "uif":
             raise ValueError(
-                f"expected an image file or {self.image_shape} pixels, received {pixels.dtype} "
-                f"{pixels.shape}"
+                f"expected an image file or pixels of the shape {self.image_shape}, received "
+                f"{pixels.dtype} {pixels.shape}"
             )
-        if not (np.isfinite(pixels).all() and pixels.min() >= 0 and pixels.max() <= 255):
-            raise ValueError("expected pixels in [0, 255], received others")
+        if not (pixels.min() >= 0 and pixels.max() <= 255):  # also NaN
+            raise ValueError(
+                f"expected pixels in [0, 255], received {pixels.min():g} to {pixels.max():g}"
+            )
         return pixels.reshape(self.image_shape)
 
-    def _pixels(self, contents):
-        """Pixels of all that can be decoded, and what is wrong with the others."""
-        wrong, rows = {}, dict(enumerate(contents))
-        for decode in (self._decode_same_size, self._decode):
-            kind = _SameSize if decode is self._decode_same_size else bytes
-            at = [i for i, each in rows.items() if type(each) is kind]
-            try:
-                if at:
-                    decoded = decode(tf.constant([rows[i] for i in at], tf.string)).numpy()
-                    rows |= zip(at, decoded, strict=True)
-            except tf.errors.InvalidArgumentError:
-                for i in at:
-                    try:
-                        rows[i] = self._decode(tf.constant([rows[i]])).numpy()[0]
-                    except tf.errors.InvalidArgumentError as error:
-                        wrong[i] = _reason(error)
-        good = [row for i, row in rows.items() if i not in wrong]
-        pixels = np.empty([len(good), *self.image_shape], np.float32)
-        for i, row in enumerate(good):
-            pixels[i] = row
-        return pixels, wrong
+    def _target(self, label, num_classes):
+        if isinstance(label, str):
+            names = self.class_names or ()
+            return names.index(label) if label in names else None
+        return label if label is not None and 0 <= label < num_classes else None
 
 
-class _SameSize(bytes):
-    """A file of an image that has the model's size."""
-
-
-def open_scorer(where: PathLike, steps: Sequence[PathLike] = ()) -> Scorer:
-    """Opens a model to score with.
+def open_scorer(where: str | os.PathLike, steps: Sequence[str | os.PathLike] = ()) -> Scorer:
+    """Opens a model.
 
     Args:
-        where: the name of a zoo entry, a run directory, the folder or address of an entry, or a
-            folder that `s2d export` wrote.
-        steps: paths of fitted post-hoc steps that the model does not carry yet, in the order in
-            which they were fitted.
+        where: the name of a zoo entry, a run directory, the folder or URL of an entry, or a folder
+            that `s2d export` wrote.
+        steps: files of fitted post-hoc steps to add, in the order in which they were fitted.
 
     Example:
 
-    >>> scorer = prediction.open_scorer("run")             # or a zoo name, or an exported version
+    >>> scorer = scoring.open_scorer("run")             # or a zoo name, or an exported version
     >>> len(scorer.class_names)
     8
     """
     if not zoo.is_run(where) and reading.is_exported(where):
-        given = {"step": list(map(str, steps))}
-        for name, value in given.items():
-            if value:
-                raise ValueError(
-                    f"{name}: expected none for an exported model, received {value}. Export the "
-                    "model with it."
-                )
-        return _exported(reading.Version(where))
+        if steps:
+            raise ValueError(
+                f"step: expected none for an exported model, received {[*map(str, steps)]}. Export "
+                "the model with its steps."
+            )
+        return _of_version(reading.Version(where))
     opened = zoo.open_model(pathlib.Path(where) if zoo.is_run(where) else where)
     return of_model(opened.predictor, steps, opened.name)
 
 
-def of_model(model: Predictor, steps: Sequence[PathLike] = (), name: str = "model") -> Scorer:
-    """A `Scorer` of a `models.Predictor`."""
+def of_model(
+    model: Predictor, steps: Sequence[str | os.PathLike] = (), name: str = "model"
+) -> Scorer:
+    """Returns the `Scorer` of a `models.Predictor`; arguments as for `open_scorer`."""
     for path in steps:
         model = posthoc.load(path, model)
-    model.check_fitted()
     contract, image = model.contract, model.contract.image
     of_texts = [tensor.dtype for tensor in contract.tensors] == ["string"]
-    of_images = (
-        image is not None
-        and image.shape[-1] in encoded_images.CHANNELS
-        and image.range in (None, PIXELS)
-    )
+    of_images = image and image.shape[-1] in (1, 3) and image.range in (None, _PIXELS)
     if not (of_images or of_texts):
         taken = [(tensor.name, tensor.shape, tensor.range) for tensor in contract.tensors]
         raise ValueError(
             "model: expected one of texts or of gray or RGB images with pixels from 0 to 255, "
             f"received one of {taken}. Use `predict_uncertainty`."
         )
-    # `reject` would fail a whole batch for one answer that is not a number.
-    compute = model.traced("answers", answers.answer_function(model, reject=False))
+    names, wrapper = dict(_NAMES), model
+    while isinstance(wrapper, posthoc.StepPredictor):
+        names |= {wrapper.step.name: wrapper.step.served or wrapper.step.name}
+        wrapper = wrapper.model
 
     def function(batch):
-        batch = tf.constant(batch) if of_texts else batch
-        return compute(inputs.cast(batch, contract))
+        found = model.predict_uncertainty(batch, len(batch))
+        labels = found["probs"].argmax(axis=-1)
+        return {"label": labels} | {names.get(key, key): value for key, value in found.items()}
 
-    sha256 = posthoc.saving.model_sha256(model)
-    return Scorer(function, model.image_shape, model.class_names, sha256, name)
+    shape = image.shape if of_images else None
+    return Scorer(function, shape, model.class_names, posthoc.model_sha256(model), name)
 
 
-def _exported(version):
+def _of_version(version):
     (key, spec), *others = version.inputs.items()
     of_texts = spec.dtype == tf.string
     signature = version.signatures.get("serving_default" if of_texts else "serve_float")
@@ -209,15 +219,9 @@ def _exported(version):
             f"{version.folder}: expected a model of texts or of raw pixels, received one of "
             f"{sorted(version.inputs)}. Call its signature `serving_default`."
         )
-    shape = None if of_texts else tuple(spec.shape[1:])
 
     def function(batch, _keep=version):
         return signature(**{key: tf.constant(batch)})
 
+    shape = None if of_texts else spec.shape[1:]
     return Scorer(function, shape, version.class_names, version.sha256, str(version.folder))
-
-
-def _reason(error):
-    """The line of TensorFlow's message that says what is wrong with a file."""
-    text = str(error.message).split("\n")[0]
-    return text.rpartition("}} ")[2][:300] or "the file is damaged"

@@ -1,6 +1,5 @@
 """Apache Beam gives the rows of the local command; `make test-beam` has an environment for it."""
 
-import csv
 import os
 import sys
 
@@ -9,9 +8,8 @@ import pytest
 from pyarrow import parquet
 
 from s2d_tf import cli, export, zoo
-from s2d_tf.trainers import scoring as prediction
-from s2d_tf.trainers.scoring import predict
-from s2d_tf.trainers.scoring.parts import Parts
+from s2d_tf.trainers import scoring
+from s2d_tf.trainers.scoring.predict import Job
 from tests.trainers.scoring.conftest import write_records
 
 IMAGES = int(os.environ.get("S2D_BEAM_IMAGES", 600))
@@ -33,73 +31,59 @@ def version(tiny_model, tmp_path):
     return export.save(tiny_model, tmp_path / "exported")
 
 
-def skipped(summary):
-    with open(summary.skipped_list, newline="") as file:
-        return list(csv.reader(file))
+def check_equal(ours, local):
+    assert ours[:2] == local[:2]
+    assert parquet.read_table(ours.out).equals(parquet.read_table(local.out))
+    assert ours.skipped_list.read_bytes() == local.skipped_list.read_bytes()
+    assert not ours.out.with_name(f"{ours.out.name}.parts").exists()
 
 
 @pytest.mark.parametrize("kind", ["folder", "lines", "tfrecord", "parquet"])
-def test_parts_on_beam_are_those_of_the_local_command(
-    kind, beam, version, encoded, write, tmp_path
-):
+def test_beam_writes_the_table_of_the_local_command(kind, beam, version, encoded, write, tmp_path):
     contents = [*encoded]
     contents[4], contents[11] = b"damaged", encoded[11][:60]
-    inputs = write(kind, contents)
-    options = {"top_k": 3, "batch_size": 3, "part_rows": 7}
-    local = prediction.predict_files(
-        prediction.open_scorer(version), inputs, tmp_path / "local.parquet", **options
-    )
+    inputs, options = write(kind, contents), {"top_k": 3, "batch_size": 3, "part_rows": 7}
+    scorer = scoring.open_scorer(version)
+    local = scoring.predict_files(scorer, inputs, tmp_path / "local.parquet", **options)
     ours = beam.predict_files(version, inputs, tmp_path / "beam.parquet", [RUNNER], **options)
-    assert parquet.read_table(ours.out).equals(parquet.read_table(local.out))
-    assert ours[:2] == local[:2] == (len(contents) - 2, 2)
-    assert skipped(ours) == skipped(local)
-    assert not ours.out.with_name("beam.parquet.parts").exists()
+    assert ours[:2] == (len(contents) - 2, 2)
+    check_equal(ours, local)
 
 
 def test_only_missing_parts_are_scored(beam, version, encoded, write, tmp_path, monkeypatch):
     """Parts are done in any order; one that is written is left as it is."""
     inputs, out = write("folder", encoded), tmp_path / "out.parquet"
-    written, write_part = [], Parts.write
+    written, score_part = [], Job.score_part
 
-    def fail_at_part_one(parts, index, *args):
+    def fail_at_part_one(job, scorer, index, examples):
         if index == 1 and not (tmp_path / "failed").exists():
             (tmp_path / "failed").touch()
             raise OSError("no room")
         written.append(index)
-        write_part(parts, index, *args)
+        return score_part(job, scorer, index, examples)
 
-    monkeypatch.setattr(Parts, "write", fail_at_part_one)
+    monkeypatch.setattr(Job, "score_part", fail_at_part_one)
     with pytest.raises(Exception, match="no room"):
         beam.predict_files(version, inputs, out, [RUNNER], part_rows=5)
-    before, kept = [*written], sorted(path.name for path in tmp_path.glob("*.parts/part-*"))
-    assert 1 not in before
+    assert 1 not in written
     summary = beam.predict_files(version, inputs, out, [RUNNER], part_rows=5)
     assert sorted(written) == [0, 1, 2, 3, 4]
-    assert len(kept) == len(before)
-    assert parquet.read_table(summary.out)["input"].to_pylist() == [
-        f"{i:03d}.png" for i in range(len(encoded))
-    ]
+    names = parquet.read_table(summary.out)["input"].to_pylist()
+    assert names == [f"{i:03d}.png" for i in range(len(encoded))]
 
 
 def test_a_worker_with_another_model_stops(beam, version):
+    worker = beam._ScorePart(None, (str(version),), "another")
     with pytest.raises(RuntimeError, match="expected the one with the hash another on all workers"):
-        beam._ScorerHandler((str(version),), "another", 5).load_model()
+        worker.setup()
 
 
 def test_parts_that_went_elsewhere_are_an_error(
     beam, version, encoded, write, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(Parts, "write", lambda *_: None)
-    with pytest.raises(RuntimeError, match="1 of 1 parts are missing"):
+    monkeypatch.setattr(Job, "score_part", lambda *_: [])
+    with pytest.raises(RuntimeError, match="1 parts are missing"):
         beam.predict_files(version, write("folder", encoded), tmp_path / "out.csv", [RUNNER])
-
-
-class Recorded(Parts):
-    """Parts that keep a file for each process that wrote one."""
-
-    def write(self, *args):
-        (self.folder.parent / f"{os.getpid()}.process").touch()
-        super().write(*args)
 
 
 def test_two_processes_give_the_rows_of_the_local_command(
@@ -114,18 +98,17 @@ def test_two_processes_give_the_rows_of_the_local_command(
     inputs = write_records(tmp_path / "x.tfrecord", contents, (i % 100 for i in range(IMAGES)))
     folder = export.save(zoo.load("wrn_10_2_s2.s2d.cifar100"), tmp_path / "exported")
     options = {"batch_size": 32, "part_rows": 50}
-    local = prediction.predict_files(
-        prediction.open_scorer(folder), inputs, tmp_path / "local.parquet", **options
-    )
+    scorer = scoring.open_scorer(folder)
+    local = scoring.predict_files(scorer, inputs, tmp_path / "local.parquet", **options)
     monkeypatch.setenv("PYTHONPATH", str(project_root))
-    monkeypatch.setattr(predict, "Parts", Recorded)
+
+    def never_here(*_):
+        raise AssertionError("expected the workers to score, not this process")
+
+    monkeypatch.setattr(Job, "score_part", never_here)
     ours = beam.predict_files(folder, inputs, tmp_path / "beam.parquet", TWO_WORKERS, **options)
-    processes = {int(path.stem) for path in tmp_path.glob("*.process")}
-    assert len(processes) == 2
-    assert os.getpid() not in processes
-    assert ours[:2] == local[:2] == (IMAGES - 1, 1)
-    assert parquet.read_table(ours.out).equals(parquet.read_table(local.out))
-    assert skipped(ours) == skipped(local)
+    assert ours[:2] == (IMAGES - 1, 1)
+    check_equal(ours, local)
 
 
 def test_the_command(beam, version, encoded, write, tmp_path, capsys):
@@ -140,6 +123,6 @@ def test_the_command(beam, version, encoded, write, tmp_path, capsys):
 def test_without_beam_the_command_says_what_to_install(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     monkeypatch.delitem(sys.modules, "s2d_tf.trainers.scoring.beam", raising=False)
-    monkeypatch.delattr(prediction, "beam", raising=False)
+    monkeypatch.delattr(scoring, "beam", raising=False)
     assert cli.main(["predict", "x", "y", f"--out={tmp_path / 'x.csv'}", "--beam="]) == 1
     assert "Run `pip install 's2d_tf[beam]'`" in capsys.readouterr().err

@@ -10,16 +10,16 @@ import pytest
 from pyarrow import parquet
 
 from s2d_tf import cli, export, metrics, posthoc
-from s2d_tf.trainers import scoring as prediction
-from s2d_tf.trainers.scoring import parts as parts_lib
-from s2d_tf.trainers.scoring import sources
+from s2d_tf.trainers import scoring
+from s2d_tf.trainers.scoring import predict
+from s2d_tf.trainers.scoring.scorer import of_model
 
 KINDS = ("folder", "lines", "tfrecord", "parquet", "parquet_struct")
 
 
 def score(scorer, inputs, out, **options):
     options = {"batch_size": 4, "part_rows": 10, "progress": False} | options
-    return prediction.predict_files(scorer, inputs, out, **options)
+    return scoring.predict_files(scorer, inputs, out, **options)
 
 
 def read(path):
@@ -55,7 +55,7 @@ def test_every_kind_of_input_gives_the_models_answers(
     check(table, tiny_model, pictures)
     assert len(set(table["input"])) == len(pictures)
     labeled = kind not in ("folder", "lines")
-    assert table["true_label"] == (truth.tolist() if labeled else [None] * len(truth))
+    assert table["target"] == (truth.tolist() if labeled else [None] * len(truth))
     assert not summary.out.with_name("out.parquet.parts").exists()
     facts = json.loads(summary.out.with_name("out.parquet.json").read_text())
     assert (facts["name"], facts["rows"], facts["skipped"]) == ("model", len(pictures), 0)
@@ -123,55 +123,54 @@ def test_nothing_but_damaged_inputs_is_an_error(scorer, write, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"images", "out.parquet.skipped.csv"}
 
 
+def counting(scorer, asked, stop_at=None):
+    """The same scorer; it keeps the sizes of its batches, and is interrupted at one of them."""
+
+    def function(batch):
+        asked.append(len(batch))
+        if len(asked) == stop_at:
+            raise KeyboardInterrupt
+        return scorer.function(batch)
+
+    return scoring.Scorer(
+        function, scorer.image_shape, scorer.class_names, scorer.sha256, scorer.name
+    )
+
+
+def interrupted_join(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("kind", ["folder", "tfrecord", "parquet"])
-@pytest.mark.parametrize("fails_at", ["write", "join"])
-def test_it_goes_on_after_a_stop(kind, fails_at, scorer, encoded, write, tmp_path, monkeypatch):
+@pytest.mark.parametrize("joining", [False, True])
+def test_it_goes_on_after_a_stop(kind, joining, scorer, encoded, write, tmp_path, monkeypatch):
     inputs = write(kind, [*encoded[:5], b"damaged", *encoded[6:]])
     whole = score(scorer, inputs, tmp_path / "whole.parquet")
-    real, calls = getattr(parts_lib.Parts, fails_at), []
-
-    def stop(self, *arguments):
-        calls.append(arguments)
-        if len(calls) == (2 if fails_at == "write" else 1):
-            raise KeyboardInterrupt
-        return real(self, *arguments)
-
-    monkeypatch.setattr(parts_lib.Parts, fails_at, stop)
     out = tmp_path / "stopped.parquet"
-    # What is written when it stops: one part of ten inputs.
-    message = "after 10 of 23 inputs; the same" if fails_at == "write" else None
-    with pytest.raises(KeyboardInterrupt, match=message):
-        score(scorer, inputs, out)
-    assert {path.name for path in tmp_path.iterdir()} & {"stopped.parquet"} == set()
+    # Three batches make a part of ten inputs, so one is written when the fifth batch stops.
+    message = None if joining else "after 10 of 23 inputs; the same"
+    with monkeypatch.context() as patched:
+        if joining:
+            patched.setattr(predict.Job, "join", interrupted_join)
+        with pytest.raises(KeyboardInterrupt, match=message):
+            score(counting(scorer, [], None if joining else 5), inputs, out)
+    assert not out.exists()
     asked = []
-
-    def counted(batch):
-        asked.append(len(batch))
-        return scorer._function(batch)
-
-    counting = prediction.Scorer(
-        counted, scorer.image_shape, scorer.class_names, scorer.sha256, scorer.name
-    )
-    again = score(counting, inputs, out)
+    again = score(counting(scorer, asked), inputs, out)
     assert again[:2] == whole[:2] == (len(encoded) - 1, 1)
     # Only what was not written is computed again: two parts of ten, or nothing.
-    assert sum(asked) == (len(encoded) - 10 if fails_at == "write" else 0)
+    assert sum(asked) == (0 if joining else len(encoded) - 10)
     assert read(out) == read(whole.out)
     asked.clear()
-    assert score(counting, inputs, out) == again
+    assert score(counting(scorer, asked), inputs, out) == again
     assert asked == []
 
 
-def test_another_result_is_not_overwritten_or_mixed(scorer, encoded, write, tmp_path, monkeypatch):
+def test_another_result_is_not_overwritten_or_mixed(scorer, encoded, write, tmp_path):
     inputs, out = write("folder", encoded), tmp_path / "out.parquet"
 
-    def stop(self):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(parts_lib.Parts, "join", stop)
-        with pytest.raises(KeyboardInterrupt):
-            score(scorer, inputs, out)
+    with pytest.raises(KeyboardInterrupt):
+        score(counting(scorer, [], 5), inputs, out)
     (inputs / "zzz.png").write_bytes(encoded[0])
     with pytest.raises(ValueError, match=r"out\.parquet\.parts is of another model, other inputs"):
         score(scorer, inputs, out)
@@ -182,8 +181,6 @@ def test_another_result_is_not_overwritten_or_mixed(scorer, encoded, write, tmp_
 
 
 def test_what_fitted_steps_add(tiny_model, pictures, truth, encoded, write, tmp_path):
-    from s2d_tf.trainers.scoring.scorer import of_model
-
     sets = posthoc.ConformalSets(coverage=0.8).fit(tiny_model, (pictures, truth))
     path = tmp_path / "sets"
     posthoc.save(sets, path)
@@ -198,7 +195,7 @@ def test_what_fitted_steps_add(tiny_model, pictures, truth, encoded, write, tmp_
 
 def test_an_exported_version_gives_the_same(tiny_model, scorer, encoded, pictures, write, tmp_path):
     folder = export.save(tiny_model, tmp_path / "exported")
-    exported = prediction.open_scorer(folder)
+    exported = scoring.open_scorer(folder)
     table = read(score(exported, write("folder", encoded), tmp_path / "out.parquet", top_k=2).out)
     check(table, tiny_model, pictures)
 
@@ -213,11 +210,11 @@ def test_an_answer_that_is_not_a_number_is_skipped(encoded, write, tmp_path):
             names, ones
         )
 
-    scorer = prediction.Scorer(function, (8, 6, 3), None, "0", "fake")
+    scorer = scoring.Scorer(function, (8, 6, 3), None, "0", "fake")
     pixels = [bytes([value]) * 144 for value in (1, 77, 3)]
     summary = score(scorer, write("tfrecord", pixels), tmp_path / "out.parquet")
     assert summary[:2] == (2, 1)
-    assert "the answer is not a number" in summary.skipped_list.read_text()
+    assert "the prediction is not finite" in summary.skipped_list.read_text()
     assert "class" not in read(summary.out)
 
 
@@ -231,11 +228,11 @@ def test_a_model_of_text_gets_the_lines_themselves(tmp_path):
 
     path = tmp_path / "questions.txt"
     path.write_bytes(b"one\n\nthree\nni\xc3\xb1os\n\xff\xfe\n")
-    scorer = prediction.Scorer(function, None, ["long", "short"], "0", "fake")
+    scorer = scoring.Scorer(function, None, ["long", "short"], "0", "fake")
     summary = score(scorer, path, tmp_path / "out.parquet")
     assert summary[:2] == (3, 1)
     table = read(summary.out)
-    assert table["confidence"] == [3, 5, 6]
+    assert table["confidence"] == [3, 5, 5]
     assert table["input"] == ["questions.txt:1", "questions.txt:3", "questions.txt:4"]
     assert "questions.txt:5,the line is not UTF-8" in summary.skipped_list.read_text()
 
@@ -251,8 +248,6 @@ def small_model(inputs, features, **options):
 def test_texts_go_through_a_model_and_its_export(tmp_path):
     import keras
 
-    from s2d_tf.trainers.scoring.scorer import of_model
-
     texts = keras.Input([], dtype="string", name="texts")
     words = ["red", "green", "blue"]
     tokens = keras.layers.TextVectorization(vocabulary=words, output_sequence_length=2)(texts)
@@ -263,20 +258,17 @@ def test_texts_go_through_a_model_and_its_export(tmp_path):
     path.write_text("\n".join(lines))
     folder = export.save(model, tmp_path / "exported").parent
     expected = model.predict_uncertainty(lines)
-    for i, scorer in enumerate((of_model(model), prediction.open_scorer(folder))):
+    for i, scorer in enumerate((of_model(model), scoring.open_scorer(folder))):
         table = read(score(scorer, path, tmp_path / f"{i}.parquet").out)
         np.testing.assert_allclose(table["confidence"], expected["confidence"], atol=1e-5)
         np.testing.assert_allclose(table["knowledge_uncertainty"], expected["knowledge"], atol=1e-5)
-    for options in ({"steps": ["knn"]}, {"encoder": "folder"}):
-        with pytest.raises(ValueError, match="expected none for an exported model, received"):
-            prediction.open_scorer(folder, **options)
+    with pytest.raises(ValueError, match="step: expected none for an exported model, received"):
+        scoring.open_scorer(folder, ["knn"])
 
 
 @pytest.mark.parametrize("kind", ["unit_range", "table"])
 def test_models_of_other_inputs_are_rejected(kind, tmp_path):
     import keras
-
-    from s2d_tf.trainers.scoring.scorer import of_model
 
     inputs = keras.Input([4] if kind == "table" else [4, 4, 1])
     options = {} if kind == "table" else {"input_range": (0, 1)}
@@ -285,7 +277,7 @@ def test_models_of_other_inputs_are_rejected(kind, tmp_path):
         of_model(model)
     folder = export.save(model, tmp_path / "exported")
     with pytest.raises(ValueError, match="expected a model of texts or of raw pixels, received"):
-        prediction.open_scorer(folder)
+        scoring.open_scorer(folder)
 
 
 def test_folders_of_classes_are_labels(scorer, encoded, tmp_path):
@@ -294,7 +286,7 @@ def test_folders_of_classes_are_labels(scorer, encoded, tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     table = read(score(scorer, tmp_path / "images", tmp_path / "out.parquet").out)
-    assert table["true_label"] == [1] * 4 + [3] * 4
+    assert table["target"] == [1] * 4 + [3] * 4
     assert table["input"][:2] == [
         str(pathlib.Path("bee", "0.png")),
         str(pathlib.Path("bee", "2.png")),
@@ -315,7 +307,7 @@ def test_other_inputs_are_rejected(name, content, message, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        sources.open_source(tmp_path / name)
+        scoring.open_source(tmp_path / name)
 
 
 def test_metrics_of_a_table_are_those_of_the_model(
@@ -341,10 +333,8 @@ def test_metrics_of_a_table_are_those_of_the_model(
     }
     for key, value in expected.items():
         assert found[key] == pytest.approx(value, abs=1e-5), key
-    with pytest.raises(ValueError, match="expected true labels, received none"):
-        prediction.evaluate_predictions(
-            score(scorer, write("folder", encoded), tmp_path / "x.csv").out
-        )
+    with pytest.raises(ValueError, match="expected targets, received none"):
+        scoring.evaluate_table(score(scorer, write("folder", encoded), tmp_path / "x.csv").out)
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
@@ -375,21 +365,3 @@ def test_the_command(encoded, tmp_path, capsys):
     assert cli.main(arguments) == 0
     assert cli.main([*arguments[:3], "--out=x.docx"]) == 1
     assert "expected a file that ends in .parquet or .csv" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["tensorflow", "xla"])
-def test_the_chosen_engine_computes_answers(name, tiny_model, pictures, encoded, write, tmp_path):
-    from s2d_tf import engines
-    from s2d_tf.trainers.scoring.scorer import of_model
-
-    engines.use(name)
-    try:
-        table = read(
-            score(
-                of_model(tiny_model), write("folder", encoded), tmp_path / "o.parquet", top_k=2
-            ).out
-        )
-    finally:
-        engines.use("auto")
-    assert tiny_model.engine("answers").used == name
-    check(table, tiny_model, pictures)

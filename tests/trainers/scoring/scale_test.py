@@ -4,7 +4,7 @@ Sizes come from the environment; the defaults are small. The whole of it, on a q
 
     S2D_SCALE_IMAGES=100000 S2D_SCALE_KILLS=10 S2D_SCALE_RATIO=0.8 \
       S2D_SCALE_MODEL=fast_resnet.s2d.cifar100_plus \
-      python -m pytest -m slow -s tests/prediction/scale_test.py
+      python -m pytest -m slow -s tests/trainers/scoring/scale_test.py
 
 A run directory does as well as a name.
 """
@@ -83,19 +83,19 @@ def test_kills_lose_and_double_nothing(records, tmp_path, project_root):
         killed += 1
     finish(start(records, out, project_root))
     assert killed > 0
-    table = parquet.read_table(out, columns=["input", "true_label"]).to_pydict()
+    table = parquet.read_table(out, columns=["input", "target"]).to_pydict()
     numbers = [int(name.split(":")[1]) for name in table["input"]]
     assert numbers == list(range(IMAGES))
-    assert table["true_label"] == [i % 100 for i in range(IMAGES)]
+    assert table["target"] == [i % 100 for i in range(IMAGES)]
     assert not parts.exists()
 
 
 @pytest.mark.slow
 def test_throughput_and_memory(records, tmp_path, project_root):
     """Measured in turns with the model alone, in one process."""
-    from s2d_tf.trainers import scoring as prediction
+    from s2d_tf.trainers import scoring
 
-    scorer = prediction.open_scorer(NAME)
+    scorer = scoring.open_scorer(NAME)
     pixels = np.random.default_rng(0).uniform(0, 255, [256, *scorer.image_shape])
     pixels = pixels.astype(np.float32)
 
@@ -109,7 +109,7 @@ def test_throughput_and_memory(records, tmp_path, project_root):
     alone = [model_alone()]
     before = memory_megabytes()
     began = time.monotonic()
-    prediction.predict_files(scorer, records, tmp_path / "out.parquet", progress=False)
+    scoring.predict_files(scorer, records, tmp_path / "out.parquet", progress=False)
     ours = IMAGES / (time.monotonic() - began)
     grown = memory_megabytes() - before
     alone.append(model_alone())
@@ -120,7 +120,7 @@ def test_throughput_and_memory(records, tmp_path, project_root):
 
 def test_memory_does_not_grow_with_the_inputs(tmp_path):
     """The same in small: lines of text, and a function that answers at once."""
-    from s2d_tf.trainers import scoring as prediction
+    from s2d_tf.trainers import scoring
 
     def function(texts):
         ones = np.ones(len(texts), np.float32)
@@ -128,14 +128,14 @@ def test_memory_does_not_grow_with_the_inputs(tmp_path):
         probabilities = np.stack([ones, 0 * ones], axis=-1)
         return {"probabilities": probabilities, "label": 0 * ones} | dict.fromkeys(names, ones)
 
-    scorer = prediction.Scorer(function, None, None, "0", "fake")
+    scorer = scoring.Scorer(function, None, None, "0", "fake")
 
     def most_bytes(lines):
         path = tmp_path / f"{lines}.txt"
         path.write_text("".join(f"{i:0999d}\n" for i in range(lines)))
         options = {"batch_size": 64, "part_rows": 256, "progress": False}
         tracemalloc.start()
-        prediction.predict_files(scorer, path, tmp_path / f"{lines}.csv", **options)
+        scoring.predict_files(scorer, path, tmp_path / f"{lines}.csv", **options)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most
