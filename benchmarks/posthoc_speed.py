@@ -18,7 +18,7 @@ QUERIES = 10_000
 
 
 def detectors(posthoc):
-    made = [getattr(posthoc, name)() for name in posthoc.DETECTORS if name != "Uncertainty"]
+    made = [each() for each in posthoc.detectors().values()]
     return [*made, posthoc.Uncertainty("knowledge")]
 
 

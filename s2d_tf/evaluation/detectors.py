@@ -21,9 +21,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.evaluation.names import DETECTORS
 from s2d_tf.evaluation.predictions import Predictions, _read, weights_hash
 from s2d_tf.evaluation.sources import Source
-from s2d_tf.posthoc import outputs as outputs_lib
-from s2d_tf.posthoc.detector import Detector
-from s2d_tf.posthoc.predictor import State, chain, root
+from s2d_tf.posthoc import Detector, State, chain, root
 
 ALL = "all"
 
@@ -189,14 +187,15 @@ def features(
                 _fill(target, network, source, batch_size).flush()
             stored = _read(path, shape)
         seconds = time.monotonic() - began
-    kernel, bias = (part.numpy() for part in outputs_lib.linear_head(network))
-    return posthoc.Outputs(stored[0] @ kernel + bias, stored[0], labels), seconds
+    head = {name: part.numpy() for name, part in posthoc.linear_head(network).items()}
+    logits = stored[0] @ head["kernel"] + head["bias"]
+    return posthoc.Outputs(logits, stored[0], labels), seconds
 
 
 def _fill(target, network, source, batch_size):
     start = 0
     for inputs, _ in source.batches():
-        for block in outputs_lib.read(network, inputs, True, batch_size):
-            target[0, start : start + len(block)] = block.features
-            start += len(block)
+        found = posthoc.collect(network, inputs, batch_size=batch_size).features
+        target[0, start : start + len(found)] = found
+        start += len(found)
     return target

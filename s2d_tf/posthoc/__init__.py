@@ -4,32 +4,36 @@
 output to `predict_uncertainty` under its own name. Predicting needs neither SciPy nor scikit-learn.
 """
 
+# ruff: noqa: I001  Detectors are in tables in the order in which they are defined.
+import s2d_tf._backend  # noqa: F401
+from s2d_tf.posthoc.predictor import (
+    Outputs,
+    State,
+    StepPredictor,
+    chain,
+    collect,
+    linear_head,
+    root,
+)
+from s2d_tf.posthoc.step import Detector, Step, detectors, step_class, steps
+from s2d_tf.posthoc.prediction_scores import GEN, MSP, Energy, MaxLogit, Uncertainty
+from s2d_tf.posthoc.feature_scores import ASH, FDBD, KNN, SCALE, ReAct, ViM
+from s2d_tf.posthoc.gaussians import FeatureDensity, Mahalanobis, RelativeMahalanobis
 from s2d_tf.posthoc.calibration import DirichletCalibration, TemperatureScaling, VectorScaling
 from s2d_tf.posthoc.conformal import ConformalSets
-from s2d_tf.posthoc.gaussians import FeatureDensity, Mahalanobis, RelativeMahalanobis
-from s2d_tf.posthoc.head_scores import FDBD, ViM
 from s2d_tf.posthoc.laplace import LastLayerLaplace
-from s2d_tf.posthoc.names import DETECTORS, STEPS, step_class
-from s2d_tf.posthoc.neighbors import KNN
-from s2d_tf.posthoc.outputs import Outputs
-from s2d_tf.posthoc.prediction_scores import GEN, MSP, Energy, MaxLogit, Uncertainty
-from s2d_tf.posthoc.predictor import StepPredictor
-from s2d_tf.posthoc.saving import StepError, load, model_sha256, save
+from s2d_tf.posthoc.saving import StepError, load, model_sha256, parse, save
 from s2d_tf.posthoc.selective import SelectiveClassifier, choose_threshold
-from s2d_tf.posthoc.shaping import ASH, SCALE, ReAct
-from s2d_tf.posthoc.source import collect
-from s2d_tf.posthoc.step import Step
 
 __all__ = [
     "ASH",
-    "DETECTORS",
     "FDBD",
     "GEN",
     "KNN",
     "MSP",
     "SCALE",
-    "STEPS",
     "ConformalSets",
+    "Detector",
     "DirichletCalibration",
     "Energy",
     "FeatureDensity",
@@ -40,6 +44,7 @@ __all__ = [
     "ReAct",
     "RelativeMahalanobis",
     "SelectiveClassifier",
+    "State",
     "Step",
     "StepError",
     "StepPredictor",
@@ -47,10 +52,16 @@ __all__ = [
     "Uncertainty",
     "VectorScaling",
     "ViM",
+    "chain",
     "choose_threshold",
     "collect",
+    "detectors",
+    "linear_head",
     "load",
     "model_sha256",
+    "parse",
+    "root",
     "save",
     "step_class",
+    "steps",
 ]

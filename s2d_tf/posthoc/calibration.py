@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.posthoc import checks
+from s2d_tf.posthoc import fitting
+from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.predictor import State
-from s2d_tf.posthoc.source import Source
 from s2d_tf.posthoc.step import Step
 
 OFF_DIAGONAL_PENALTY = 1.0
@@ -54,17 +54,17 @@ class Calibration(Step):
     def __init__(self) -> None:
         super().__init__()
 
-    def estimate(self, source: Source) -> dict[str, np.ndarray]:
-        found = source.gather("member_logits")
-        logits = checks.finite(found["member_logits"], "logits")
+    def estimate(self, data: FitData) -> dict[str, np.ndarray]:
+        found = data.gather("member_logits")
+        logits = fitting.finite(found["member_logits"], "logits")
         labels, num_classes = found["labels"], logits.shape[-1]
         self.check_labels(np.bincount(labels, minlength=num_classes))
         log_probs = logits - _log_sum_exp(logits)
         return self.estimate_scaling(log_probs, labels)
 
     def check_labels(self, counts: np.ndarray) -> None:
-        checks.num_examples(counts.sum(), len(counts))
-        checks.every_class(counts)
+        fitting.check_num_examples(counts.sum(), len(counts))
+        fitting.check_every_class(counts)
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         """`{"kernel", "bias"}` that make the labels most likely."""
@@ -88,8 +88,10 @@ class TemperatureScaling(Calibration):
     (40, 3)
     """
 
+    title = "Temperature scaling"
+
     def check_labels(self, counts: np.ndarray) -> None:
-        checks.num_examples(counts.sum(), 2)
+        fitting.check_num_examples(counts.sum(), 2)
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         from s2d_tf import metrics
@@ -110,6 +112,8 @@ class VectorScaling(Calibration):
     >>> model.arrays["kernel"].shape
     (3,)
     """
+
+    title = "Vector scaling"
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         num_classes = log_probs.shape[-1]
@@ -137,14 +141,16 @@ class DirichletCalibration(Calibration):
     (3, 3)
     """
 
+    title = "Dirichlet calibration"
+
     def __init__(
         self,
         off_diagonal_penalty: float = OFF_DIAGONAL_PENALTY,
         bias_penalty: float = BIAS_PENALTY,
     ) -> None:
         super().__init__()
-        self.off_diagonal_penalty = checks.positive(off_diagonal_penalty, "off_diagonal_penalty")
-        self.bias_penalty = checks.positive(bias_penalty, "bias_penalty")
+        self.off_diagonal_penalty = fitting.positive(off_diagonal_penalty, "off_diagonal_penalty")
+        self.bias_penalty = fitting.positive(bias_penalty, "bias_penalty")
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         num_classes = log_probs.shape[-1]

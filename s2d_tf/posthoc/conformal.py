@@ -1,22 +1,30 @@
-"""ConformalSets: sets of classes that contain the label with a stated chance."""
+"""ConformalSets: sets of classes that contain the label with a stated chance.
+
+A conformal score is any fixed function of an input and a class, larger = less fitting. If new
+examples come from the same source as the calibration examples, the set of all classes whose score
+is at most the k-th smallest of the n scores of the calibration labels, k = ceil((n + 1) coverage),
+contains the label with at least the stated chance.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import Data, TensorLike
-from s2d_tf.posthoc import checks
-from s2d_tf.posthoc import conformal_scores as scores_lib
-from s2d_tf.posthoc.predictor import StepPredictor
-from s2d_tf.posthoc.source import Source
+from s2d_tf.models import Predictor
+from s2d_tf.posthoc import fitting
+from s2d_tf.posthoc.fitting import FitData
+from s2d_tf.posthoc.predictor import State, StepPredictor
 from s2d_tf.posthoc.step import Step
 
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
-    from s2d_tf.posthoc.predictor import State
+METHODS = ("lac", "aps", "raps")
+
+HASH_SCALE = 10.0
+"""Makes a weighted sum of logits differ by much more than 1 between inputs, so that what is after
+its decimal point looks random, and by much less than 1 between runtimes that round differently."""
 
 
 class SetPredictor(StepPredictor):
@@ -59,6 +67,7 @@ class ConformalSets(Step):
     (40, 3)
     """
 
+    title = "Conformal sets"
     output = "prediction_set"
     served = "prediction_set"
     held_out = True
@@ -76,8 +85,8 @@ class ConformalSets(Step):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        self.coverage = checks.fraction(coverage, "coverage")
-        self.method = checks.choice(method, "method", scores_lib.METHODS)
+        self.coverage = fitting.fraction(coverage, "coverage")
+        self.method = fitting.choice(method, "method", METHODS)
         if randomized and method == "lac":
             raise ValueError(
                 "randomized: expected False for method 'lac', received True. Choose the method "
@@ -91,10 +100,11 @@ class ConformalSets(Step):
         self.randomized = randomized
         self.class_conditional = class_conditional
         self.strata = strata if isinstance(strata, (int, type(None))) else list(strata)
-        self.penalty = checks.positive(penalty, "penalty")
+        self.penalty = fitting.positive(penalty, "penalty")
         self.free_classes = free_classes
 
-    def check_model(self, model: Predictor) -> None:
+    def check(self, model: Predictor) -> None:
+        super().check(model)
         if self.strata is not None and not model.decomposes:
             raise ValueError(
                 "strata: expected a model with knowledge uncertainty, received one categorical "
@@ -105,38 +115,35 @@ class ConformalSets(Step):
         """Conformal scores of all classes, `[batch, classes]`."""
         probs = state.uncertainty["probs"]
         if self.method == "lac":
-            return scores_lib.lac_scores(probs)
-        draws = scores_lib.hashed_draws(state.member_logits) if self.randomized else None
-        if self.method == "aps":
-            return scores_lib.cumulative_scores(probs, draws)
-        return scores_lib.cumulative_scores(probs, draws, self.penalty, self.free_classes)
+            return 1.0 - probs  # Sadinle et al., 2019
+        draws = hashed_draws(state.member_logits) if self.randomized else None
+        penalty = self.penalty if self.method == "raps" else 0.0
+        return cumulative_scores(probs, draws, penalty, self.free_classes)
 
-    def estimate(self, source: Source) -> dict[str, np.ndarray]:
+    def estimate(self, data: FitData) -> dict[str, np.ndarray]:
         blocks = []
-        for state, found in source.blocks():
-            found = source.labels(found, state)
-            of_all = checks.finite(self.scores(state).numpy(), "predictions")
+        for state, found in data.labeled_states():
+            of_all = fitting.finite(self.scores(state).numpy(), "predictions")
             of_labels = of_all[np.arange(len(found)), found]
             blocks.append((of_labels, found, state.uncertainty["knowledge"].numpy()))
         scores, labels, knowledge = map(np.concatenate, zip(*blocks, strict=True))
         if self.class_conditional:
             groups, edges = labels, np.empty(0)
-            names = [f" of class {c}" for c in range(source.model.num_classes)]
+            names = [f" of class {c}" for c in range(data.model.num_classes)]
         else:
             edges = self._edges(knowledge)
             groups = stratum(knowledge, edges).numpy()
             names = [f" in stratum {i}" for i in range(len(edges) + 1)]
             names = names if len(edges) else [""]
         thresholds = [
-            scores_lib.threshold(scores[groups == i], self.coverage, where)
-            for i, where in enumerate(names)
+            threshold(scores[groups == i], self.coverage, where) for i, where in enumerate(names)
         ]
         return {"thresholds": np.array(thresholds, np.float32), "edges": edges}
 
     def _edges(self, knowledge):
         if isinstance(self.strata, list):
             return np.array(self.strata, np.float32)
-        count = checks.positive(1 if self.strata is None else self.strata, "strata", int)
+        count = fitting.positive(1 if self.strata is None else self.strata, "strata", int)
         return np.quantile(knowledge, np.arange(1, count) / count).astype(np.float32)
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
@@ -154,3 +161,63 @@ def stratum(values: TensorLike, edges: TensorLike) -> tf.Tensor:
     """How many edges each value exceeds, `[batch]`."""
     above = tf.convert_to_tensor(values)[:, None] > tf.convert_to_tensor(edges, tf.float32)
     return tf.reduce_sum(tf.cast(above, tf.int32), axis=-1)
+
+
+def cumulative_scores(
+    probs: tf.Tensor, draws: tf.Tensor | None = None, penalty: float = 0.0, free_classes: int = 0
+) -> tf.Tensor:
+    """APS (Romano et al., 2020) and, with a penalty, RAPS (Angelopoulos et al., 2021).
+
+    The sum of the probabilities from the largest down to the class, plus `penalty` for each rank
+    beyond `free_classes`.
+
+    Args:
+        probs: `[batch, classes]`.
+        draws: numbers in [0, 1), `[batch]`: that share of the class's own probability does not
+            count, which makes sets smaller. `None` counts all of it.
+        penalty, free_classes: of RAPS.
+
+    Returns:
+        `[batch, classes]`.
+    """
+    num_classes = probs.shape[-1]
+    sorted_probs, order = tf.math.top_k(probs, k=num_classes)
+    scores = tf.cumsum(sorted_probs, axis=-1)
+    if draws is not None:
+        scores -= draws[:, None] * sorted_probs
+    beyond = np.maximum(np.arange(1, num_classes + 1) - free_classes, 0)
+    scores += tf.constant(penalty * beyond, scores.dtype)
+    # The place of each class in the order, by sorting the order itself.
+    places = tf.math.top_k(-tf.cast(order, tf.float32), k=num_classes).indices
+    return tf.gather(scores, places, axis=1, batch_dims=1)
+
+
+def hashed_draws(member_logits: tf.Tensor) -> tf.Tensor:
+    """A number in [0, 1) for each input that depends on its prediction alone.
+
+    It replaces a random draw: the same input always gets the same set, and the guarantee holds
+    because the score remains a fixed function of the input.
+    """
+    mean = tf.reduce_mean(member_logits, axis=0)
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, mean.shape[-1]).astype(np.float32)
+    value = tf.abs(tf.reduce_sum(mean * weights, axis=-1)) * HASH_SCALE
+    value = tf.minimum(value, 2.0**30)
+    return value - tf.cast(tf.cast(value, tf.int32), tf.float32)
+
+
+def threshold(scores: np.ndarray, coverage: float, where: str = "") -> float:
+    """The `ceil((n + 1) coverage)`-th smallest of the n scores of the calibration labels.
+
+    Args:
+        scores: `[n]`.
+        coverage: the chance that a set contains the label.
+        where: names the examples in the error that too few of them raise.
+    """
+    needed = math.ceil(coverage / (1.0 - coverage) - 1e-9)
+    if len(scores) < needed:
+        raise ValueError(
+            f"data: expected at least {needed} calibration examples{where} for a coverage of "
+            f"{coverage:g}, received {len(scores)}. Add examples or lower `coverage`."
+        )
+    rank = math.ceil((len(scores) + 1) * coverage - 1e-9)
+    return float(np.partition(scores, rank - 1)[rank - 1])

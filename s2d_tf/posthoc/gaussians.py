@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.posthoc import checks
-from s2d_tf.posthoc.detector import Detector
-from s2d_tf.posthoc.moments import Moments, shrink
+from s2d_tf.posthoc import fitting
+from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.prediction_scores import log_sum_exp
-
-if TYPE_CHECKING:
-    from s2d_tf.posthoc.predictor import State
-    from s2d_tf.posthoc.source import Source
+from s2d_tf.posthoc.predictor import State
+from s2d_tf.posthoc.step import Detector
 
 SHRINKAGE = 1e-3
 """Share of the mean variance in a covariance: enough to invert it where features are constant or
@@ -42,31 +39,61 @@ def _squared_distances(
     return tf.nn.relu(squares - 2.0 * products + tf.reduce_sum(tf.square(means), axis=-1))
 
 
-def nearest(distances: tf.Tensor) -> tf.Tensor:
-    """The smallest distance; exported models have a maximum only."""
-    return -tf.reduce_max(-distances, axis=-1)
-
-
-def _class_log_densities(
-    features: tf.Tensor,
-    shift: tf.Tensor,
-    whitening: tf.Tensor,
-    offsets: tf.Tensor,
-    log_normalizers: tf.Tensor,
-) -> tf.Tensor:
-    """Log-densities `[batch, classes]` of Gaussians with a covariance each, times their priors.
+class Moments:
+    """Sums over a stream of labeled feature vectors, in float64.
 
     Args:
-        features: `[batch, d]`.
-        shift: `[d]`.
-        whitening: `[d, classes * d]`, one whitening matrix beside the other.
-        offsets: whitened class means less the whitened shift, `[classes * d]`.
-        log_normalizers: `[classes]`: log-priors and all else that does not depend on the features.
+        num_classes: number of classes.
+        per_class: whether to keep a covariance of each class, `classes * d * d` numbers.
     """
-    num_classes, width = log_normalizers.shape[0], shift.shape[0]
-    white = tf.matmul(features - shift, whitening) - offsets
-    white = tf.reshape(white, [-1, num_classes, width])
-    return log_normalizers - 0.5 * tf.reduce_sum(tf.square(white), axis=-1)
+
+    def __init__(self, num_classes: int, per_class: bool = False) -> None:
+        self.counts = np.zeros(num_classes, np.int64)
+        self.per_class = per_class
+        self._shift: Any = None
+
+    def add(self, features: np.ndarray, labels: np.ndarray) -> None:
+        """Adds a block `[n, d]` and its labels `[n]`."""
+        features = np.asarray(features, np.float64)
+        num_classes, width = len(self.counts), features.shape[1]
+        if self._shift is None:
+            # Second moments about a point near the mean keep their digits.
+            self._shift = features.mean(axis=0)
+            self._sums = np.zeros([num_classes, width])
+            self._products = np.zeros([num_classes if self.per_class else 1, width, width])
+        features = features - self._shift
+        members = labels[:, None] == np.arange(num_classes)
+        self.counts += members.sum(axis=0)
+        self._sums += members.T.astype(np.float64) @ features
+        if not self.per_class:
+            self._products[0] += features.T @ features
+            return
+        for c in np.unique(labels):
+            rows = features[labels == c]
+            self._products[c] += rows.T @ rows
+
+    def means(self) -> np.ndarray:
+        """Class means `[classes, d]`."""
+        return self._sums / self.counts[:, None] + self._shift
+
+    def mean(self) -> np.ndarray:
+        """The mean of all, `[d]`."""
+        return self._sums.sum(axis=0) / self.counts.sum() + self._shift
+
+    def within(self, c: int | None = None) -> np.ndarray:
+        """The covariance about the class means, of all classes together or of class `c`."""
+        if c is not None:
+            return _about(self._products[c], self._sums[c], self.counts[c]) / self.counts[c]
+        between = sum(
+            np.outer(total, total) / count
+            for total, count in zip(self._sums, self.counts, strict=True)
+        )
+        return (self._products.sum(axis=0) - between) / self.counts.sum()
+
+    def total(self) -> np.ndarray:
+        """The covariance about the mean of all."""
+        count = self.counts.sum()
+        return _about(self._products.sum(axis=0), self._sums.sum(axis=0), count) / count
 
 
 class _GaussianDetector(Detector):
@@ -84,12 +111,11 @@ class _GaussianDetector(Detector):
             )
         self.shrinkage = shrinkage
 
-    def moments(self, source: Source) -> Moments:
-        moments = Moments(source.model.num_classes, self.per_class)
-        for state, labels in source.blocks(features=True):
-            features = checks.finite(state.features.numpy(), "features")
-            moments.add(features, source.labels(labels, state))
-        checks.every_class(moments.counts)
+    def moments(self, data: FitData) -> Moments:
+        moments = Moments(data.model.num_classes, self.per_class)
+        for features, labels in data.labeled_features():
+            moments.add(features, labels)
+        fitting.check_every_class(moments.counts)
         return moments
 
 
@@ -107,14 +133,15 @@ class Mahalanobis(_GaussianDetector):
     (40,)
     """
 
+    title = "Mahalanobis"
     output = "mahalanobis"
 
-    def estimate(self, source: Source) -> dict[str, np.ndarray]:
-        moments = self.moments(source)
-        return _whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
+    def estimate(self, data: FitData) -> dict[str, np.ndarray]:
+        moments = self.moments(data)
+        return _whitened(moments, _shrink(moments.within(), self.shrinkage), moments.means())
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return nearest(_squared_distances(state.features, **fitted))
+        return _nearest(_squared_distances(state.features, **fitted))
 
 
 class RelativeMahalanobis(_GaussianDetector):
@@ -130,12 +157,13 @@ class RelativeMahalanobis(_GaussianDetector):
     (40,)
     """
 
+    title = "Relative Mahalanobis"
     output = "relative_mahalanobis"
 
-    def estimate(self, source: Source) -> dict[str, np.ndarray]:
-        moments = self.moments(source)
-        within = _whitened(moments, shrink(moments.within(), self.shrinkage), moments.means())
-        total = _whitened(moments, shrink(moments.total(), self.shrinkage), moments.mean()[None])
+    def estimate(self, data: FitData) -> dict[str, np.ndarray]:
+        moments = self.moments(data)
+        within = _whitened(moments, _shrink(moments.within(), self.shrinkage), moments.means())
+        total = _whitened(moments, _shrink(moments.total(), self.shrinkage), moments.mean()[None])
         background = {f"background_{name}": total[name] for name in ("whitening", "means")}
         return {**within, **background}
 
@@ -145,7 +173,7 @@ class RelativeMahalanobis(_GaussianDetector):
         background = _squared_distances(
             state.features, shift, fitted["background_whitening"], fitted["background_means"]
         )
-        return nearest(distances) - background[:, 0]
+        return _nearest(distances) - background[:, 0]
 
 
 class FeatureDensity(_GaussianDetector):
@@ -164,20 +192,21 @@ class FeatureDensity(_GaussianDetector):
     (40,)
     """
 
+    title = "Feature density (DDU)"
     output = "feature_density"
     per_class = True
 
     def __init__(self, shrinkage: float = CLASS_SHRINKAGE, name: str | None = None) -> None:
         super().__init__(shrinkage, name)
 
-    def estimate(self, source: Source) -> dict[str, np.ndarray]:
-        moments = self.moments(source)
-        common = shrink(moments.within(), SHRINKAGE)
+    def estimate(self, data: FitData) -> dict[str, np.ndarray]:
+        moments = self.moments(data)
+        common = _shrink(moments.within(), SHRINKAGE)
         shift, means = moments.mean(), moments.means()
         whitening, offsets, log_normalizers = [], [], []
         for c, count in enumerate(moments.counts):
             covariance = (1 - self.shrinkage) * moments.within(c) + self.shrinkage * common
-            factor = checks.cholesky(covariance, f"class {c}")
+            factor = _cholesky(covariance, f"class {c}")
             whitening.append(np.linalg.inv(factor).T)
             offsets.append((means[c] - shift) @ whitening[-1])
             log_normalizers.append(
@@ -193,11 +222,47 @@ class FeatureDensity(_GaussianDetector):
         }
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return -log_sum_exp(_class_log_densities(state.features, **fitted))
+        num_classes, width = fitted["log_normalizers"].shape[0], fitted["shift"].shape[0]
+        white = tf.matmul(state.features - fitted["shift"], fitted["whitening"])
+        white = tf.reshape(white - fitted["offsets"], [-1, num_classes, width])
+        distances = tf.reduce_sum(tf.square(white), axis=-1)
+        return -log_sum_exp(fitted["log_normalizers"] - 0.5 * distances)
 
 
 def _whitened(moments: Moments, covariance: np.ndarray, means: np.ndarray) -> dict:
     """The arrays of `_squared_distances`."""
-    factor = checks.cholesky(covariance, "all classes together")
+    factor = _cholesky(covariance, "all classes together")
     whitening, shift = np.linalg.inv(factor).T, moments.mean()
     return {"shift": shift, "whitening": whitening, "means": (means - shift) @ whitening}
+
+
+def _nearest(distances):
+    """The smallest distance; exported models have a maximum only."""
+    return -tf.reduce_max(-distances, axis=-1)
+
+
+def _shrink(covariance: np.ndarray, amount: float) -> np.ndarray:
+    """A covariance moved toward its mean variance times the identity."""
+    width = len(covariance)
+    target = np.trace(covariance) / width * np.eye(width)
+    return (1 - amount) * covariance + amount * target
+
+
+def _about(products, sums, count):
+    return products - np.outer(sums, sums) / count
+
+
+def _cholesky(matrix: np.ndarray, what: str) -> np.ndarray:
+    """The lower Cholesky factor of a covariance, which must not be singular."""
+    diagonal = np.diag(matrix)
+    try:
+        factor = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        factor = None
+    # A factor whose smallest pivot is rounding error would turn noise into the largest distances.
+    if factor is None or np.diag(factor).min() ** 2 <= 1e-13 * diagonal.max():
+        raise ValueError(
+            f"data: expected features with a regular covariance, received a singular one for "
+            f"{what}. Raise `shrinkage`, or add examples."
+        )
+    return factor

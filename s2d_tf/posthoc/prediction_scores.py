@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 
-from s2d_tf.posthoc import checks
-from s2d_tf.posthoc.detector import Detector
-
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
-    from s2d_tf.posthoc.predictor import State
+from s2d_tf.models import Predictor
+from s2d_tf.posthoc import fitting
+from s2d_tf.posthoc.predictor import State
+from s2d_tf.posthoc.step import Detector
 
 SERIES_LIMIT = 0.03
 """Five terms of -ln(1 - x) are exact to float32 below it, and the logarithm above."""
@@ -40,29 +36,9 @@ def confidence_score(member_logits: tf.Tensor) -> tf.Tensor:
     return tf.where(others < SERIES_LIMIT, series, -tf.math.log(1.0 - others))
 
 
-def _max_logit_score(member_logits: tf.Tensor) -> tf.Tensor:
-    """The negated largest logit, averaged over the members."""
-    return -tf.reduce_mean(tf.reduce_max(member_logits, axis=-1), axis=0)
-
-
 def energy_score(member_logits: tf.Tensor, temperature: float = 1.0) -> tf.Tensor:
     """`-T logsumexp(logits / T)`, averaged over the members."""
     return -temperature * tf.reduce_mean(log_sum_exp(member_logits / temperature), axis=0)
-
-
-def generalized_entropy(
-    probs: tf.Tensor, gamma: float = 0.1, num_top: int | None = None
-) -> tf.Tensor:
-    """`sum_c p_c^gamma (1 - p_c)^gamma` over the `num_top` largest probabilities `[batch, K]`."""
-    num_classes = probs.shape[-1]
-    sorted_probs = tf.math.top_k(probs, k=num_classes).values
-    others = 1.0 - sorted_probs
-    # 1 minus a probability near 1 has no digits left; the sum of the others has.
-    others = tf.concat(
-        [tf.reduce_sum(sorted_probs[:, 1:], axis=-1, keepdims=True), others[:, 1:]], axis=-1
-    )
-    terms = tf.pow(tf.maximum(sorted_probs, MIN_PROB) * tf.maximum(others, MIN_PROB), gamma)
-    return tf.reduce_sum(terms[:, : num_top or num_classes], axis=-1)
 
 
 class MSP(Detector):
@@ -77,6 +53,7 @@ class MSP(Detector):
     (40,)
     """
 
+    title = "MSP"
     output = "msp"
     needs_data = False
 
@@ -93,11 +70,12 @@ class MaxLogit(Detector):
     (40,)
     """
 
+    title = "MaxLogit"
     output = "max_logit"
     needs_data = False
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return _max_logit_score(state.member_logits)
+        return -tf.reduce_mean(tf.reduce_max(state.member_logits, axis=-1), axis=0)
 
 
 class Energy(Detector):
@@ -115,12 +93,13 @@ class Energy(Detector):
     (40,)
     """
 
+    title = "Energy"
     output = "energy"
     needs_data = False
 
     def __init__(self, temperature: float = 1.0, name: str | None = None) -> None:
         super().__init__(name)
-        self.temperature = checks.positive(temperature, "temperature")
+        self.temperature = fitting.positive(temperature, "temperature")
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         return energy_score(state.member_logits, self.temperature)
@@ -128,6 +107,8 @@ class Energy(Detector):
 
 class GEN(Detector):
     """The generalized entropy of the largest probabilities (Liu et al., 2023).
+
+    `sum_c p_c^gamma (1 - p_c)^gamma`.
 
     Args:
         gamma: the power.
@@ -141,6 +122,7 @@ class GEN(Detector):
     (40,)
     """
 
+    title = "GEN"
     output = "gen"
     needs_data = False
 
@@ -148,11 +130,17 @@ class GEN(Detector):
         self, gamma: float = 0.1, num_top: int | None = None, name: str | None = None
     ) -> None:
         super().__init__(name)
-        self.gamma = checks.positive(gamma, "gamma")
-        self.num_top = None if num_top is None else checks.positive(num_top, "num_top", int)
+        self.gamma = fitting.positive(gamma, "gamma")
+        self.num_top = None if num_top is None else fitting.positive(num_top, "num_top", int)
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
-        return generalized_entropy(state.uncertainty["probs"], self.gamma, self.num_top)
+        probs = state.uncertainty["probs"]
+        probs = tf.math.top_k(probs, k=probs.shape[-1]).values
+        # 1 minus a probability near 1 has no digits left; the sum of the others has.
+        others = tf.reduce_sum(probs[:, 1:], axis=-1, keepdims=True)
+        others = tf.concat([others, 1.0 - probs[:, 1:]], axis=-1)
+        terms = tf.pow(tf.maximum(probs, MIN_PROB) * tf.maximum(others, MIN_PROB), self.gamma)
+        return tf.reduce_sum(terms[:, : self.num_top or terms.shape[-1]], axis=-1)
 
 
 class Uncertainty(Detector):
@@ -168,13 +156,15 @@ class Uncertainty(Detector):
     (40,)
     """
 
+    title = "Uncertainty"
     needs_data = False
 
     def __init__(self, measure: str = "knowledge", name: str | None = None) -> None:
-        self.measure = checks.choice(measure, "measure", MEASURES)
+        self.measure = fitting.choice(measure, "measure", MEASURES)
         super().__init__(name or f"{measure}_score")
 
-    def check_model(self, model: Predictor) -> None:
+    def check(self, model: Predictor) -> None:
+        super().check(model)
         if self.measure in ("data", "knowledge") and not model.decomposes:
             raise ValueError(
                 "measure: expected 'confidence' or 'total' for one categorical prediction, "

@@ -1,28 +1,94 @@
-"""The predictor that comes of a fitted step, and how a batch goes through a chain of them."""
+"""Predictors with fitted steps: how a batch, or cached outputs of the network, go through them."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import types
-import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
-from s2d_tf._types import Data, Inputs, TensorLike
+from s2d_tf._types import Data, Inputs
 from s2d_tf.models import Predictor
-from s2d_tf.models.answers import Answers
+from s2d_tf.models import inputs as inputs_lib
 from s2d_tf.models.wrapper import Wrapper
-from s2d_tf.posthoc import outputs as outputs_lib
-from s2d_tf.posthoc.outputs import Outputs
 
 if TYPE_CHECKING:
     from s2d_tf.models.contract import Contract
     from s2d_tf.posthoc.step import Step
+
+ROWS = 1024
+"""Cached examples that are scored at once: KNN and FeatureDensity take 200 MB for them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Cached outputs of a network, which fits and predictions take in place of inputs.
+
+    A post-hoc predictor applies all of its steps to them, so they are those of the network itself.
+
+    Args:
+        member_logits: `[members, n, classes]`, or `[n, classes]` for one member.
+        features: `[n, d]`; `None` where no step reads them.
+        labels: `[n]` class indices, where they are known.
+
+    Example:
+
+    >>> outputs = posthoc.collect(model, (images, labels))
+    >>> knn = posthoc.KNN(k=5).fit(model, outputs)
+    >>> knn.score(outputs).shape
+    (40,)
+    """
+
+    member_logits: np.ndarray
+    features: np.ndarray | None = None
+    labels: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        members = np.asarray(self.member_logits, np.float32)
+        members = members[None] if members.ndim == 2 else members
+        if members.ndim != 3:
+            raise ValueError(
+                "member_logits: expected the shape [members, n, classes] or [n, classes], "
+                f"received {members.shape}. Put the members first."
+            )
+        object.__setattr__(self, "member_logits", members)
+        for name in ("features", "labels"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self):
+                raise ValueError(
+                    f"{name}: expected {len(self)} rows as in member_logits, received "
+                    f"{len(values)}. Pass values of the same examples."
+                )
+
+    def __len__(self) -> int:
+        return self.member_logits.shape[1]
+
+    def rows(self, start: int, stop: int) -> Outputs:
+        """A slice of the examples."""
+        part = slice(start, stop)
+        others = (None if v is None else v[part] for v in (self.features, self.labels))
+        return Outputs(self.member_logits[:, part], *others)
+
+    def blocks(self, network: Predictor, features: bool, size: int = ROWS) -> Iterator[Outputs]:
+        """Slices of so many examples, if these are outputs of the network with all it needs."""
+        expected = (network.num_members, len(self), network.num_classes)
+        if self.member_logits.shape != expected or not len(self):
+            raise ValueError(
+                f"data: expected outputs of this network with member_logits of shape {expected}, "
+                f"received {self.member_logits.shape}. Collect them from this network."
+            )
+        if features and self.features is None:
+            raise ValueError(
+                "data: expected outputs with features, received ones without. Collect them with "
+                "features=True."
+            )
+        return (self.rows(i, i + size) for i in range(0, len(self), size))
 
 
 class State:
@@ -31,9 +97,7 @@ class State:
     `features` is `None` where no step reads them.
     """
 
-    def __init__(
-        self, kind: str, member_logits: TensorLike, features: TensorLike | None = None
-    ) -> None:
+    def __init__(self, kind: str, member_logits: Any, features: Any = None) -> None:
         self.kind = kind
         self.member_logits = tf.convert_to_tensor(member_logits)
         self.features: Any = None if features is None else tf.convert_to_tensor(features)
@@ -57,7 +121,8 @@ class StepPredictor(Wrapper):
     """A model with one more post-hoc step.
 
     `predict_uncertainty` has the step's output as an additional key. All predictions also take
-    `Outputs` of the network. `arrays` is what was fitted.
+    `Outputs` of the network. `arrays` is what was fitted, `provenance` where a saved step comes
+    from.
 
     Example:
 
@@ -66,27 +131,25 @@ class StepPredictor(Wrapper):
     (True, ['bias', 'kernel'])
     """
 
-    provenance: typing.Mapping = types.MappingProxyType({})
-    """Where a saved step comes from."""
-
     def __init__(
-        self, model: Predictor, step: Step, fitted: dict[str, np.ndarray], **kwargs: Any
+        self,
+        model: Predictor,
+        step: Step,
+        fitted: dict[str, np.ndarray],
+        provenance: Mapping = types.MappingProxyType({}),
     ) -> None:
-        super().__init__(model, **kwargs)
-        # Unseen by Keras' tracking: none of it is trained.
-        object.__setattr__(self, "step", step)
+        super().__init__(model)
         arrays = {name: np.asarray(value) for name, value in fitted.items()}
-        arrays = {name: _single(value) if value.ndim else value for name, value in arrays.items()}
-        object.__setattr__(self, "arrays", arrays)
         with tf.init_scope():
             tensors = {name: tf.constant(_single(value)) for name, value in arrays.items()}
-        object.__setattr__(self, "_tensors", tensors)
-
-    def on(self, model: Predictor) -> StepPredictor:
-        """The same fitted step on another predictor of the same network."""
-        made = type(self)(model, self.step, self.arrays)
-        object.__setattr__(made, "provenance", self.provenance)
-        return made
+        own = {
+            "step": step,
+            "arrays": {name: _single(v) if v.ndim else v for name, v in arrays.items()},
+            "tensors": tensors,
+            "provenance": provenance,
+        }
+        for name, value in own.items():  # unseen by Keras' tracking: none of it is trained
+            object.__setattr__(self, name, value)
 
     @property
     def contract(self) -> Contract:  # type: ignore[override]
@@ -107,87 +170,125 @@ class StepPredictor(Wrapper):
     def features(self, inputs: Inputs) -> tf.Tensor:
         return self.model.features(inputs)
 
-    def state(self, inputs: Inputs) -> State:
-        """A batch after all steps; traceable."""
-        network = root(self)
-        found = outputs_lib.forward(network, inputs, reads_features(self))
-        return advance(self, State(network.kind, **found))
+    def member_logits(self, inputs: Inputs | Outputs) -> tf.Tensor:
+        return after_steps(self, inputs).member_logits
 
-    def member_logits(self, images: Inputs) -> tf.Tensor:
-        return self.state(images).member_logits
-
-    def served_outputs(self, images: Inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def served_outputs(self, inputs: Inputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Member logits, and what the steps add to an exported model's answers."""
-        state = self.state(images)
-        steps = [predictor.step for predictor in chain(self) if predictor.step.served]
+        state = after_steps(self, inputs)
+        steps = [each.step for each in chain(self) if each.step.served]
         return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
-
-    def predict_members(self, x: Data, batch_size: int = 256) -> tuple[str, np.ndarray]:
-        if not isinstance(x, Outputs):
-            return super().predict_members(x, batch_size)
-        blocks = states(self, x, reads_features(self), batch_size)
-        return self.kind, np.concatenate([s.member_logits.numpy() for s, _ in blocks], axis=1)
-
-    def predict_uncertainty(self, x: Data, batch_size: int = 256) -> Answers:
-        if not isinstance(x, Outputs):
-            return super().predict_uncertainty(x, batch_size)
-        blocks = [
-            {name: value.numpy() for name, value in state.values().items()}
-            for state, _ in states(self, x, reads_features(self), batch_size)
-        ]
-        found = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-        return Answers(found, self.class_names)
 
     def predict_output(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
         """The step's own output for inputs or `Outputs`."""
-        if isinstance(inputs, Outputs):
-            blocks = states(self, inputs, reads_features(self), batch_size)
-            return np.concatenate([state.outputs[self.step.name].numpy() for state, _ in blocks])
         batches = self._map_batches("_output", inputs, batch_size)
         return np.concatenate([batch["value"] for batch in batches])
 
-    def _uncertainty(self, images):
-        return self.state(images).values()
+    def _uncertainty(self, inputs):
+        return after_steps(self, inputs).values()
 
-    def _output(self, images):
-        return self.state(images).outputs[self.step.name]
+    def _output(self, inputs):
+        return {"value": after_steps(self, inputs).outputs[self.step.name]}
+
+    def _map_batches(self, method, x, batch_size):
+        if not isinstance(x, Outputs):
+            return super()._map_batches(method, x, batch_size)
+        found = map(getattr(self, method), x.blocks(root(self), reads_features(self)))
+        found = (each if isinstance(each, dict) else {"value": each} for each in found)
+        return ({name: value.numpy() for name, value in each.items()} for each in found)
 
 
 def root(model: Predictor) -> Predictor:
     """The network inside all steps."""
-    while isinstance(model, StepPredictor):
-        model = model.model
-    return model
+    return model if not isinstance(model, StepPredictor) else root(model.model)
 
 
 def chain(model: Predictor) -> list[StepPredictor]:
     """The predictors of a model's steps, in the order in which they run."""
-    found = []
-    while isinstance(model, StepPredictor):
-        found.append(model)
-        model = model.model
-    return found[::-1]
+    return [*chain(model.model), model] if isinstance(model, StepPredictor) else []
 
 
 def reads_features(model: Predictor) -> bool:
-    return any(predictor.step.reads_features for predictor in chain(model))
+    return any(each.step.reads_features for each in chain(model))
 
 
-def advance(model: Predictor, state: State) -> State:
-    """Runs all steps of a model on a batch."""
-    for predictor in chain(model):
-        predictor.step.apply(predictor._tensors, state)
+def after_steps(model: Predictor, inputs: Inputs | Outputs) -> State:
+    """A batch, or some cached outputs, after all steps of a model; traceable."""
+    network = root(model)
+    if isinstance(inputs, Outputs):
+        state = State(network.kind, inputs.member_logits, inputs.features)
+    else:
+        state = State(network.kind, **_forward(network, inputs, reads_features(model)))
+    for each in chain(model):
+        each.step.apply(each.tensors, state)
     return state
 
 
-def states(
-    model: Predictor, data: Data, features: bool, batch_size: int, rows: int = outputs_lib.ROWS
-) -> Iterator[tuple[State, np.ndarray | None]]:
-    """States of a model after its steps, and labels, block by block."""
-    network = root(model)
-    features = features or reads_features(model)
-    for block in outputs_lib.read(network, data, features, batch_size, rows):
-        yield advance(model, State(network.kind, block.member_logits, block.features)), block.labels
+def read(network: Predictor, data: Data, features: bool, batch_size: int) -> Iterator[Outputs]:
+    """Outputs of a network, batch by batch, so that memory does not grow with the data."""
+    name = "outputs_and_features" if features else "outputs"
+    compute = network.traced(name, lambda batch: _forward(network, batch, features))
+    for batch, labels in inputs_lib.batches(data, network.contract, batch_size):
+        found = {key: value.numpy() for key, value in compute(batch).items()}
+        yield Outputs(**found, labels=None if labels is None else np.asarray(labels))
+
+
+def collect(model: Predictor, data: Data, features: bool = True, batch_size: int = 256) -> Outputs:
+    """Runs a network over all data and keeps what post-hoc steps read.
+
+    Args:
+        model: a predictor; of one with post-hoc steps the network inside is run.
+        data: `(inputs, labels)`, inputs alone, or a `tf.data.Dataset` of either.
+        features: whether to keep feature vectors; only single networks have them.
+        batch_size: how many inputs to hold at once.
+
+    Example:
+
+    >>> outputs = posthoc.collect(model, (images, labels))
+    >>> outputs.member_logits.shape, outputs.features.shape
+    ((1, 40, 3), (40, 8))
+    """
+    parts = list(read(root(model), data, features, batch_size))
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("features", "labels")
+        if getattr(parts[0], name) is not None
+    }
+    return Outputs(np.concatenate([part.member_logits for part in parts], axis=1), **joined)
+
+
+def linear_head(network: Predictor) -> dict[str, tf.Tensor]:
+    """`{"kernel": [d, classes], "bias": [classes]}` of a network's only linear head.
+
+    Example:
+
+    >>> posthoc.linear_head(model)["kernel"].shape
+    TensorShape([8, 3])
+    """
+    kernel = tf.cast(network.last_layer.kernel, tf.float32)
+    if kernel.shape.rank == 3:
+        if kernel.shape[0] != 1:
+            raise ValueError(
+                f"model: expected a network with one head, received one with {kernel.shape[0]}. "
+                "Use a step that does not read the head, such as KNN."
+            )
+        kernel = kernel[0]
+    bias = getattr(network.last_layer, "bias", None)
+    bias = tf.zeros(kernel.shape[-1:]) if bias is None else tf.cast(bias, tf.float32)
+    return {"kernel": kernel, "bias": tf.reshape(bias, kernel.shape[-1:])}
+
+
+def _forward(network, inputs, features):
+    """Member logits and, if requested, features of one batch, in one pass; traceable."""
+    if not features:
+        return {"member_logits": tf.cast(network.member_logits(inputs), tf.float32)}
+    vectors = tf.cast(network.features(inputs), tf.float32)
+    if network.num_members == 1:
+        head = linear_head(network)
+        members = (tf.matmul(vectors, head["kernel"]) + head["bias"])[None]
+    else:
+        members = tf.cast(network.member_logits(inputs), tf.float32)
+    return {"member_logits": members, "features": vectors}
 
 
 def fingerprint(arrays: dict[str, np.ndarray]) -> str:

@@ -18,7 +18,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc.predictor import State, StepPredictor, chain, fingerprint, root
-from s2d_tf.posthoc.step import Step
+from s2d_tf.posthoc.step import Step, steps
 
 FORMAT = "s2d_tf.posthoc 1"
 MAX_BYTES = 2**28
@@ -164,10 +164,9 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
         )
     step = _step(facts, where)
     try:
-        step.check_name(model)
-        step.check_model(model)
+        step.check(model)
         _check_numbers(arrays)
-        predictor = step.predictor_class(model, step, arrays)
+        predictor = step.predictor_class(model, step, arrays, facts.provenance)
         _try(predictor)
     # A step that meets arrays of another step fails in one of many ways.
     except (LookupError, TypeError, ValueError, AttributeError, tf.errors.OpError) as error:
@@ -176,20 +175,18 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
             f"{where}: expected arrays of {step!r:.200}, received others ({reason:.200}). Fit "
             "the step again."
         ) from None
-    object.__setattr__(predictor, "provenance", facts.provenance)
     return predictor
 
 
 def _step(facts: Facts, where: PathLike) -> Step:
-    from s2d_tf import posthoc
-
-    if facts.step not in posthoc.STEPS:
+    known = steps()
+    if facts.step not in known:
         raise StepError(
-            f"{where}: expected a step from {sorted(posthoc.STEPS)}, received {facts.step!r:.80}."
-            " Get a newer s2d_tf, or fit the step again."
+            f"{where}: expected a step from {sorted(known)}, received {facts.step!r:.80}. Get a "
+            "newer s2d_tf, or fit the step again."
         )
     try:
-        return getattr(posthoc, facts.step)(**facts.arguments)
+        return known[facts.step](**facts.arguments)
     except (TypeError, ValueError, AttributeError) as error:
         raise StepError(
             f"{where}: expected arguments of {facts.step}, received others ({error!s:.200}). "
@@ -211,7 +208,7 @@ def _try(predictor):
     state = State(network.kind, members, tf.zeros([2, width]))
     for name in [each.step.name for each in chain(model) if each.step.name]:
         state.outputs[name] = tf.zeros([2])
-    step.apply(predictor._tensors, state)
+    step.apply(predictor.tensors, state)
     found = state.values()
     expected = step.num_members(model), 2, network.num_classes
     added = found[step.name] if step.name else found["total"]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import Data
-from s2d_tf.posthoc import checks
-from s2d_tf.posthoc.predictor import StepPredictor
-from s2d_tf.posthoc.source import Source
+from s2d_tf.posthoc import fitting
+from s2d_tf.posthoc.fitting import FitData
+from s2d_tf.posthoc.predictor import State, StepPredictor
 from s2d_tf.posthoc.step import Step
-
-if TYPE_CHECKING:
-    from s2d_tf.posthoc.predictor import State
 
 
 def choose_threshold(
@@ -89,6 +86,7 @@ class SelectiveClassifier(Step):
     dtype('bool')
     """
 
+    title = "Selective classifier"
     output = "abstain"
     served = "abstain"
     held_out = True
@@ -102,17 +100,17 @@ class SelectiveClassifier(Step):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        self.max_risk = checks.fraction(max_risk, "max_risk")
-        self.confidence = checks.fraction(confidence, "confidence")
+        self.max_risk = fitting.fraction(max_risk, "max_risk")
+        self.confidence = fitting.fraction(confidence, "confidence")
         self.score = score
 
-    def estimate(self, source: Source) -> dict[str, Any]:
-        state, _ = next(iter(source.blocks()))
+    def estimate(self, data: FitData) -> dict[str, Any]:
+        state, _ = next(iter(data.states()))
         known = [key for key, value in state.values().items() if value.shape.rank == 1]
         known.remove("confidence")  # large where the model is certain
-        checks.choice(self.score, "score", tuple(known))
-        found = source.gather("probs", self.score)
-        scores = checks.finite(found[self.score], "scores")
+        fitting.choice(self.score, "score", tuple(known))
+        found = data.gather("probs", self.score)
+        scores = fitting.finite(found[self.score], "scores")
         errors = found["probs"].argmax(axis=-1) != found["labels"]
         chosen = choose_threshold(scores, errors, self.max_risk, self.confidence)
         if chosen is None:

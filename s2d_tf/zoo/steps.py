@@ -88,7 +88,7 @@ def fitted_on(predictor: StepPredictor) -> str:
 
 def summaries(predictor: Predictor) -> list[dict]:
     """All steps of a predictor with their provenance, as JSON values."""
-    from s2d_tf.posthoc.predictor import chain
+    from s2d_tf.posthoc import chain
 
     return [
         {**own.provenance, "step": repr(own.step), "fitted_on": fitted_on(own)}
@@ -97,6 +97,6 @@ def summaries(predictor: Predictor) -> list[dict]:
 
 
 def _put(content, predictor, where):
-    from s2d_tf.posthoc import saving
+    from s2d_tf import posthoc
 
-    return saving.parse(content, predictor, where)
+    return posthoc.parse(content, predictor, where)

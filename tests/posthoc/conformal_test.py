@@ -6,7 +6,7 @@ import tensorflow as tf
 from scipy import stats
 
 from s2d_tf import metrics, posthoc
-from s2d_tf.posthoc import conformal_scores as scores_lib
+from s2d_tf.posthoc import conformal as scores_lib
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_scores_agree_with_mapie(golden, cached):
         probs, None, options["penalty"], options["free_classes"]
     )
     cases = {
-        "lac_scores": scores_lib.lac_scores(probs),
+        "lac_scores": 1.0 - probs,
         "aps_scores": scores_lib.cumulative_scores(tf.constant(probs), draws),
         "aps_cumulative_scores": scores_lib.cumulative_scores(probs),
         "raps_scores": regularized,
@@ -48,7 +48,7 @@ def test_thresholds_and_sets_agree_with_mapie(golden, cached, name):
     np.testing.assert_allclose(threshold, golden.arrays[f"{name}_threshold"][0], atol=1e-9)
     probs = tf.constant(probs_of(cached["test"]))
     if name == "lac":
-        sets = scores_lib.lac_scores(probs) <= threshold
+        sets = 1.0 - probs <= threshold
     else:
         sets = scores_lib.cumulative_scores(probs, tf.constant(golden.test_draws)) <= threshold
         fixed = scores_lib.cumulative_scores(probs) <= threshold
@@ -82,13 +82,11 @@ def test_stratified_sets_agree_with_crepes(golden, cached):
 
     coverage = golden.options["conformal"]["coverage"]
     edges = golden.strata_edges.astype(np.float32)
-    scores = of_labels(
-        scores_lib.lac_scores(probs_of(cached["calibration"])), golden.calibration_labels
-    )
+    scores = of_labels(1.0 - probs_of(cached["calibration"]), golden.calibration_labels)
     groups = stratum(golden.calibration_uncertainty.astype(np.float32), edges).numpy()
     thresholds = [scores_lib.threshold(scores[groups == i], coverage) for i in range(3)]
     new = stratum(golden.test_uncertainty.astype(np.float32), edges).numpy()
-    sets = scores_lib.lac_scores(probs_of(cached["test"])) <= np.array(thresholds)[new][:, None]
+    sets = 1.0 - probs_of(cached["test"]) <= np.array(thresholds)[new][:, None]
     np.testing.assert_array_equal(sets, golden.lac_sets_by_stratum)
 
 
@@ -154,7 +152,7 @@ def test_mean_coverage_follows_the_beta_binomial_law(method):
     labels = (logits + random.gumbel(size=logits.shape)).argmax(axis=-1)
     probs = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     if method == "lac":
-        scores = scores_lib.lac_scores(probs)
+        scores = 1.0 - probs
     else:
         draws = scores_lib.hashed_draws(tf.constant(logits[None], tf.float32))
         penalty = 0.01 if method == "raps" else 0.0
@@ -187,7 +185,7 @@ def test_errors_say_what_to_do(model, cached):
         posthoc.ConformalSets(method="topk")
     with pytest.raises(ValueError, match="randomized: expected False"):
         posthoc.ConformalSets(randomized=True)
-    with pytest.raises(ValueError, match="data: expected labels, received none"):
+    with pytest.raises(ValueError, match="expected labels from 0 to 4, received -1"):
         posthoc.ConformalSets().fit(model, posthoc.Outputs(few.member_logits))
 
 
@@ -202,7 +200,7 @@ def real_coverage_is_lawful(name, data_dir=None):
     probs = tf.nn.softmax(logits.astype(np.float64), axis=-1)
     draws = tf.cast(scores_lib.hashed_draws(tf.constant(logits[None])), tf.float64)
     for scores in (
-        scores_lib.lac_scores(probs),
+        1.0 - probs,
         scores_lib.cumulative_scores(probs, draws),
         scores_lib.cumulative_scores(probs, draws, 0.01, 5),
     ):

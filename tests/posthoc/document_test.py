@@ -13,5 +13,5 @@ def test_the_document_runs(project_root, tmp_path, monkeypatch):
     scope = set_up()
     exec(compile(block, "posthoc.md", "exec"), scope)
     assert {"knn", "prediction_set", "abstain"} <= set(scope["found"])
-    for name in posthoc.STEPS:
+    for name in posthoc.steps():
         assert f"`{name}" in text, name

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import export, posthoc
+from s2d_tf.posthoc.predictor import after_steps
 
 DETECTORS = (
     posthoc.MSP(),
@@ -64,7 +65,7 @@ def with_all_outputs(model, cached):
     predictor = stack(model, cached, DETECTORS)
 
     def served_outputs(images):
-        state = predictor.state(images)
+        state = after_steps(predictor, images)
         return state.member_logits, state.outputs
 
     object.__setattr__(predictor, "served_outputs", served_outputs)

@@ -37,7 +37,7 @@ def cached(model, data):
 
 
 def test_every_step_is_tried():
-    assert {type(step).__name__ for step in STEPS} == set(posthoc.STEPS)
+    assert {type(step).__name__ for step in STEPS} == set(posthoc.steps())
 
 
 @pytest.mark.parametrize("step", STEPS, ids=repr)

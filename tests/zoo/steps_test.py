@@ -8,7 +8,7 @@ import pytest
 
 from s2d_tf import cli, data, export, files, posthoc, zoo
 from s2d_tf.evaluation import run_evaluation
-from s2d_tf.posthoc.predictor import chain, root
+from s2d_tf.posthoc import chain, root
 from s2d_tf.trainers import publishing
 from s2d_tf.zoo import recipes, sources, weights
 from s2d_tf.zoo.layout import ENTRY

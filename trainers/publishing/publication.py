@@ -11,7 +11,7 @@ from typing import Any
 from s2d_tf import data, files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import evaluator, run_evaluation, views
-from s2d_tf.posthoc.predictor import root
+from s2d_tf.posthoc import root
 from s2d_tf.zoo import entries, golden, recipes
 from s2d_tf.zoo.layout import GOLDEN, METRICS
 

@@ -16,7 +16,7 @@ from s2d_tf._types import Data, PathLike
 from s2d_tf.data import location
 from s2d_tf.evaluation import detectors, run_evaluation
 from s2d_tf.evaluation.sources import open_source
-from s2d_tf.posthoc.predictor import StepPredictor, chain, root
+from s2d_tf.posthoc import StepPredictor, chain, root
 from s2d_tf.zoo import entries, golden, sources
 from s2d_tf.zoo import steps as steps_lib
 from s2d_tf.zoo.layout import GOLDEN, PREDICTIONS, STEPS

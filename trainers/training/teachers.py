@@ -14,7 +14,7 @@ from absl import logging
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
-from s2d_tf.posthoc.predictor import root
+from s2d_tf.posthoc import root
 from s2d_tf.zoo import networks, weights
 from s2d_tf.zoo.layout import RECIPE, TEACHER_LOGITS
 from s2d_tf.zoo.runs import Run, RunError, is_run
