@@ -10,8 +10,6 @@ Drop an image, choose a sample or draw a digit; for a text model, type a sentenc
 s2d_tf[serve]. See docs/demo.md.
 """
 
-import functools
-
 from absl import flags
 
 from . import _flags
@@ -29,14 +27,7 @@ _EXAMPLES = flags.DEFINE_integer(
 
 
 def main(argv: list[str]) -> None:
-    from .demo_page import app
-    from .demo_page import demo as models
+    from .demo_page import app, demo
 
-    shown = models.open_demo(argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value)
-    app.run_demo(
-        shown,
-        _HOST.value,
-        _PORT.value,
-        _OPEN.value,
-        announce=functools.partial(print, flush=True),
-    )
+    shown = demo.open_demo(argv[1:], _DATA_DIR.value, _DATA.value, _EXAMPLES.value)
+    app.run_demo(shown, _HOST.value, _PORT.value, _OPEN.value)

@@ -1,16 +1,13 @@
-"""The numbers of the demo page: answers, their place among known inputs, thresholds by risk."""
+"""The numbers of the demo page: predictions, their rank among known inputs, thresholds by risk."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 
 from s2d_tf import posthoc, uncertainty
-from s2d_tf._types import Inputs
-from s2d_tf.models.answers import Answers
 
 from .demo import Demo
 
@@ -42,38 +39,35 @@ class Content:
 
     def __init__(self, demo: Demo) -> None:
         self.demo = demo
-        self._known: list[Answers] | None = None
-        self._unknown: list[Answers] | None = None
+        self._known = self._unknown = None
         if demo.known is not None:
             inputs, self._labels = demo.known
-            self._known = [model.predict_uncertainty(inputs) for model in demo.models.values()]
+            self._known = self._predict(inputs)
         if demo.unknown:
-            inputs = np.concatenate(list(demo.unknown.values()))
-            self._unknown = [model.predict_uncertainty(inputs) for model in demo.models.values()]
+            self._unknown = self._predict(np.concatenate(list(demo.unknown.values())))
 
-    def predict(self, inputs: Inputs) -> list[dict]:
-        """One answer of each model for one input, as JSON values.
+    def _predict(self, inputs):
+        return [model.predict_uncertainty(inputs) for model in self.demo.models.values()]
+
+    def predict(self, inputs: np.ndarray) -> list[dict]:
+        """One prediction of each model for one input, as JSON values.
 
         `below` is the share of known inputs with a lower uncertainty. `added` is what fitted
-        steps answer.
+        steps return.
         """
         found = []
-        for index, model in enumerate(self.demo.models.values()):
-            answer = {key: value[0] for key, value in model.predict_uncertainty(inputs).items()}
-            scores = {name: float(answer[name]) for name in uncertainty.SCORES}
-            added = {
-                name: self._added(value)
-                for name, value in answer.items()
-                if name not in uncertainty.NAMES
+        for index, values in enumerate(self._predict(inputs)):
+            answer = {key: value[0] for key, value in values.items()}
+            below = self._known and {
+                name: float(np.mean(self._known[index][name] < answer[name])) for name in SCORES
             }
-            below = None
-            if self._known is not None:
-                below = {
-                    name: float(np.mean(self._known[index][name] < answer[name])) for name in SCORES
-                }
-            found.append(
-                {"probs": answer["probs"].tolist(), **scores, "below": below, "added": added}
+            probs, scores = (
+                answer.pop("probs"),
+                {n: float(answer.pop(n)) for n in uncertainty.SCORES},
             )
+            answer.pop("label", None)
+            added = {name: self._plain(value) for name, value in answer.items()}
+            found.append({"probs": probs.tolist(), **scores, "below": below, "added": added})
         return found
 
     def describe(self) -> dict:
@@ -86,7 +80,7 @@ class Content:
             "note": demo.note,
             "examples": 0 if demo.known is None else len(self._labels),
             "unknown": list(demo.unknown),
-            "shape": self._image_shape,
+            "shape": list(demo.contract.image.shape) if demo.kind == "image" else None,
             "draw": self._drawing(),
             "risks": list(RISKS),
             "confidence": CONFIDENCE,
@@ -99,11 +93,6 @@ class Content:
             ],
         }
 
-    @property
-    def _image_shape(self) -> list[Any] | None:
-        image = self.demo.contract.image
-        return None if image is None else list(image.shape)
-
     @functools.cached_property
     def samples(self) -> list[Sample]:
         """Known ones of all classes, those that the last model is least certain of, unknown ones.
@@ -111,7 +100,7 @@ class Content:
         The last one, since that is S2D where the models are a pair.
         """
         demo, chosen = self.demo, []
-        if demo.known is not None and self._known is not None:
+        if self._known:
             inputs, names = demo.known[0], demo.class_names
             certain = np.argsort(self._known[-1]["total"])
             groups = {"Known": self._typical(certain), "Known, but hard": certain[: -HARD - 1 : -1]}
@@ -147,7 +136,7 @@ class Content:
 
     def _rules(self, index, score):
         """For each risk, above which score to abstain; `None` where no threshold keeps to it."""
-        if self._known is None or (self._labels < 0).any():
+        if not self._known or (self._labels < 0).any():
             return None
         errors = self._known[index]["probs"].argmax(axis=-1) != self._labels
         values = self._known[index][score]
@@ -156,16 +145,14 @@ class Content:
             each and dict(zip(("threshold", "coverage"), each, strict=False)) for each in chosen
         ]
 
-    def _counts(self, answers, index, scores):
+    def _counts(self, predictions, index, scores):
         """Shares of inputs in each bin of the axis."""
-        if answers is None:
-            return None
-        edges, found = self._edges, {}
-        for name in scores:
-            values = np.clip(answers[index][name], edges[0], edges[-1])
-            counts, _ = np.histogram(values, edges)
-            found[name] = (counts / len(values)).round(5).tolist()
-        return found
+
+        def share(values):
+            counts, _ = np.histogram(np.clip(values, self._edges[0], self._edges[-1]), self._edges)
+            return (counts / len(values)).round(5).tolist()
+
+        return predictions and {name: share(predictions[index][name]) for name in scores}
 
     @functools.cached_property
     def _edges(self):
@@ -173,27 +160,24 @@ class Content:
         highest = np.log(len(self.demo.class_names))
         found = [
             answers[name]
-            for each in (self._known, self._unknown)
-            for answers in each or ()
+            for answers in (self._known or []) + (self._unknown or [])
             for name in SCORES
         ]
-        values = np.concatenate(found) if found else np.array([1e-4])
-        values = values[values > LEAST]
-        lowest = np.quantile(values, 0.02) if len(values) else 1e-4
+        values = np.concatenate([*found, [1e-4]])
+        lowest = np.quantile(values[values > LEAST], 0.02)
         first = np.clip(np.floor(np.log10(lowest)), np.log10(LEAST), -2)
         return np.geomspace(10.0**first, highest, BINS + 1)
 
     def _drawing(self):
         """How to draw an input by hand: only gray images, with light ink where most is dark."""
         demo = self.demo
-        if self._image_shape is None or self._image_shape[-1] != 1:
+        if demo.kind != "image" or demo.contract.image.shape[-1] != 1:
             return None
         light = demo.known is None or float(np.mean(demo.known[0])) < 128
         return {"ink": 255 if light else 0, "fill": demo.fills}
 
-    def _added(self, value):
-        if value.ndim:
-            return [
-                name for name, inside in zip(self.demo.class_names, value, strict=True) if inside
-            ]
-        return value.item()
+    def _plain(self, value):
+        """A step's value as JSON; a set as the names of its classes."""
+        if not value.ndim:
+            return value.item()
+        return [self.demo.class_names[i] for i in np.flatnonzero(value)]

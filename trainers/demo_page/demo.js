@@ -234,6 +234,10 @@ function image(file) {
   choose("file");
   press(null);
   const source = { title: file.name || "Your image" };
+  if (file.size > 16 << 20) {
+    at("error").textContent = `${source.title} is larger than 16 MB.`;
+    return;
+  }
   const query = at("invert").checked ? "?invert=1" : "";
   image.last = file;
   if (["image/png", "image/jpeg"].includes(file.type)) return request(file, source, file.type, query);

@@ -3,13 +3,13 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from s2d_tf import data, zoo
 from s2d_tf.evaluation import names, run_data
 from s2d_tf.models import Predictor
-from s2d_tf.models.contract import Contract
 from s2d_tf.zoo import own_data
 
 DEFAULT = ("wrn_10_2_s2.individual.digits", "wrn_10_2_s2.s2d.digits")
@@ -37,7 +37,7 @@ class Demo:
 
     Example:
 
-    >>> demo = serving.Demo({"mine": zoo.load("wrn_10_2_s2.s2d.digits")})
+    >>> demo = Demo({"mine": zoo.load("wrn_10_2_s2.s2d.digits")})
     >>> demo.kind
     'image'
     """
@@ -69,19 +69,17 @@ class Demo:
             )
 
     @property
-    def contract(self) -> Contract:
+    def contract(self) -> Any:
+        """What all models take."""
         return next(iter(self.models.values())).contract
 
     @property
     def kind(self) -> str | None:
         """What goes in: "image", "text", or `None` for what the page has no way to enter."""
         contract = self.contract
-        if contract.image is not None and contract.takes_raw_pixels:
-            *size, channels = contract.image.shape
-            if None not in size:
-                return "image" if channels in (1, 3) else None
-        single = len(contract.tensors) == 1 and contract.tensors[0].dtype == "string"
-        return "text" if single else None
+        if contract.takes_raw_pixels and None not in contract.image.shape:
+            return "image" if contract.image.shape[-1] in (1, 3) else None
+        return "text" if [each.dtype for each in contract.tensors] == ["string"] else None
 
     @property
     def class_names(self) -> list[str]:
@@ -91,7 +89,7 @@ class Demo:
 
 
 def open_demo(
-    where: str | os.PathLike | Sequence[str | os.PathLike] = (),
+    where: Sequence[str | os.PathLike] = (),
     data_dir: str | None = None,
     folder: str | os.PathLike | None = None,
     examples: int = EXAMPLES,
@@ -111,18 +109,15 @@ def open_demo(
 
     Example:
 
-    >>> demo = serving.open_demo("wrn_10_2_s2.s2d.digits")
+    >>> demo = open_demo(["wrn_10_2_s2.s2d.digits"])
     >>> list(demo.models), len(demo.known[0])
     (['Plain classifier', 'S2D classifier'], 1283)
     """
-    where = [where] if isinstance(where, (str, os.PathLike)) else list(where)
-    chosen = _with_twin(where or list(DEFAULT))
+    chosen = _with_twin(list(where) or list(DEFAULT))
     opened = [zoo.open_model(each) for each in chosen]
     titles = [_TITLES.get(each.recipe.method, each.recipe.title) for each in opened]
     if len(set(titles)) < len(titles):
-        titles = [str(place) for place in where] if len(where) == len(opened) else titles
-    if len(set(titles)) < len(titles):
-        titles = [f"{title} {number}" for number, title in enumerate(titles, 1)]
+        titles = [f"{title} ({place})" for title, place in zip(titles, chosen, strict=True)]
     models = {title: each.predictor for title, each in zip(titles, opened, strict=True)}
     recipe, run = opened[0].recipe, opened[0].run
     try:
@@ -145,12 +140,10 @@ def open_demo(
 
 def _with_twin(where):
     """A single zoo entry with its twin, if that has weights; anything else as it is."""
-    pairs = {**names.TWINS, "individual": "s2d"}
     if len(where) != 1 or where[0] not in zoo.names(pretrained=True):
         return where
     architecture, method, dataset = where[0].split(".")
-    plain = next((p for p, s2d in pairs.items() if s2d == method), "individual")
-    pair = (method, pairs[method]) if method in pairs else (plain, method)
+    pair = next((pair for pair in names.TWINS.items() if method in pair), ("individual", method))
     found = [f"{architecture}.{each}.{dataset}" for each in pair]
     return found if set(found) <= set(zoo.names(pretrained=True)) else where
 

@@ -1,1 +1,63 @@
-from tests.serving.conftest import *  # noqa: F403
+"""Tiny models of images and of texts, and the demo page in a thread."""
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+SHAPE = (8, 6, 3)
+
+
+@pytest.fixture(scope="session")
+def tiny_model():
+    import keras
+
+    from s2d_tf import models
+
+    backbone = keras.Sequential([keras.Input(SHAPE), keras.layers.Flatten()])
+    return models.S2DClassifier(backbone, 4, mean=(120.0,) * 3, stddev=(600.0,) * 3, seed=0)
+
+
+@pytest.fixture(scope="session")
+def sentences():
+    """A model of texts."""
+    import keras
+
+    from s2d_tf import models
+
+    x = keras.Input([], dtype="string", name="texts")
+    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=["red", "one"])
+    start = keras.initializers.RandomNormal(stddev=2.0, seed=2)
+    ids = keras.layers.Embedding(4, 4, start)(split(x))
+    backbone = keras.Model(x, keras.layers.GlobalAveragePooling1D()(ids))
+    model = models.S2DClassifier(backbone, 3, seed=0)
+    model.class_names = ["colors", "numbers", "others"]
+    return model
+
+
+@pytest.fixture(scope="session")
+def showing():
+    """`with showing(demo) as url`: the demo page on a free port."""
+    uvicorn = pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
+    pytest.importorskip("starlette", reason="needs the extra s2d_tf[serve]")
+    from s2d_tf.trainers.demo_page import app
+
+    @contextlib.contextmanager
+    def run(demo):
+        config = uvicorn.Config(app.create_app(demo), port=0, log_level="warning")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            deadline = time.monotonic() + 60
+            while not server.started:
+                assert time.monotonic() < deadline, "the server did not start"
+                time.sleep(0.01)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+    return run

@@ -6,7 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from s2d_tf import serving, zoo
+from s2d_tf import zoo
+from s2d_tf.trainers.demo_page import demo as demo_lib
 
 pytestmark = pytest.mark.browser
 
@@ -17,7 +18,7 @@ PATIENCE = 120_000
 
 @pytest.fixture(scope="module")
 def demo():
-    return serving.open_demo()
+    return demo_lib.open_demo()
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +183,7 @@ def test_accessible_and_within_the_screen(browser, url, width, scheme):
 
 
 def test_a_sentence(browser, showing, sentences):
-    demo = serving.Demo({"text": sentences})
+    demo = demo_lib.Demo({"text": sentences})
     with showing(demo) as address:
         opened = browser.new_page()
         opened.set_default_timeout(PATIENCE)
