@@ -98,7 +98,7 @@ CASES = [
     ("assert model.decomposes ==", Student, {"decomposes": False}),
     ("member_logits(inputs), model", *logits(lambda x: x + tf.random.normal([]))),
     ("batch_size=2", *logits(lambda x: x - tf.reduce_mean(x, axis=1, keepdims=True))),
-    ("members_from_raw(raw), logits", *logits(lambda members: members + 1)),
+    ("members_from_raw(raw), found", *logits(lambda members: members + 1)),
     ("assert_same(twin.member_logits", Student, {"load_weights": lambda self, path: None}),
     ("arguments - set(left_out)", *forgets(Student, "num_draws")),
     ("json.dumps(copy.get_config())", Student, {"from_config": classmethod(without_contract)}),

@@ -113,7 +113,7 @@ def predict(
     """
     options = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
     source = open_source(dataset, name, split, labeled=True, **options)
-    began, parts = time.monotonic(), predictor.parts
+    began, parts = time.monotonic(), predictor.cached_predictors
     content: Any = None
     raw: list[Any] = [None] * len(parts)
     paths: list[Any] = [None] * len(parts)
@@ -166,8 +166,8 @@ def _forward(source, parts, batch_size):
 def weights_hash(predictor: models.Predictor) -> str:
     """SHA-256 of all weights of a model and of how it draws members."""
     digest = hashlib.sha256()
-    for part in predictor.parts:
-        digest.update(repr((FORMAT, *part.draw_key)).encode())
+    for part in predictor.cached_predictors:
+        digest.update(repr((FORMAT, *part.member_settings)).encode())
         for variable in part.weights:
             value = np.ascontiguousarray(variable.numpy())
             digest.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())

@@ -13,13 +13,11 @@ from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head, stack_inputs
 from s2d_tf.models import cast, fitting, inputs
 from s2d_tf.models.contract import PIXELS, Contract, check_backbone, pixel_statistics
-from s2d_tf.models.frozen import FrozenFeatures
 from s2d_tf.models.predictor import Predictor
-from s2d_tf.models.progress import ProgressBar
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
-class Classifier(FrozenFeatures, Predictor):
+class Classifier(Predictor):
     """A backbone and a linear head, trained with cross-entropy through plain `fit`.
 
     It takes what the backbone takes: images, token ids, texts, tables, several inputs as a dict,
@@ -155,6 +153,52 @@ class Classifier(FrozenFeatures, Predictor):
             made.head.bias.assign(dense.bias[None])
         return made
 
+    def predict_features(self, x: Data, batch_size: int = 256) -> np.ndarray:
+        """`features` of all examples, `[n, d]`; arguments as for `predict_members`."""
+        found = [batch["value"] for batch, _ in self.map_batches("features", x, batch_size)]
+        return np.concatenate(found)
+
+    def head_only(self, fresh: bool = False, **changes: Any) -> Any:
+        """A model of the same class and settings that takes this one's features.
+
+        With frozen features nothing else is trained, and they do not change: compute them once
+        with `predict_features`, then fit this model in seconds, with as many seeds and settings as
+        you like. Dropout of the backbone is not in it. `take_head` puts a result back.
+
+        Args:
+            fresh: start from new weights, drawn from the seed, instead of this model's.
+            **changes: constructor arguments with other values.
+
+        Example:
+
+        ```python
+        model = models.S2DClassifier.from_classifier(keras_model, freeze=True)
+        cached = model.predict_features(x)                       # once
+        head = model.head_only(fresh=True, seed=1, student_weight=1e-3)
+        head.compile("adam")
+        head.fit(cached, y, epochs=20)                           # seconds
+        model.take_head(head).predict_uncertainty(x)
+        ```
+        """
+        features = keras.Input([self.backbone.output_shape[-1]], name="features")
+        config = self.get_config()
+        for name in ("mean", "stddev", "contract", "name"):
+            config.pop(name, None)
+        config["backbone"] = keras.saving.serialize_keras_object(keras.Model(features, features))
+        made = type(self).from_config({**config, **changes})
+        return made if fresh else made.take_head(self)
+
+    def take_head(self, model: Any) -> Self:
+        """Copies the linear layers of a model over the same features; returns `self`."""
+        for own, other in zip(self.linear_layers, model.linear_layers, strict=True):
+            own.set_weights(other.get_weights())
+        return self
+
+    @property
+    def linear_layers(self) -> list[keras.layers.Layer]:
+        """The layers after the features that a prediction or the training uses."""
+        return [self.head]
+
     @property
     def last_layer(self) -> Head:
         return self.head
@@ -216,8 +260,12 @@ class Classifier(FrozenFeatures, Predictor):
         held = kwargs.get("validation_data")
         if not isinstance(held, (tuple, list)):
             kwargs["validation_data"] = inputs.checked(held, None, self._check, {})
-        callbacks = ProgressBar.added_to(kwargs.get("callbacks"), kwargs.get("verbose", 1))
-        kwargs["callbacks"] = fitting.FiniteLoss.added_to(callbacks)
+        callbacks = kwargs.get("callbacks")
+        if not isinstance(callbacks, keras.callbacks.CallbackList):
+            # First, so that no other saves weights that are lost.
+            given = keras.tree.flatten(callbacks or [])
+            handled = any(getattr(each, "requires_finite_loss", False) for each in given)
+            kwargs["callbacks"] = given if handled else [fitting.FiniteLoss(), *given]
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
         readable_twice = isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor))
@@ -228,7 +276,7 @@ class Classifier(FrozenFeatures, Predictor):
         def check(batch, targets):
             self._check_training(batch, targets)
             if tf.executing_eagerly():
-                self._warn_outside(batch)
+                inputs.warn_outside(batch, self.contract)
             seen.add(batch)
 
         with inputs.clear_errors():
@@ -242,9 +290,6 @@ class Classifier(FrozenFeatures, Predictor):
 
     def evaluate(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> Any:
         """Keras' `evaluate`, with the checks of `fit`."""
-        kwargs["callbacks"] = ProgressBar.added_to(
-            kwargs.get("callbacks"), kwargs.get("verbose", 1)
-        )
         with inputs.clear_errors():
             return super().evaluate(inputs.checked(x, y, self._check, kwargs), y, **kwargs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -43,16 +44,23 @@ class InputTensor:
     range: tuple[float, float] | None = None
     bounded: bool = False
 
+    def __str__(self) -> str:
+        shape = ", ".join("any" if size is None else str(size) for size in ("batch", *self.shape))
+        bounds = ""
+        if self.range is not None:
+            bounds = " {} {:g} to {:g}".format("in" if self.bounded else "seen in", *self.range)
+        return f"{self.name} [{shape}] {self.dtype}{bounds}"
+
     @property
     def is_image(self) -> bool:
         """Whether it has a height, a width and channels of numbers."""
         return len(self.shape) == 3 and (self.is_float or self.dtype == "uint8")
 
-    @property
+    @functools.cached_property
     def is_float(self) -> bool:
         return tf.as_dtype(self.dtype).is_floating
 
-    @property
+    @functools.cached_property
     def network_dtype(self) -> tf.DType:
         """The type in which a batch enters the network."""
         return tf.float32 if self.is_float else tf.as_dtype(self.dtype)

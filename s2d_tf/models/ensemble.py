@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from s2d_tf._types import Inputs
 from s2d_tf.layers import Dropout, monte_carlo_member
-from s2d_tf.models.predictor import Predictor
+from s2d_tf.models.predictor import Predictor, WrappedPredictor
 
 if TYPE_CHECKING:
     import keras
@@ -31,7 +31,7 @@ class Ensemble(Predictor):
     (2, 40, 3)
     """
 
-    inside = "members"
+    networks_attribute = "members"
 
     def __init__(self, members: list[Predictor], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -76,14 +76,14 @@ class Ensemble(Predictor):
         return [network for member in self.members for network in member.networks]
 
     @property
-    def parts(self) -> list[Predictor]:
-        return [part for member in self.members for part in member.parts]
+    def cached_predictors(self) -> list[Predictor]:
+        return [each for member in self.members for each in member.cached_predictors]
 
     def member_logits(self, inputs: Inputs) -> tf.Tensor:
         return tf.concat([member.member_logits(inputs) for member in self.members], axis=0)
 
 
-class Draws(Predictor):
+class SampledPredictor(WrappedPredictor):
     """Base of predictors that draw several members from one model.
 
     Args:
@@ -91,29 +91,22 @@ class Draws(Predictor):
         num_samples: number of draws.
     """
 
-    inside = "model"
-
     def __init__(self, model: Predictor, num_samples: int = 5, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(model, **kwargs)
         if num_samples < 1:
             raise ValueError(
                 f"num_samples: expected at least 1, received {num_samples!r}. Pass the number of "
                 "draws."
             )
-        self.model = model
         self.num_samples = num_samples
-        self.kind = model.kind
-        self.num_classes = model.num_classes
-        self.class_names = model.class_names
-        self.built = True
-
-    @property
-    def contract(self) -> Contract:  # type: ignore[override]
-        return self.model.contract
 
     @property
     def num_members(self) -> int:  # type: ignore[override]
         return self.num_samples * self.model.num_members
+
+    @property
+    def last_layer(self) -> keras.layers.Layer:
+        raise self._not_a_network("last_layer")
 
     def draw_logits(self, sample: int, inputs: Inputs) -> tf.Tensor:
         """Member predictions of one draw, `[members of the model, batch, classes]`."""
@@ -124,7 +117,7 @@ class Draws(Predictor):
         return tf.concat(draws, axis=0)
 
 
-class MonteCarloDropout(Draws):
+class MonteCarloDropout(SampledPredictor):
     """A model trained with dropout whose members are drawn dropout masks.
 
     Only dropout is random: batch norm is in inference mode and S2D's noise is off. Each member's
@@ -150,10 +143,6 @@ class MonteCarloDropout(Draws):
                 "model: expected a backbone with dropout above 0, received one without, whose "
                 "members would all be equal. Build the backbone with s2d_tf.layers.Dropout."
             )
-
-    @property
-    def networks(self) -> list[keras.Model]:
-        return self.model.networks
 
     def draw_logits(self, sample: int, inputs: Inputs) -> tf.Tensor:
         with monte_carlo_member(sample):

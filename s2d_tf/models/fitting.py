@@ -87,24 +87,10 @@ class FiniteLoss(keras.callbacks.Callback):
 
     The logged loss is a mean over the epoch, which stays NaN once it is: looking at it now and then
     does not slow the steps. Weights and optimizer are kept at the start of each epoch.
-
-    A callback with the attribute `requires_finite_loss` does this itself; then it is left to it.
     """
 
     EVERY = 10
     """Steps between looks, besides the end of each epoch."""
-
-    requires_finite_loss = True
-
-    @classmethod
-    def added_to(cls, callbacks: Any) -> Any:
-        """The callbacks for `fit`, with this one first, so that no other saves what is lost."""
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            return callbacks
-        given = keras.tree.flatten(callbacks) if callbacks is not None else []
-        if any(getattr(callback, "requires_finite_loss", False) for callback in given):
-            return given
-        return [cls(), *given]
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch = epoch

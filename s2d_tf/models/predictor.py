@@ -1,4 +1,4 @@
-"""What everyone needs of a model: its members' predictions and the uncertainties that follow."""
+"""What every model of this library is to others: its members' predictions and uncertainties."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from s2d_tf._types import Data, Inputs
 from s2d_tf.models import inputs
 from s2d_tf.models.answers import Answers
 from s2d_tf.models.contract import Contract
-from s2d_tf.models.overview import overview
 
 
 class Predictor(keras.Model):
     """A source of member predictions: the one interface that zoo, evaluation and export see.
 
     A subclass sets `kind`, `num_classes`, `contract` and `num_members` and defines
-    `member_logits`. Predictions never depend on the batch that an example came in.
+    `member_logits`. A prediction depends on the weights and the input, never on the batch that an
+    example came in or on what was predicted before.
 
     Example:
 
@@ -45,8 +45,10 @@ class Predictor(keras.Model):
     contract: Contract
     """What it takes: type, shape and range of each input."""
 
-    inside = "networks"
-    """The attribute that holds the single networks of a predictor that is none itself."""
+    readings: dict = {}  # noqa: RUF012
+
+    networks_attribute = "networks"
+    """The attribute that holds the single networks of a predictor that has several members."""
 
     class_names: list[str] | None = None
     """One name for each class, where they are known; `zoo.load` sets them, `export` keeps them."""
@@ -76,13 +78,13 @@ class Predictor(keras.Model):
         return [self]
 
     @property
-    def parts(self) -> list[Predictor]:
+    def cached_predictors(self) -> list[Predictor]:
         """The predictors whose raw outputs are cached separately; their members in order are
         this predictor's."""
         return [self]
 
     @property
-    def draw_key(self) -> tuple:
+    def member_settings(self) -> tuple:
         """All that decides the members beside the weights and the inputs."""
         layers = self._flatten_layers()
         seeds = [
@@ -90,12 +92,6 @@ class Predictor(keras.Model):
         ]
         name = type(self).__name__
         return name, self.kind, self.num_members, getattr(self, "seed", 0), seeds
-
-    @property
-    def readings(self) -> dict[str, Callable]:
-        """Other members that the same raw outputs give, by name: functions like
-        `members_from_raw`. A Gaussian student is read by its draws and by its "mean"."""
-        return {}
 
     @property
     def last_layer(self) -> keras.layers.Layer:
@@ -106,15 +102,16 @@ class Predictor(keras.Model):
         """Feature vectors `[batch, d]` of a single network, which its `last_layer` takes."""
         raise self._not_a_network("features")
 
-    def __dir__(self) -> list[str]:
-        # Keras walks all attributes when it saves a model, and these hold the model itself.
-        return [name for name in super().__dir__() if name not in ("networks", "parts")]
-
     def _not_a_network(self, name):
         return ValueError(
             f"{name}: expected a single network, received {type(self).__name__}, which has several "
-            f"members. Use `{name}` of its `{self.inside}`."
+            f"members. Use `{name}` of its `{self.networks_attribute}`."
         )
+
+    def __dir__(self) -> list[str]:
+        # Keras walks all attributes when it saves a model, and these hold the model itself.
+        hidden = ("networks", "cached_predictors")
+        return [name for name in super().__dir__() if name not in hidden]
 
     def member_logits(self, inputs: Inputs) -> tf.Tensor:
         """Member predictions `[members, batch, classes]` for a batch.
@@ -139,6 +136,10 @@ class Predictor(keras.Model):
         them; post-hoc steps add `ood_score`, `prediction_set` and `abstain`."""
         return self.member_logits(inputs), {}
 
+    def uncertainties(self, inputs: Inputs) -> dict[str, tf.Tensor]:
+        """The tensors of `predict_uncertainty` for a batch; traceable."""
+        return uncertainty.from_members(self.kind, self.member_logits(inputs))
+
     def predict_members(self, x: Data, batch_size: int = 256) -> tuple[str, np.ndarray]:
         """The kind of prediction and the stack of all members' logits.
 
@@ -152,11 +153,13 @@ class Predictor(keras.Model):
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
-        return self.kind, self._predict_stack("member_logits", x, batch_size)
+        found = [batch["value"] for batch, _ in self.map_batches("member_logits", x, batch_size)]
+        return self.kind, np.concatenate(found, axis=1)
 
     def predict_raw(self, x: Data, batch_size: int = 256) -> np.ndarray:
         """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
-        return self._predict_stack("raw_outputs", x, batch_size)
+        found = [batch["value"] for batch, _ in self.map_batches("raw_outputs", x, batch_size)]
+        return np.concatenate(found, axis=1)
 
     def predict_uncertainty(self, x: Data, batch_size: int = 256) -> Answers:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.
@@ -165,14 +168,74 @@ class Predictor(keras.Model):
             x, batch_size: as for `predict_members`.
 
         Returns:
-            Dict of arrays: `probs` `[n, classes]` and, for each example, `confidence` (the largest
-            probability), `total`, `data` and `knowledge` uncertainty in nats. It prints as a table,
-            and its `plot` draws inputs with their uncertainties.
+            Dict of arrays: `probs` `[n, classes]` and, for each example, `label` (the most likely
+            class), `confidence` (its probability), `total`, `data` and `knowledge` uncertainty in
+            nats. It prints as a table, and its `plot` draws inputs with their uncertainties.
         """
-        first, *others = self._map_batches("_uncertainty", x, batch_size)
+        first, *others = [found for found, _ in self.map_batches("uncertainties", x, batch_size)]
         if others:
             first = {key: np.concatenate([first[key], *(b[key] for b in others)]) for key in first}
         return Answers(first, self.class_names)
+
+    def map_batches(
+        self, name: str, x: Data, batch_size: int = 256, function: Callable | None = None
+    ) -> Iterator[tuple[dict[str, np.ndarray], Any]]:
+        """Streams a method over the inputs, so that memory does not grow with their number.
+
+        Args:
+            name, function: as for `traced`.
+            x, batch_size: as for `predict_members`.
+
+        Returns:
+            For each batch a dict of arrays, and the batch's labels or `None`. What a method returns
+            as one tensor is under "value".
+        """
+        compute, checked = self.traced(name, function), self.__dict__.get("_warned_outside")
+        for batch, labels in inputs.batches(x, self.contract, batch_size):
+            if not checked:  # The first batch tells, and one warning for a model is enough.
+                self.__dict__["_warned_outside"] = inputs.warn_outside(batch, self.contract)
+                checked = True
+            yield keras.tree.map_structure(np.asarray, compute(batch)), labels
+
+    def traced(
+        self, name: str, function: Callable | None = None
+    ) -> tf.types.experimental.PolymorphicFunction:
+        """A method of this predictor, or `function` under a name of its own, as one `tf.function`
+        of a batch from `inputs.batches` that returns a dict.
+
+        It is traced again after `compile`, and when a variable of the model is another object, as
+        after a layer was replaced.
+        """
+        # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
+        variables, known = self.__dict__.setdefault("_traced", ([], {}))
+        if list(map(id, variables)) != list(map(id, self.variables)):
+            known.clear()
+            variables[:] = self.variables  # held, so that no new object gets the id of an old one
+        if name not in known:
+            self.check_fitted()
+            compute = function or getattr(self, name)
+
+            def named(batch):
+                found = compute(batch)
+                return found if isinstance(found, dict) else {"value": found}
+
+            specs = [self.contract.specs()]
+            known[name] = tf.function(named, input_signature=specs, autograph=False)
+        return known[name]
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Keras' `compile`; as there, the next prediction is traced again."""
+        self.__dict__.pop("_traced", None)
+        super().compile(*args, **kwargs)
+
+    def check_fitted(self) -> None:
+        """Raises a `ValueError` where a layer still has to be fitted to images."""
+        for layer in self._flatten_layers():
+            if not getattr(layer, "fitted", True):
+                raise ValueError(
+                    f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
+                    "Call model.adapt(images), fit the model, or load weights."
+                )
 
     def summary(
         self,
@@ -181,62 +244,53 @@ class Predictor(keras.Model):
         print_fn: Callable | None = None,
         **kwargs: object,
     ) -> None:
-        """Keras' `summary`, after a few lines on what the model takes, predicts and learns from."""
-        (print_fn or print)(overview(self))
+        """Keras' `summary`, after a few lines on what the model takes and predicts."""
+        one = "a Dirichlet over class probabilities" if self.kind == "dirichlet" else "a softmax"
+        several = f"{self.num_members} members, each {one}"
+        lines = [
+            f"{type(self).__name__} of s2d_tf",
+            f"  takes       {'; '.join(map(str, self.contract.tensors))}",
+            f"  predicts    {one if self.num_members == 1 else several}",
+            f"  classes     {self.num_classes}",
+            f"  parameters  {self.num_parameters:,} trained",
+        ]
+        lines += [f"  name        {self.metadata['name']}"] if self.metadata else []
+        (print_fn or print)("\n".join(lines))
         super().summary(line_length, positions, print_fn, **kwargs)
 
-    def check_fitted(self) -> None:
-        """Raises a `ValueError` where a layer still has to be fitted to images."""
-        if self.__dict__.get("_fitted"):  # What is fitted stays so, and the layers are many.
-            return
-        for layer in self._flatten_layers():
-            if not getattr(layer, "fitted", True):
-                raise ValueError(
-                    f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
-                    "Call model.adapt(images), fit the model, or load weights."
-                )
-        self.__dict__["_fitted"] = True
 
-    def _uncertainty(self, inputs):
-        return uncertainty.from_members(self.kind, self.member_logits(inputs))
+class WrappedPredictor(Predictor):
+    """Base of predictors around another one, with its classes and its inputs.
 
-    def _predict_stack(self, method, x, batch_size):
-        batches = self._map_batches(method, x, batch_size)
-        return np.concatenate([batch["value"] for batch in batches], axis=1)
+    Args:
+        model: the predictor inside.
+    """
 
-    def _map_batches(
-        self, method: str, x: Data, batch_size: int
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Streams a method over the inputs, so that memory does not grow with their number.
+    networks_attribute = "model"
 
-        What a method returns as one tensor is under "value".
-        """
-        self.check_fitted()
-        compute = self.traced(method)
-        for batch, _ in inputs.batches(x, self.contract, batch_size):
-            self._warn_outside(batch)
-            found = compute(batch)
-            yield {name: value.numpy() for name, value in found.items()}
+    def __init__(self, model: Predictor, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.model = model
+        for name in ("kind", "num_classes", "class_names", "metadata"):
+            setattr(self, name, getattr(model, name))
+        self.built = True
 
-    def _warn_outside(self, batch):
-        """Warns once for each model."""
-        if "_warned_outside" not in self.__dict__ and inputs.warn_outside(batch, self.contract):
-            self.__dict__["_warned_outside"] = True
+    @property
+    def contract(self) -> Contract:  # type: ignore[override]
+        return self.model.contract
 
-    def traced(
-        self, name: str, function: Callable | None = None
-    ) -> tf.types.experimental.PolymorphicFunction:
-        """A method of this predictor, or `function` under a name of its own, as one `tf.function`
-        of a batch from `inputs.batches` that returns a dict."""
-        # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-        known = self.__dict__.setdefault("_traced", {})
-        if name not in known:
-            compute, contract = function or getattr(self, name), self.contract
+    @property
+    def num_members(self) -> int:  # type: ignore[override]
+        return self.model.num_members
 
-            def named(batch):
-                found = compute(batch)
-                return found if isinstance(found, dict) else {"value": found}
+    @property
+    def num_parameters(self) -> int:
+        return self.model.num_parameters
 
-            specs = [contract.specs()]
-            known[name] = tf.function(named, input_signature=specs, autograph=False)
-        return known[name]
+    @property
+    def networks(self) -> list[keras.Model]:
+        return self.model.networks
+
+    @property
+    def last_layer(self) -> keras.layers.Layer:
+        return self.model.last_layer

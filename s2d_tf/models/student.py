@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import tensorflow as tf
 
-from s2d_tf import _choices
 from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head
 from s2d_tf.losses import DistillationLoss, scale_from_log
-from s2d_tf.models import gaussian_noise
 from s2d_tf.models.classifier import Classifier
 
 if TYPE_CHECKING:
     from s2d_tf.models.predictor import Predictor
+
+DRAWS_SEED = (2022, 0)
+"""Of the draws of a Gaussian student: the same for all images, models and batches."""
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -38,9 +38,6 @@ class Student(Classifier):
         num_draws: members that a Gaussian student draws at prediction.
         initial_scale: the Gaussian's deviation before training; the second head starts there with
             zero weights.
-        draws: how a Gaussian draws: "independent", as the paper; "balanced" (ours), pairs of both
-            signs in which every class has the same deviations in another order, so that noise that
-            all images share favors no class; "mean", one member, the Gaussian's mean itself.
 
     Example:
 
@@ -59,7 +56,6 @@ class Student(Classifier):
         objective: DistillationLoss,
         num_draws: int = 50,
         initial_scale: float = 0.5,
-        draws: str = "independent",
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
@@ -81,15 +77,9 @@ class Student(Classifier):
                 f"initial_scale: expected a number above 0, received {initial_scale!r}. The "
                 "default is 0.5."
             )
-        if draws not in _choices.DRAWS_OF_A_GAUSSIAN:
-            raise ValueError(
-                f"draws: expected one of {_choices.DRAWS_OF_A_GAUSSIAN}, received {draws!r}."
-                " Choose one of these."
-            )
         self.objective = objective
         self.num_draws = num_draws
         self.initial_scale = initial_scale
-        self.draws = draws
         self.predicts = objective.student
         self.kind = self.predicts
         if self.predicts == "gaussian":
@@ -106,38 +96,7 @@ class Student(Classifier):
 
     @property
     def num_members(self) -> int:  # type: ignore[override]
-        return self.num_draws if self.predicts == "gaussian" and self.draws != "mean" else 1
-
-    @property
-    def draw_key(self) -> tuple:
-        # What was cached or recorded before there was a choice keeps its key.
-        chosen = () if self.draws == "independent" else (self.draws,)
-        return (*super().draw_key, *chosen)
-
-    @property
-    def readings(self) -> dict[str, Callable]:
-        if self.predicts != "gaussian":
-            return {}
-        name, draws = ("draws", "balanced") if self.draws == "mean" else ("mean", "mean")
-        return {name: lambda raw: self._members(raw, draws)}
-
-    def redrawn(self, draws: str, num_draws: int | None = None) -> Self:
-        """A copy of this student that draws its members in another way, with the same weights.
-
-        Args:
-            draws, num_draws: as for `Student`; `None` keeps the number.
-
-        Example:
-
-        >>> student = models.Student(backbone, 3, losses.NormalKLDivergence())
-        >>> student.num_members, student.redrawn("mean").num_members
-        (50, 1)
-        """
-        changes = {"draws": draws, "num_draws": num_draws or self.num_draws}
-        twin = type(self).from_config({**self.get_config(), **changes})
-        twin.set_weights(self.get_weights())
-        twin.class_names, twin.metadata = self.class_names, self.metadata
-        return twin
+        return self.num_draws if self.predicts == "gaussian" else 1
 
     def learn_from(self, teacher: Predictor | None) -> Self:
         """Lets a `Predictor` make the targets inside each training step (for augmented inputs).
@@ -192,15 +151,10 @@ class Student(Classifier):
         return tf.stack([outputs["loc"], outputs["log_scale"]])
 
     def members_from_raw(self, raw: tf.Tensor) -> tf.Tensor:
-        return self._members(raw, self.draws)
-
-    def _members(self, raw, draws):
         if self.predicts != "gaussian":
             return raw
-        if draws == "mean":
-            return raw[:1]
         loc, log_scale = tf.unstack(raw)
-        noise = gaussian_noise.DRAWS[draws](self.num_draws, self.num_classes)
+        noise = tf.random.stateless_normal([self.num_draws, 1, self.num_classes], DRAWS_SEED)
         return loc + scale_from_log(log_scale) * noise
 
     def _check_training(self, x, targets):
@@ -261,11 +215,21 @@ class Student(Classifier):
         """The logits of the most probable prediction, without draws."""
         return outputs["loc"] if self.predicts == "gaussian" else outputs
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        config = dict(config)
+        draws = config.pop("draws", "independent")  # an argument before version 0.2
+        if draws != "independent":
+            raise ValueError(
+                f"draws: expected 'independent', the only kind since version 0.2, received "
+                f"{draws!r}. Load the model with version 0.1."
+            )
+        return super().from_config(config)
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "objective": keras.saving.serialize_keras_object(self.objective),
             "num_draws": self.num_draws,
             "initial_scale": self.initial_scale,
-            "draws": self.draws,
         }

@@ -10,13 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import Array, Inputs
-from s2d_tf.models.ensemble import Draws
+from s2d_tf.models.ensemble import SampledPredictor
 
 if TYPE_CHECKING:
     from s2d_tf.models.predictor import Predictor
 
 
-class SWAG(Draws):
+class SWAG(SampledPredictor):
     """Weights drawn from `N(mean, stddev^2)`, with batch-norm statistics of their own.
 
     The given model holds the mean. Deviations and the statistics of each draw are weights of this
@@ -59,6 +59,10 @@ class SWAG(Draws):
     @property
     def num_parameters(self) -> int:
         return 2 * self.model.num_parameters  # mean and deviation
+
+    @property
+    def networks(self) -> list[keras.Model]:
+        return [self]  # the deviations are its own
 
     def set_moments(self, mean: Sequence[Array], second_moment: Sequence[Array]) -> None:
         """Sets the Gaussian from the mean and the mean square of the weights along training."""

@@ -15,11 +15,9 @@ import tensorflow as tf
 from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs
 from s2d_tf.models import Predictor
-from s2d_tf.models import inputs as inputs_lib
-from s2d_tf.models.wrapper import Wrapper
+from s2d_tf.models.predictor import WrappedPredictor
 
 if TYPE_CHECKING:
-    from s2d_tf.models.contract import Contract
     from s2d_tf.posthoc.step import Step
 
 ROWS = 1024
@@ -117,7 +115,7 @@ class State:
         return {**self.uncertainty, **self.outputs}
 
 
-class StepPredictor(Wrapper):
+class StepPredictor(WrappedPredictor):
     """A model with one more post-hoc step.
 
     `predict_uncertainty` has the step's output as an additional key. All predictions also take
@@ -152,20 +150,16 @@ class StepPredictor(Wrapper):
             object.__setattr__(self, name, value)
 
     @property
-    def contract(self) -> Contract:  # type: ignore[override]
-        return self.model.contract
-
-    @property
     def num_members(self) -> int:  # type: ignore[override]
         return self.step.num_members(self.model)
 
     @property
-    def parts(self) -> list[Predictor]:
-        return [self] if self.step.changes_members else self.model.parts
+    def cached_predictors(self) -> list[Predictor]:
+        return [self] if self.step.changes_members else self.model.cached_predictors
 
     @property
-    def draw_key(self) -> tuple:
-        return (*self.model.draw_key, repr(self.step), fingerprint(self.arrays))
+    def member_settings(self) -> tuple:
+        return (*self.model.member_settings, repr(self.step), fingerprint(self.arrays))
 
     def features(self, inputs: Inputs) -> tf.Tensor:
         return self.model.features(inputs)
@@ -181,21 +175,23 @@ class StepPredictor(Wrapper):
 
     def predict_output(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
         """The step's own output for inputs or `Outputs`."""
-        batches = self._map_batches("_output", inputs, batch_size)
-        return np.concatenate([batch["value"] for batch in batches])
+        found = [batch["value"] for batch, _ in self.map_batches("_output", inputs, batch_size)]
+        return np.concatenate(found)
 
-    def _uncertainty(self, inputs):
+    def uncertainties(self, inputs: Inputs | Outputs) -> dict[str, tf.Tensor]:
         return after_steps(self, inputs).values()
 
     def _output(self, inputs):
         return {"value": after_steps(self, inputs).outputs[self.step.name]}
 
-    def _map_batches(self, method, x, batch_size):
+    def map_batches(self, name: str, x: Data, batch_size: int = 256, function: Any = None) -> Any:
         if not isinstance(x, Outputs):
-            return super()._map_batches(method, x, batch_size)
-        found = map(getattr(self, method), x.blocks(root(self), reads_features(self)))
-        found = (each if isinstance(each, dict) else {"value": each} for each in found)
-        return ({name: value.numpy() for name, value in each.items()} for each in found)
+            yield from super().map_batches(name, x, batch_size, function)
+            return
+        for block in x.blocks(root(self), reads_features(self)):
+            found = getattr(self, name)(block)
+            found = found if isinstance(found, dict) else {"value": found}
+            yield {key: value.numpy() for key, value in found.items()}, block.labels
 
 
 def root(model: Predictor) -> Predictor:
@@ -227,9 +223,11 @@ def after_steps(model: Predictor, inputs: Inputs | Outputs) -> State:
 def read(network: Predictor, data: Data, features: bool, batch_size: int) -> Iterator[Outputs]:
     """Outputs of a network, batch by batch, so that memory does not grow with the data."""
     name = "outputs_and_features" if features else "outputs"
-    compute = network.traced(name, lambda batch: _forward(network, batch, features))
-    for batch, labels in inputs_lib.batches(data, network.contract, batch_size):
-        found = {key: value.numpy() for key, value in compute(batch).items()}
+
+    def function(batch):
+        return _forward(network, batch, features)
+
+    for found, labels in network.map_batches(name, data, batch_size, function):
         yield Outputs(**found, labels=None if labels is None else np.asarray(labels))
 
 

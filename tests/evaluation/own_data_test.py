@@ -115,14 +115,14 @@ class Counter:
     """A stand-in that answers by how many inputs there are: what is tested is what reaches it."""
 
     kind, num_classes, class_names = "categorical", 3, None
-    weights, draw_key = (), ("counter",)
+    weights, member_settings = (), ("counter",)
     num_members, readings = 1, {}
 
     def __init__(self):
         self.seen = []
 
     @property
-    def parts(self):
+    def cached_predictors(self):
         return [self]
 
     def predict_raw(self, inputs, batch_size):

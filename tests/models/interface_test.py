@@ -54,11 +54,11 @@ def test_every_predictor_declares_its_facts(name):
     images = IMAGES[..., : model.image_shape[-1]]
     contracts.run_predictor_test(make, images)
     assert (model.num_members, model.num_parameters) == (members, parameters)
-    assert (len(model.networks), len(model.parts)) == (networks, parts)
+    assert (len(model.networks), len(model.cached_predictors)) == (networks, parts)
     assert model.decomposes == decomposes
     assert model.class_names is None
     assert model.metadata is None
-    assert sum(len(part.raw_outputs(images)) for part in model.parts) == rows
+    assert sum(len(part.raw_outputs(images)) for part in model.cached_predictors) == rows
 
 
 def test_networks_are_what_weights_files_hold():
@@ -68,13 +68,13 @@ def test_networks_are_what_weights_files_hold():
     swag = models.SWAG(model)
     assert swag.networks == [swag]  # the deviations are its own
     ensemble = models.Ensemble([model, network()])
-    assert ensemble.networks == ensemble.parts == ensemble.members
+    assert ensemble.networks == ensemble.cached_predictors == ensemble.members
 
 
-def test_the_draw_key_tells_draws_apart():
+def test_the_member_settings_tells_draws_apart():
     model = network()
     keys = {
-        repr(made.draw_key)
+        repr(made.member_settings)
         for made in (
             model,
             network(models.S2DClassifier),
@@ -85,7 +85,7 @@ def test_the_draw_key_tells_draws_apart():
         )
     }
     assert len(keys) == 6
-    assert model.draw_key == network().draw_key
+    assert model.member_settings == network().member_settings
 
 
 @pytest.mark.parametrize("cls", [models.Classifier, models.S2DClassifier])

@@ -51,7 +51,7 @@ INPUTS = {
 @pytest.mark.parametrize("name", sorted(INPUTS))
 def test_any_form_of_input_gives_the_same_answer(model, expected, name):
     answer = model.predict_uncertainty(INPUTS[name](), batch_size=4)
-    assert set(answer) == {"probs", "confidence", "total", "data", "knowledge"}
+    assert set(answer) == {"probs", "label", "confidence", "total", "data", "knowledge"}
     for key, value in answer.items():
         assert isinstance(value, np.ndarray)
         np.testing.assert_allclose(value, expected[key], atol=1e-6)

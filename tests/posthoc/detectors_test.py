@@ -71,7 +71,7 @@ def test_steps_stack_and_leave_the_prediction_alone(stacked, found, model, data)
     assert set(found) == set(plain) | {step.name for step, _ in CASES.values()}
     for key in plain:
         np.testing.assert_allclose(found[key], plain[key], rtol=1e-5, atol=1e-6)
-    assert stacked.parts == [model]
+    assert stacked.cached_predictors == [model]
     assert stacked.num_members == 1
     np.testing.assert_allclose(stacked.score(data["test"][0]), found["scale"], rtol=1e-5)
 

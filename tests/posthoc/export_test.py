@@ -111,7 +111,7 @@ def test_all_steps_use_permitted_operations(dirichlet_model, cached):
     predictor = stack(dirichlet_model, cached, DETECTORS)
     permitted = export.operations.SERVING
     spec = tf.TensorSpec([None, *predictor.image_shape], tf.float32)
-    graph = tf.function(predictor._uncertainty).get_concrete_function(spec).graph
+    graph = tf.function(predictor.uncertainties).get_concrete_function(spec).graph
     used = {operation.type for operation in graph.get_operations()}
     assert used <= permitted
 

@@ -75,7 +75,7 @@ def test_draws_are_members_with_knowledge(model, cached, data):
     kind, members = laplace.predict_members(data["test"][0])
     assert (kind, members.shape) == ("categorical", (6, 50, 5))
     assert laplace.decomposes
-    assert laplace.parts == [laplace]
+    assert laplace.cached_predictors == [laplace]
     assert (found["knowledge"] > 0).all()
     np.testing.assert_allclose(found["total"], found["data"] + found["knowledge"], atol=1e-6)
     np.testing.assert_allclose(laplace.predict_members(cached["test"])[1], members, rtol=1e-4)

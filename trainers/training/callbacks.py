@@ -18,7 +18,6 @@ import numpy as np
 
 from s2d_tf import files, models
 from s2d_tf.models.fitting import broken_parts
-from s2d_tf.models.progress import ProgressBar
 
 from . import checkpoints, multi_worker
 
@@ -81,8 +80,8 @@ def _stopped(where, what, writer):
     )
 
 
-class Progress(ProgressBar):
-    """The bar of `fit`, which counts the epochs of the whole run and not those of one `fit`."""
+class Progress(keras.callbacks.ProgbarLogger):
+    """Keras' progress bar, which counts the epochs of the whole run and not those of one `fit`."""
 
     def __init__(self, epochs: int) -> None:
         super().__init__()
