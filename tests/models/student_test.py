@@ -8,7 +8,6 @@ import scipy.stats
 import tensorflow as tf
 
 from s2d_tf import losses, models
-from s2d_tf.models import gaussian_noise
 from tests import contracts
 from tests.models.tiny import CLASSES, IMAGES, LABELS, backbone
 
@@ -157,68 +156,6 @@ def test_independent_draws_are_those_of_published_entries():
     noise = tf.random.stateless_normal([50, 1, CLASSES], (2022, 0))
     expected = outputs["loc"] + np.exp(outputs["log_scale"]) * noise
     np.testing.assert_allclose(model.predict_members(IMAGES)[1], expected, atol=1e-5)
-    assert model.draw_key == student("h2d_gauss", draws="independent").draw_key
-
-
-@pytest.mark.parametrize("num_draws", [1, 2, 7, 50])
-def test_balanced_noise_treats_all_classes_alike(num_draws):
-    noise = gaussian_noise.balanced(num_draws, 100).numpy()
-    assert noise.shape == (num_draws, 1, 100)
-    noise = noise[:, 0]
-    half = num_draws // 2
-    np.testing.assert_array_equal(noise[:half], -noise[num_draws - half :])  # antithetic
-    if num_draws == 1:
-        np.testing.assert_array_equal(noise, 0)
-        return
-    ordered = np.sort(noise, axis=0)
-    np.testing.assert_array_equal(ordered, np.tile(ordered[:, :1], [1, 100]))
-    np.testing.assert_allclose(noise.std(axis=0), 1, rtol=1e-5)
-    quantiles = scipy.stats.norm.ppf((np.arange(num_draws) + 0.5) / num_draws)
-    np.testing.assert_allclose(ordered[:, 0], quantiles / quantiles.std(), atol=1e-5)
-    if num_draws == 50:  # Classes move on their own.
-        correlations = np.corrcoef(noise.T)[np.triu_indices(100, 1)]
-        assert abs(correlations.mean()) < 0.01
-        assert abs(correlations.std() - 1 / 25**0.5) < 0.02
-
-
-@pytest.mark.parametrize("scale", [0.7, 1.5])
-def test_balanced_draws_favor_no_class(scale):
-    """Where all classes are alike the mean prediction is flat; independent noise tilts it."""
-    tilt = {}
-    for draws, noise in gaussian_noise.DRAWS.items():
-        probs = scipy.special.softmax(scale * noise(50, 100).numpy()[:, 0], axis=-1).mean(axis=0)
-        tilt[draws] = np.abs(100 * probs - 1).mean()
-    assert tilt["independent"] > 0.08
-    assert tilt["balanced"] < tilt["independent"] / 5
-
-
-def test_the_mean_is_one_member_without_draws():
-    model = student("h2d_gauss").redrawn("mean")
-    assert (model.num_members, model.kind, model.decomposes) == (1, "dirichlet", True)
-    np.testing.assert_allclose(model.predict_members(IMAGES)[1][0], model(IMAGES)["loc"], atol=1e-5)
-
-
-def test_a_redrawn_student_is_the_same_network(tmp_path):
-    model = student("h2d_gauss", num_draws=8)
-    model.class_names = ["a", "b", "c"]
-    twin = model.redrawn("balanced")
-    np.testing.assert_array_equal(twin(IMAGES)["log_scale"], model(IMAGES)["log_scale"])
-    np.testing.assert_array_equal(twin(IMAGES)["loc"], model(IMAGES)["loc"])
-    assert (twin.num_members, twin.draws, twin.class_names) == (8, "balanced", ["a", "b", "c"])
-    assert model.draws == "independent"
-    assert len({str(each.draw_key) for each in (model, twin, model.redrawn("mean", 1))}) == 3
-    assert model.redrawn("balanced", num_draws=4).num_members == 4
-
-
-@pytest.mark.parametrize("draws", ["independent", "balanced", "mean"])
-def test_readings_are_the_other_members_of_the_same_outputs(draws):
-    model = student("h2d_gauss", draws=draws, num_draws=6)
-    ((name, members),) = model.readings.items()
-    other = model.redrawn("balanced" if draws == "mean" else "mean")
-    assert name == ("draws" if draws == "mean" else "mean")
-    expected = other.predict_members(IMAGES)[1]
-    np.testing.assert_allclose(members(model.predict_raw(IMAGES)), expected, rtol=1e-6)
-    assert student("h2d_dir").readings == {}
 
 
 def monte_carlo(loc, log_scale, draws, rng):
@@ -258,10 +195,14 @@ def test_gaussian_uncertainties_agree_with_a_long_monte_carlo_run():
 
 @pytest.mark.parametrize("name", ["end", "h2d_gauss", "h2d"])
 def test_config_round_trip(name):
-    model = student(name, num_draws=7, initial_scale=0.2, draws="balanced", weight_decay=1e-3)
+    model = student(name, num_draws=7, initial_scale=0.2, weight_decay=1e-3)
     twin = contracts.run_saving_test(model, IMAGES)
     assert twin.objective.get_config() == model.objective.get_config()
-    assert (twin.num_draws, twin.initial_scale, twin.draws) == (7, 0.2, "balanced")
+    assert (twin.num_draws, twin.initial_scale) == (7, 0.2)
+    config = model.get_config()
+    models.Student.from_config({**config, "draws": "independent"})  # of version 0.1
+    with pytest.raises(ValueError, match="draws: expected 'independent'.*received 'mean'"):
+        models.Student.from_config({**config, "draws": "mean"})
 
 
 def one_line(error):
@@ -303,8 +244,6 @@ def test_bad_arguments_are_refused():
         student("h2d_gauss", num_draws=0)
     with pytest.raises(ValueError, match="initial_scale: expected a number above 0"):
         student("h2d_gauss", initial_scale=0.0)
-    with pytest.raises(ValueError, match=r"draws: expected one of .*'balanced'.*received 'some'"):
-        student("h2d_gauss", draws="some")
     two = keras.Sequential([keras.Input([8, 8, 2]), keras.layers.Flatten()])
     with pytest.raises(ValueError, match="num_heads: expected 1 for a student, received 2"):
         models.Student(two, CLASSES, losses.SoftCrossEntropy(), num_heads=2)
