@@ -79,10 +79,14 @@ class OperationError(UserError):
     """A SavedModel holds something that no exported model holds."""
 
 
-def check(version_directory: PathLike) -> Any:
+def check(version_directory: PathLike, trust: bool = False) -> Any:
     """Rejects a SavedModel with anything but permitted operations, without loading it.
 
-    Where it needs TensorFlow Text, that is imported.
+    If it needs TensorFlow Text, that is imported.
+
+    Args:
+        version_directory: the version folder.
+        trust: whether to accept other operations, too.
 
     Returns:
         The `SavedModel` message that was checked.
@@ -104,26 +108,21 @@ def check(version_directory: PathLike) -> Any:
             for name in sorted(used - _PERMITTED[part])
         ]
         wrong += _foreign_objects(meta_graph)
-    if wrong or not saved_model.meta_graphs:
+    if (wrong and not trust) or not saved_model.meta_graphs:
         raise OperationError(
             f"{version_directory}: expected only operations of the closed list of exported "
-            f"models, received {', '.join(wrong) or 'no graph'}. Serve only models that "
-            "s2d_tf exported."
+            f"models, received {', '.join(wrong) or 'no graph'}. Load it with trust=True (`s2d "
+            "serve --trust`) only if you trust whoever wrote it."
         )
     if needed & TEXT:
-        _register_text(version_directory)
+        try:  # TensorFlow knows these operations once the package is imported.
+            importlib.import_module("tensorflow_text")
+        except ImportError as error:
+            raise OperationError(
+                f"{version_directory}: expected TensorFlow Text, whose operations the model uses, "
+                f"received {error}. Run pip install 's2d_tf[text]'."
+            ) from None
     return saved_model
-
-
-def _register_text(where):
-    """TensorFlow knows the operations of TensorFlow Text once that package is imported."""
-    try:
-        importlib.import_module("tensorflow_text")
-    except ImportError as error:
-        raise OperationError(
-            f"{where}: expected TensorFlow Text, whose operations the model uses, received "
-            f"{error}. Run pip install 's2d_tf[text]'."
-        ) from None
 
 
 def operations(meta_graph: Any) -> dict[str, set[str]]:

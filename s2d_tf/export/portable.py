@@ -1,120 +1,162 @@
 """The same answers in other runtimes: ONNX and LiteRT files.
 
-Both take what `serving_default` takes and answer with the same named outputs. All that
+Both take what `serving_default` takes and answer with the same named outputs. Everything that
 `uncertainty` uses is elementary, so the files hold only the standard operators. A network that
-needs others is rejected: those that split and look up texts, above all.
+needs others is rejected: above all those that split and look up texts.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import pathlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import tensorflow as tf
 
+from s2d_tf import files
 from s2d_tf._types import PathLike
-from s2d_tf.export import converting, quantizing
-from s2d_tf.export.saved_model import write_model
+from s2d_tf.export.saved_model import describe
 from s2d_tf.export.signatures import Signatures
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
 
-ONNX_FILE = "model.onnx"
-LITERT_FILE = "model.tflite"
+OPSET = 17
+"""Version of the ONNX operators; onnxruntime has them since 1.12."""
 
 
 def save_onnx(
     model: Predictor,
-    directory: PathLike,
+    path: PathLike,
     class_names: Sequence[str] | None = None,
     metadata: dict | None = None,
-    precision: str = "float32",
-    calibration: np.ndarray | None = None,
 ) -> pathlib.Path:
-    """Writes the next version as `model.onnx`; needs the extra `onnx`.
+    """Writes an ONNX file; needs the extra `onnx`.
 
     Args:
-        model, directory, class_names, metadata: as for `save`.
-        precision: "float32", or "int8" for the convolutions of a model of images. That changes the
-            answers: docs/performance.md has by how much, and on which processors it pays.
-        calibration: for int8, a few hundred training images as the model takes them, by which the
-            ranges of the activations are set.
+        model, class_names, metadata: as for `save`; the description is a JSON file beside it.
+        path: the file, such as "m.onnx"; `m.onnx.json` has the description.
 
     Returns:
-        `pathlib.Path` of the version folder.
+        `pathlib.Path` of the file.
 
     Raises:
-        ValueError: the runtime has no operators for what the network does.
+        ValueError: ONNX has no operator for something that the network does.
 
     Example:
 
-    >>> folder = export.save_onnx(model, "onnx")
-    >>> sorted(path.name for path in folder.iterdir())
-    ['assets', 'model.onnx']
+    >>> export.save_onnx(model, "m.onnx").name
+    'm.onnx'
     """
-    converting.converter()  # Before anything is written.
+    # tf2onnx warns of every optional accelerator that it does not find.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        import tf2onnx
+    except ImportError as error:
+        raise ImportError(
+            f"tf2onnx: expected the package, received {error}. Run pip install 's2d_tf[onnx]'."
+        ) from None
+    logging.getLogger("tf2onnx").setLevel(logging.WARNING)
 
-    quantizing.check_precision(precision)
+    def convert(function, owner):
+        specs = function.input_signature
+        proto, _ = tf2onnx.convert.from_function(function, specs, opset=OPSET)
+        _check_operators("ONNX", _unknown_operators(proto.graph))  # tf2onnx only logs them
+        for value in [*proto.graph.input, *proto.graph.output]:
+            dimensions = value.type.tensor_type.shape.dim
+            free = [dim for dim in dimensions if not dim.HasField("dim_value")] or dimensions[:1]
+            free[0].dim_param = "batch"
+        return proto.SerializeToString()
 
-    def convert(signatures, function):
-        if precision == "float32":
-            return converting.convert_to_onnx(function)
-        images = quantizing.check_calibration(calibration, signatures.contract)
-        return quantizing.onnx_to_int8(converting.convert_to_onnx(function), images)
-
-    return _save(model, directory, class_names, metadata, ONNX_FILE, convert, precision)
+    return _save(model, path, class_names, metadata, ".onnx", convert)
 
 
 def save_litert(
     model: Predictor,
-    directory: PathLike,
+    path: PathLike,
     class_names: Sequence[str] | None = None,
     metadata: dict | None = None,
-    precision: str = "float32",
 ) -> pathlib.Path:
-    """Writes the next version as `model.tflite`, with built-in operations only.
+    """Writes a LiteRT file with built-in operations only.
 
     The interpreter is the extra `litert`; writing needs TensorFlow alone.
 
     Args:
-        model, directory, class_names, metadata: as for `save`.
-        precision: "float32", or "int8" for the weights; activations are rounded to int8 by the
-            range that they have in each request. That changes the answers: see
-            docs/performance.md.
+        model, class_names, metadata: as for `save`.
+        path: the file, such as "m.tflite"; `m.tflite.json` has the description.
 
     Returns:
-        `pathlib.Path` of the version folder.
+        `pathlib.Path` of the file.
 
     Raises:
-        ValueError: the runtime has no operators for what the network does.
+        ValueError: LiteRT has no operator for something that the network does.
 
     Example:
 
-    >>> folder = export.save_litert(model, "litert")
-    >>> sorted(path.name for path in folder.iterdir())
-    ['assets', 'model.tflite']
+    >>> export.save_litert(model, "m.tflite").name
+    'm.tflite'
     """
 
-    quantizing.check_precision(precision)
-
-    def convert(signatures, function):
-        return converting.convert_to_litert(function, precision == "int8", signatures)
-
-    return _save(model, directory, class_names, metadata, LITERT_FILE, convert, precision)
-
-
-def _save(model, directory, class_names, metadata, file_name, convert, precision):
-    def write(folder):
-        texts = [each.name for each in model.contract.tensors if each.dtype == "string"]
-        if texts:
-            raise ValueError(
-                "model: expected inputs of numbers, since neither ONNX nor LiteRT has operators "
-                f"that take texts apart, received the texts {texts}. Export a SavedModel."
+    def convert(function, owner):
+        # Through a SavedModel, since only that way the file keeps the names of the outputs.
+        with tempfile.TemporaryDirectory() as folder:
+            tf.saved_model.save(owner, folder, signatures={"serving_default": function})
+            converter = tf.lite.TFLiteConverter.from_saved_model(
+                folder, signature_keys=["serving_default"]
             )
-        signatures = Signatures(model, reject=False)
-        content = convert(signatures, signatures.functions()["serving_default"])
-        (folder / file_name).write_bytes(content)
+            converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+            try:
+                return converter.convert()
+            except Exception as error:  # of a class that TensorFlow keeps to itself
+                _check_operators("LiteRT", re.findall(r"'(tf\.\w+)' op is neither", str(error)))
+                raise
 
-    return write_model(model, directory, class_names, metadata, write, {"precision": precision})
+    return _save(model, path, class_names, metadata, ".tflite", convert)
+
+
+def _save(
+    model: Predictor,
+    path: PathLike,
+    class_names: Sequence[str] | None,
+    metadata: dict | None,
+    suffix: str,
+    convert: Callable[[Any, Signatures], bytes],
+) -> pathlib.Path:
+    path = pathlib.Path(path).expanduser()
+    if path.suffix != suffix or path.is_dir():
+        raise ValueError(
+            f"path: expected a file that ends in {suffix!r}, received {str(path)!r}. Name the file."
+        )
+    description = describe(model, class_names, metadata)
+    texts = [each.name for each in model.contract.tensors if each.dtype == "string"]
+    if texts:
+        raise ValueError(
+            "model: expected inputs of numbers, since neither ONNX nor LiteRT has operators "
+            f"that split texts, received the texts {texts}. Export a SavedModel."
+        )
+    signatures = Signatures(model, reject=False)
+    content = convert(signatures.functions()["serving_default"], signatures)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_bytes(path, content)
+    files.write_json(path.with_name(f"{path.name}.json"), description)
+    return path
+
+
+def _check_operators(runtime, missing):
+    if missing:
+        raise ValueError(
+            f"model: expected operations that {runtime} has, received "
+            f"{', '.join(sorted(set(missing)))}. Export a SavedModel."
+        ) from None
+
+
+def _unknown_operators(graph):
+    import onnx
+
+    found = {node.op_type for node in graph.node if not onnx.defs.has(node.op_type, node.domain)}
+    bodies = [attribute.g for node in graph.node for attribute in node.attribute]
+    return found.union(*(_unknown_operators(body) for body in bodies if body.node))

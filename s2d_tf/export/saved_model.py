@@ -1,22 +1,28 @@
-"""A SavedModel that TF Serving loads as it is."""
+"""A SavedModel that TF Serving loads as it is, with its description and warm-up requests."""
 
 from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
 from s2d_tf import __version__, files
 from s2d_tf._types import PathLike
-from s2d_tf.export import operations, warmup
 from s2d_tf.export.signatures import Signatures
-from s2d_tf.export.version_folders import write_version
+from s2d_tf.export.version_folders import CLASSES, DESCRIPTION, digests, write_version
 from s2d_tf.models import Predictor
 
-CLASSES = "classes.txt"
-DESCRIPTION = "model.json"
+if TYPE_CHECKING:
+    from s2d_tf.models.contract import Contract
+
+WARMUP = "assets.extra/tf_serving_warmup_requests"
+WARMUP_SIZES = (1, 8, 32)
+MAX_WARMUP_VALUES = 1 << 20
+"""Warm-up batches of more than one example have at most this many values: the file stays small."""
 
 
 def save(
@@ -24,7 +30,6 @@ def save(
     directory: PathLike,
     class_names: Sequence[str] | None = None,
     metadata: dict | None = None,
-    xla_batch_sizes: Sequence[int] = (),
 ) -> pathlib.Path:
     """Writes the next version of a model for TF Serving, `s2d serve` or plain TensorFlow.
 
@@ -34,8 +39,11 @@ def save(
     RGB images of a fixed size). Any other model has `serving_default` alone, with its own inputs by
     name. Each answers a dict of `probabilities`, `label`, `confidence`, `total_uncertainty`,
     `data_uncertainty` and `knowledge_uncertainty`. Answers are deterministic and do not depend on
-    the batch. A request with NaN, with numbers outside the model's range or whose answer is no
-    number, or with a damaged file fails as a whole.
+    the batch. A request with NaN, with numbers outside the model's range, with a damaged file, or
+    whose answer is not a number, fails as a whole.
+
+    Any model can be exported. `load` and `s2d serve` accept an operation outside of their closed
+    list only from files that you trust (`trust=True`).
 
     Args:
         model: any `models.Predictor`.
@@ -45,10 +53,6 @@ def save(
             own, which `zoo.load` sets.
         metadata: dict for `assets/model.json`; default: the model's own, which `zoo.load` sets to
             the entry's record.
-        xla_batch_sizes: batch sizes for which XLA compiles the network when the model is loaded;
-            batches of other sizes run as without. TF Serving needs
-            `--xla_cpu_compilation_enabled=true` for such a model, and these sizes as its
-            `allowed_batch_sizes`; TensorFlow in Python and `s2d serve` need nothing.
 
     Returns:
         `pathlib.Path` of the version folder.
@@ -61,52 +65,32 @@ def save(
     >>> sorted(serve(images=tf.constant(images, tf.float32)))[:3]
     ['confidence', 'data_uncertainty', 'knowledge_uncertainty']
     """
+    description = describe(model, class_names, metadata)
 
     def write(folder):
-        signatures = Signatures(model, xla_batch_sizes=xla_batch_sizes)
+        signatures = Signatures(model)
         functions = signatures.functions()
         tf.saved_model.save(signatures, str(folder), signatures=functions)
-        requests = warmup.requests(model.contract, functions, compiled_sizes=tuple(xla_batch_sizes))
-        warmup.write(folder / warmup.FILE, pathlib.Path(directory).name or "model", requests)
-        operations.check(folder)
+        (folder / WARMUP).parent.mkdir()
+        with tf.io.TFRecordWriter(str(folder / WARMUP)) as writer:
+            for name, inputs in warmup_requests(model.contract, functions):
+                writer.write(prediction_log(pathlib.Path(directory).name or "model", name, inputs))
+        if description["class_names"]:
+            lines = "".join(f"{name}\n" for name in description["class_names"])
+            files.write_text(folder / CLASSES, lines)
+        files.write_json(folder / DESCRIPTION, description | {"files": digests(folder)})
 
-    facts = {"xla_batch_sizes": sorted(xla_batch_sizes)} if xla_batch_sizes else {}
-    return write_model(model, directory, class_names, metadata, write, facts)
+    return write_version(directory, write)
 
 
-def write_model(
-    model: Predictor,
-    directory: PathLike,
-    class_names: Sequence[str] | None,
-    metadata: dict | None,
-    write: Callable[[pathlib.Path], None],
-    facts: dict | None = None,
-) -> pathlib.Path:
-    """Writes the next version: what `write` puts into its folder, and the model's description.
-
-    The description is `assets/model.json`, to which `facts` are added, and, where there are class
-    names, `assets/classes.txt`.
-    """
+def describe(model: Predictor, class_names: Sequence[str] | None, metadata: dict | None) -> dict:
+    """What a reader of exported files may want to know about the model, checked."""
     if not isinstance(model, Predictor):
         raise ValueError(
             f"model: expected a models.Predictor, received {type(model).__name__}. "
             "Cast a Keras classifier with models.S2DClassifier.from_classifier."
         )
     model.check_fitted()
-    description = _describe(model, class_names, metadata) | (facts or {})
-
-    def write_all(folder):
-        write(folder)
-        files.write_json(folder / "assets" / DESCRIPTION, description)
-        if description["class_names"]:
-            lines = "".join(f"{name}\n" for name in description["class_names"])
-            files.write_text(folder / "assets" / CLASSES, lines)
-
-    return write_version(directory, write_all)
-
-
-def _describe(model, class_names, metadata):
-    """What a reader of the exported files may want to know of the model, checked."""
     class_names = model.class_names if class_names is None else class_names
     metadata = model.metadata if metadata is None else metadata
     if class_names is not None:
@@ -132,7 +116,56 @@ def _describe(model, class_names, metadata):
         json.dumps(description, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"metadata: expected a dict that JSON can hold, received another ({error}). Pass "
-            "plain values."
+            f"metadata: expected a dict that JSON can hold, received {error}. Pass plain values."
         ) from None
     return description
+
+
+def warmup_requests(
+    contract: Contract, signature_names: Iterable[str]
+) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Requests of a few batch sizes for each signature, by its name, with the inputs by theirs.
+
+    TF Serving runs them before a new version gets real ones: otherwise the first request waits for
+    the graph's start-up. A model of inputs of free size has none.
+    """
+    sizes = [size for tensor in contract.tensors for size in tensor.shape]
+    values = sum(np.prod(tensor.shape) for tensor in contract.tensors) if None not in sizes else 0
+    for count in WARMUP_SIZES if None not in sizes else ():
+        if count > 1 and count * values > MAX_WARMUP_VALUES:
+            continue
+        flat = contract.flatten(contract.sample(count))
+        inputs = dict(zip((each.name for each in contract.tensors), flat, strict=True))
+        if contract.takes_raw_pixels:
+            ((name, images),) = inputs.items()
+            inputs = {name: images.astype(np.uint8)}
+            if "serve_float" in signature_names:
+                yield "serve_float", {name: images.astype(np.float32)}
+            if "serve_encoded" in signature_names:
+                for encode in (tf.io.encode_jpeg, tf.io.encode_png):
+                    encoded = [encode(image).numpy() for image in inputs[name]]
+                    yield "serve_encoded", {"image_bytes": np.array(encoded, object)}
+        yield "serving_default", inputs
+
+
+def prediction_log(model_name: str, signature_name: str, inputs: dict[str, np.ndarray]) -> bytes:
+    """A `tensorflow.serving.PredictionLog` message with one predict request, serialized.
+
+    It is written field by field, since the package that defines it is heavy and not otherwise
+    needed.
+    """
+    # By the field numbers of TF Serving's prediction_log.proto, predict.proto and model.proto.
+    request = _field(1, _field(1, model_name.encode()) + _field(3, signature_name.encode()))
+    for name, value in inputs.items():  # PredictRequest: model_spec, a map of inputs
+        tensor = tf.make_tensor_proto(value).SerializeToString()
+        request += _field(2, _field(1, name.encode()) + _field(2, tensor))
+    return _field(6, _field(1, request))  # PredictionLog.predict_log.request
+
+
+def _field(number, content):
+    """A length-delimited field of the protocol buffers' wire format."""
+    length, encoded = len(content), bytearray([number << 3 | 2])
+    while length > 0x7F:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([*encoded, length]) + content

@@ -1,69 +1,87 @@
-"""The signatures of an exported model, which follow from what it takes."""
+"""The signatures of an exported model: what it takes, what it answers, and what it rejects."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from s2d_tf.export import compiled, encoded_images
-from s2d_tf.export.answers import answer_function, no_number
+from s2d_tf import uncertainty
+from s2d_tf.export import encoded_images
 from s2d_tf.export.freezing import freeze
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
 
+OUTPUTS = {"probabilities": "probs", "confidence": "confidence"} | {
+    f"{name}_uncertainty": name for name in ("total", "data", "knowledge")
+}
+"""Names of the answers beside `label`, each with its name in `uncertainty.NAMES`."""
+
 TOLERANCE = 1e-3
 """By how much of the range a number may be outside of it: pixels that were scaled and rounded."""
 
 
+def answer_function(model: Predictor, reject: bool = True) -> Callable:
+    """The function from a batch of inputs, as the network takes them, to the dict of answers.
+
+    Args:
+        model: the predictor.
+        reject: whether a prediction that is not a number fails the request, so that no NaN is ever
+            sent; runtimes other than TensorFlow have no such operation.
+    """
+
+    def answer(inputs):
+        member_logits, added = model.served_outputs(inputs)
+        member_logits = tf.cast(member_logits, tf.float32)
+        if reject:
+            expected = model.contract.tensors[0].expected
+            member_logits = tf.debugging.check_numerics(
+                member_logits, f"{expected}, but their answer is not a number"
+            )
+        found = uncertainty.from_members(model.kind, member_logits)
+        label = tf.argmax(found["probs"], axis=-1, output_type=tf.int64)
+        answers = {output: found[name] for output, name in OUTPUTS.items()}
+        return {"label": label, **answers, **added}
+
+    return answer
+
+
 class Signatures(tf.Module):
-    """A predictor's signatures, with all that they need and nothing else.
+    """A predictor's signatures, with everything that they need and nothing else.
 
     Neither Keras nor this package is needed to run what `tf.saved_model.save` makes of it.
 
     Args:
         model: a `models.Predictor`.
-        answer: function from a batch of inputs to the dict of answers; default: all uncertainties.
-        reject: whether numbers that the model does not take fail the request; other runtimes than
-            TensorFlow have no such operation, and the graph is simplified for them.
-        xla_batch_sizes: batch sizes for which XLA compiles the network, see `compiled`.
+        reject: whether numbers that the model does not take fail the request; runtimes other than
+            TensorFlow have no such operation.
     """
 
-    def __init__(
-        self,
-        model: Predictor,
-        answer: Callable | None = None,
-        reject: bool = True,
-        xla_batch_sizes: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, model: Predictor, reject: bool = True) -> None:
         super().__init__()
-        answers = answer or answer_function(model, reject and not xla_batch_sizes)
-        contract = model.contract
+        answers, contract = answer_function(model, reject), model.contract
         self.contract, self.reject = contract, reject
         _check_names([tensor.name for tensor in contract.tensors])
-        # Saved with the graph that looks words up in them.
+        # Lookup tables are saved with the graph that uses them.
         self.tables = [
-            layer.lookup_table
+            value
             for layer in model._flatten_layers()
-            if isinstance(getattr(layer, "lookup_table", None), tf.lookup.StaticHashTable)
+            for value in vars(layer).values()
+            if isinstance(value, tf.saved_model.experimental.TrackableResource)
         ]
         self.specs = tf.nest.flatten(contract.specs())
         call, self.weights = freeze(lambda *tensors: answers(contract.pack(tensors)), *self.specs)
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(call, input_signature=self.specs, autograph=False)
-        if xla_batch_sizes:
-            sizes = compiled.check_sizes(xla_batch_sizes, self.specs)
-            answer = compiled.by_size(self._answer, sizes, self.specs, no_number(contract))
-            self._answer = tf.function(answer, input_signature=self.specs, autograph=False)
 
     def functions(self) -> dict[str, Callable]:
         """Dict of signature name to `tf.function`, for `tf.saved_model.save`.
 
-        A model of raw pixels takes them as bytes, as numbers and in files. Whatever another model
-        takes, it takes as it was trained: nobody knows how a file would become that.
+        A model of raw pixels takes them as bytes, as numbers and in files. Any other model takes
+        what it was trained on: nobody knows how a file would become that.
         """
         specs = {"serving_default": self.specs}
         functions = {"serving_default": self.serve}
@@ -82,13 +100,8 @@ class Signatures(tf.Module):
 
     def serve(self, *tensors: tf.Tensor) -> dict[str, tf.Tensor]:
         """The inputs as the model takes them; what it does not take fails the request."""
-        checked = [
-            self._checked(tensor, spec, declared)
-            for tensor, spec, declared in zip(
-                tensors, self.specs, self.contract.tensors, strict=True
-            )
-        ]
-        return self._answer(*checked)
+        declared = zip(tensors, self.specs, self.contract.tensors, strict=True)
+        return self._answer(*(self._checked(*each) for each in declared))
 
     def serve_encoded(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         """JPEG or PNG files of any size."""
@@ -108,7 +121,7 @@ class Signatures(tf.Module):
         low, high = declared.range
         lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
         margin = TOLERANCE * (high - low) if tensor.dtype.is_floating else 0
-        suits = encoded_images.require(
+        is_within = encoded_images.require(
             (lowest >= tf.cast(low - margin, tensor.dtype))
             & (highest <= tf.cast(high + margin, tensor.dtype)),
             f"{declared.expected}, received values from",
@@ -116,7 +129,7 @@ class Signatures(tf.Module):
             "to",
             highest,
         )
-        with tf.control_dependencies([suits]):
+        with tf.control_dependencies([is_within]):
             return tf.identity(tensor)
 
 
