@@ -46,23 +46,26 @@ def freeze(function: Callable, *specs: tf.TensorSpec) -> tuple[Callable, list[tf
     TensorShape([2, 3])
     """
     traced = tf.compat.v1.wrap_function(function, list(specs))
-    graph, outputs = traced.graph, traced.structured_outputs
+    graph = traced.graph
     given = [tensor.name for tensor in traced.inputs[: len(specs)]]
     captured = {placeholder.name: value for value, placeholder in graph.captures}
     body = _dependent(graph, {*given}, captured)
     needed = {each.name: each for op in body for each in op.inputs if each.op not in body}
     handles = {name: captured[name] for name in needed if needed[name].dtype == tf.resource}
     fixed = [name for name in needed if name not in handles and name not in given]
-    values = _keep(fixed, traced.prune([], [needed[name] for name in fixed])())
+    values = traced.prune([], [needed[name] for name in fixed])()
+    keys = [hashlib.sha256(tf.io.serialize_tensor(each).numpy()).digest() for each in values]
+    arrays = _keep(dict(zip(keys, values, strict=True)))  # equal ones once
     definition = _part(graph, {op.name for op in body})
 
-    def call(*tensors, _defines_loops=traced):
-        # TensorFlow drops the bodies of loops and branches with the function that defined them.
+    def call(*tensors):
         current = tf.compat.v1.get_default_graph()
-        constants = {id(value): tf.convert_to_tensor(value) for value in values.values()}
+        constants = {key: tf.convert_to_tensor(value) for key, value in arrays.items()}
         known = dict(zip(given, tensors, strict=True))
         known |= {name: current.capture(handle) for name, handle in handles.items()}
-        known |= {name: constants[id(value)] for name, value in values.items()}
+        known |= {name: constants[key] for name, key in zip(fixed, keys, strict=True)}
+        # TensorFlow drops the bodies of loops and branches with `traced`, which this keeps alive.
+        outputs = traced.structured_outputs
         found = tf.graph_util.import_graph_def(
             definition,
             input_map={name: known[name] for name in needed},
@@ -71,7 +74,7 @@ def freeze(function: Callable, *specs: tf.TensorSpec) -> tuple[Callable, list[tf
         )
         return dict(zip(outputs, found, strict=True))
 
-    variables = [each for each in values.values() if isinstance(each, tf.Variable)]
+    variables = [each for each in arrays.values() if isinstance(each, tf.Variable)]
     used = {id(handle) for handle in handles.values()}
     variables += [each for each in graph.variables if id(each.handle) in used]
     return call, variables
@@ -88,19 +91,16 @@ def _dependent(graph, given, captured):
     return body
 
 
-def _keep(names, values):
-    """Arrays as they are or, where they are too many for one message, as variables; equal ones
-    are the same object."""
-    large = sum(len(value.shape) and value.numpy().nbytes for value in values) > MAX_CONSTANT_BYTES
-    kept, found = {}, {}
-    for name, value in zip(names, values, strict=True):
-        key = hashlib.sha256(tf.io.serialize_tensor(value).numpy()).digest()
-        if key not in found:
-            # Shapes, axes and indices have to be constants: other shapes are inferred from them.
-            as_variable = large and value.dtype.is_floating and value.shape.rank
-            found[key] = tf.Variable(value, trainable=False) if as_variable else value.numpy()
-        kept[name] = found[key]
-    return kept
+def _keep(values):
+    """Arrays as they are or, where they are too many for one message, as variables."""
+    # Shapes, axes and indices have to be constants: other shapes are inferred from them.
+    weights = {key for key, each in values.items() if each.dtype.is_floating and each.shape.rank}
+    if sum(values[key].numpy().nbytes for key in weights) <= MAX_CONSTANT_BYTES:
+        weights = set()
+    return {
+        key: tf.Variable(each, trainable=False) if key in weights else each.numpy()
+        for key, each in values.items()
+    }
 
 
 def _part(graph, names):
