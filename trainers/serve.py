@@ -15,7 +15,7 @@ import functools
 from absl import flags
 
 from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits
-from s2d_tf.serving.logs import LEVELS
+from s2d_tf.serving.monitoring import LOG_LEVELS
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all interfaces.")
@@ -44,8 +44,10 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_enum(
-    "log_level", "warning", LEVELS, "Lowest level to log; info adds one line per request."
+    "log_level", "warning", LOG_LEVELS, "Lowest level to log; info adds one line per request."
 )
+
+flags.DEFINE_bool("trust", False, "Serve operations outside of the closed list, too.")
 
 
 def main(argv: list[str]) -> None:
@@ -70,4 +72,5 @@ def main(argv: list[str]) -> None:
         limits,
         announce=functools.partial(print, flush=True),
         log_level=FLAGS.log_level,
+        trust=FLAGS.trust,
     )

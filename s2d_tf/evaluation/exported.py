@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation.scoring import Scored
-from s2d_tf.export.reading import Version
+from s2d_tf.export import Version
 
 # A probability of 0 in float32 may be anything below.
 _SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
@@ -16,11 +16,11 @@ class ExportedModel(Version):
 
     Only the signature `serving_default` is used: one input, and at least `probabilities`. Without
     `total_uncertainty` it is the entropy of the probabilities; a model without
-    `knowledge_uncertainty`, or with none but zeros, does not decompose it. The operations are
-    checked against the closed list of exported models before anything is loaded.
+    `knowledge_uncertainty`, or with none but zeros, does not decompose it. It is read as `export.load`
+    reads it.
 
     Args:
-        folder: a version folder, or the folder of all versions, of which the newest is taken.
+        folder, trust: as for `export.load`.
 
     Example:
 
@@ -30,8 +30,8 @@ class ExportedModel(Version):
     (40, 3)
     """
 
-    def __init__(self, folder: PathLike) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: PathLike, trust: bool = False) -> None:
+        super().__init__(folder, trust)
         self._signature = self.signatures["serving_default"]
         names = sorted(self._signature.structured_outputs)
         if len(self.inputs) != 1 or "probabilities" not in names:

@@ -1,4 +1,4 @@
-"""A small server with TF Serving's REST protocol, and the demo page."""
+"""A small server with TF Serving's REST protocol."""
 
 from s2d_tf import _lazy
 

@@ -13,8 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from s2d_tf.serving import monitoring, protocol
+from s2d_tf.serving import protocol
 from s2d_tf.serving.limits import Limits, RequestError
+from s2d_tf.serving.monitoring import Metrics
 from s2d_tf.serving.servable import Servables
 
 _LOG = logging.getLogger("s2d_tf.serving")
@@ -22,6 +23,9 @@ _LOG = logging.getLogger("s2d_tf.serving")
 # A rejected body is read on for a while, so that a client that only listens after it has sent all
 # gets to know why.
 _DRAIN_FACTOR = 4
+
+_MODEL = "/v1/models/{model}"
+_VERSION = _MODEL + "/versions/{version}"
 
 
 def create_app(name: str, servables: Servables, limits: Limits | None = None) -> fastapi.FastAPI:
@@ -43,16 +47,16 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
     True
     """
     limits = limits or Limits()
-    monitor = monitoring.Monitor(servables)
+    metrics = Metrics(servables)
     admitted = asyncio.Semaphore(limits.concurrency)
     # More at a time would only wait for the same cores, each with its arrays in memory.
     slots = asyncio.Semaphore(2 * (os.cpu_count() or 1))
 
     async def admit(request: fastapi.Request):  # type: ignore[no-untyped-def]
-        # uvicorn's own limit answers in plain text and counts connections that ask for nothing.
+        # uvicorn's own limit answers in plain text and counts idle connections.
         if admitted.locked():
             with contextlib.suppress(RequestError):
-                await _read(request, limits, keep=False)
+                await read_body(request, limits, keep=False)
             raise RequestError(
                 f"request: expected at most {limits.concurrency} at once, received more. Try again "
                 "later.",
@@ -71,48 +75,8 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
 
     def answer(servable, body):
         outputs, form = servable.predict(body, limits)
-        monitor.answers(servable.version, outputs)
+        metrics.add_answers(servable.version, outputs)
         return protocol.response(outputs, form)
-
-    async def predict(request: fastapi.Request):  # type: ignore[no-untyped-def]
-        servable = find(request)
-        body = await _read(request, limits)
-        async with slots:
-            content = await run_in_threadpool(answer, servable, body)
-        return Response(content, media_type="application/json")
-
-    async def predict_by_get():
-        # Else the route of the status takes ":predict" for a part of the model's name.
-        raise HTTPException(405, headers={"Allow": "POST"})
-
-    async def status(request: fastapi.Request):  # type: ignore[no-untyped-def]
-        return {
-            "model_version_status": [
-                {
-                    "version": str(find(request).version),
-                    "state": "AVAILABLE",
-                    "status": {"error_code": "OK", "error_message": ""},
-                }
-            ]
-        }
-
-    async def metadata(request: fastapi.Request):  # type: ignore[no-untyped-def]
-        servable = find(request)
-        return {
-            "model_spec": {"name": name, "signature_name": "", "version": str(servable.version)},
-            "metadata": {"signature_def": {"signature_def": servable.metadata}},
-        }
-
-    async def health():
-        """Whether the process is worth keeping: it answers, and looks for versions."""
-        return Response(status_code=503 if servables.stopped_watching else 200)
-
-    async def readiness():
-        """Whether to send requests here now."""
-        return Response(status_code=503 if admitted.locked() else 200)
-
-    async def metrics():
-        return Response(monitor.text(), media_type=monitoring.CONTENT_TYPE)
 
     async def reject(request, error):
         headers = {"Retry-After": "1"} if error.status == 503 else None
@@ -135,43 +99,85 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
         openapi_url=None,
         exception_handlers={RequestError: reject, HTTPException: reject_route, Exception: fail},
     )
-    limited = {"dependencies": [fastapi.Depends(admit)]}
-    for path in ("/v1/models/{model}", "/v1/models/{model}/versions/{version}"):
-        app.add_api_route(path + ":predict", predict, methods=["POST"], **limited)
-        app.add_api_route(path + ":predict", predict_by_get)
-        app.add_api_route(path + "/metadata", metadata, **limited)
-        app.add_api_route(path, status, **limited)
-    app.add_api_route("/healthz", health)
-    app.add_api_route("/readyz", readiness)
-    for path in ("/metrics", "/monitoring/prometheus/metrics"):  # the second is TF Serving's
-        app.add_api_route(path, metrics)
-    app.add_middleware(_Observed, monitor=monitor)
+    app.add_middleware(_RequestLog, metrics=metrics)
+    limited: Any = {"dependencies": [fastapi.Depends(admit)]}
+
+    @app.post(_MODEL + ":predict", **limited)
+    @app.post(_VERSION + ":predict", **limited)
+    async def predict(request: fastapi.Request):  # type: ignore[no-untyped-def]
+        servable = find(request)
+        body = await read_body(request, limits)
+        async with slots:
+            content = await run_in_threadpool(answer, servable, body)
+        return Response(content, media_type="application/json")
+
+    @app.get(_MODEL + ":predict")
+    @app.get(_VERSION + ":predict")
+    async def predict_by_get():
+        # Otherwise the route of the status takes ":predict" for a part of the model's name.
+        raise HTTPException(405, headers={"Allow": "POST"})
+
+    @app.get(_MODEL + "/metadata", **limited)
+    @app.get(_VERSION + "/metadata", **limited)
+    async def metadata(request: fastapi.Request):  # type: ignore[no-untyped-def]
+        servable = find(request)
+        return {
+            "model_spec": {"name": name, "signature_name": "", "version": str(servable.version)},
+            "metadata": {"signature_def": {"signature_def": servable.metadata}},
+        }
+
+    @app.get(_MODEL, **limited)
+    @app.get(_VERSION, **limited)
+    async def status(request: fastapi.Request):  # type: ignore[no-untyped-def]
+        version = {
+            "version": str(find(request).version),
+            "state": "AVAILABLE",
+            "status": {"error_code": "OK", "error_message": ""},
+        }
+        return {"model_version_status": [version]}
+
+    @app.get("/healthz")
+    async def health():
+        """Whether the process is worth keeping: it answers, and looks for versions."""
+        return Response(status_code=503 if servables.stopped_watching else 200)
+
+    @app.get("/readyz")
+    async def readiness():
+        """Whether to send requests here now."""
+        return Response(status_code=503 if admitted.locked() else 200)
+
+    @app.get("/metrics")
+    @app.get("/monitoring/prometheus/metrics")  # TF Serving's
+    async def prometheus_metrics():
+        content, media_type = metrics.text()
+        return Response(content, media_type=media_type)
+
     return app
 
 
-class _Observed:
+class _RequestLog:
     """Counts and logs every request."""
 
-    def __init__(self, app: Any, monitor: monitoring.Monitor) -> None:
+    def __init__(self, app: Any, metrics: Metrics) -> None:
         self._app = app
-        self._monitor = monitor
+        self._metrics = metrics
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.monotonic(), 500  # unless an answer says another
+        began, status = time.monotonic(), 500  # unless an answer has another
 
-        async def seen(message):
+        async def send_and_note(message):
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         try:
-            await self._app(scope, receive, seen)
+            await self._app(scope, receive, send_and_note)
         finally:
             seconds, path = time.monotonic() - began, scope["path"][:200]
-            self._monitor.request(status, seconds, path.endswith(":predict"))
+            self._metrics.add_request(status, seconds, path.endswith(":predict"))
             fields = {
                 "method": scope["method"][:20],
                 "path": path,
@@ -182,7 +188,7 @@ class _Observed:
             _LOG.info("request", extra={"fields": fields})
 
 
-async def _read(request, limits, keep=True):
+async def read_body(request: fastapi.Request, limits: Limits, keep: bool = True) -> bytes:
     """The request's body, at most as large and as slow as the limits allow."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RequestError(

@@ -1,20 +1,83 @@
-"""What to watch of a model in service, as Prometheus metrics."""
+"""What to watch of a server: logs as JSON lines, and Prometheus metrics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import prometheus_client as prometheus
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from s2d_tf.serving.servable import Servables
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+REPEAT_SECONDS = 10.0
+"""How long a warning is not repeated."""
+MAX_MESSAGES = 1000
+
 NATS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 CONFIDENCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
-CONTENT_TYPE = prometheus.CONTENT_TYPE_LATEST
 
 
-class Monitor:
+def configure_logs(level: str) -> None:
+    """Makes the loggers of the server write JSON lines to the standard error.
+
+    Not by `logging.config`, which closes the handlers of all other loggers.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONFormatter())
+    handler.addFilter(RepetitionFilter())
+    for name in ("s2d_tf.serving", "uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper())
+
+
+class JSONFormatter(logging.Formatter):
+    """A record as one line; `extra={"fields": {...}}` adds to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{stamp}.{record.msecs:03.0f}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class RepetitionFilter(logging.Filter):
+    """Passes a warning once in `REPEAT_SECONDS`, with how often it was held back before.
+
+    So a hostile client cannot fill a disk with the log.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[Any, Any] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        key, now = (record.name, record.getMessage()[:200]), self._clock()
+        if len(self._seen) >= MAX_MESSAGES:
+            self._seen.clear()
+        last, held = self._seen.get(key, (-REPEAT_SECONDS, 0))
+        is_new = now - last >= REPEAT_SECONDS
+        self._seen[key] = (now, 0) if is_new else (last, held + 1)
+        if held:
+            record.fields = {"repeated": held}
+        return is_new
+
+
+class Metrics:
     """Counts and distributions of one server.
 
     Args:
@@ -22,6 +85,9 @@ class Monitor:
     """
 
     def __init__(self, servables: Servables) -> None:
+        import prometheus_client as prometheus
+
+        self._prometheus = prometheus
         self.registry = prometheus.CollectorRegistry()
         own = {"registry": self.registry}
         self._requests = prometheus.Counter(
@@ -60,30 +126,30 @@ class Monitor:
             "s2d_failed_versions", "Version folders that could not be loaded.", **own
         ).set_function(lambda: len(servables.failed))
 
-    def request(self, status: int, seconds: float, predicts: bool) -> None:
+    def add_request(self, status: int, seconds: float, predicts: bool) -> None:
         """Counts a request that was answered or rejected."""
         self._requests.labels(status).inc()
         if predicts:
             self._seconds.observe(seconds)
 
-    def answers(self, version: int, outputs: dict) -> None:
+    def add_answers(self, version: int, outputs: dict) -> None:
         """Adds answers, a dict of arrays, to the distributions."""
+        self._images.observe(len(next(iter(outputs.values()))))
         for name, values in outputs.items():
-            if name == "confidence":
-                self._images.observe(len(values))
-                _observe(self._confidence.labels(version), values)
-            elif name.endswith("_uncertainty"):
-                _observe(
-                    self._uncertainty.labels(version, name.removesuffix("_uncertainty")), values
-                )
-            elif name == "abstain":
+            if name == "abstain":
                 self._abstentions.labels(version).inc(int(values.sum()))
+            if name == "confidence":
+                histogram = self._confidence.labels(version)
+            elif name.endswith("_uncertainty"):
+                histogram = self._uncertainty.labels(version, name.removesuffix("_uncertainty"))
+            else:
+                continue
+            for value in values.tolist():
+                histogram.observe(value)
 
-    def text(self) -> bytes:
-        """All metrics in Prometheus' format."""
-        return prometheus.generate_latest(self.registry)
-
-
-def _observe(histogram, values):
-    for value in values.tolist():
-        histogram.observe(value)
+    def text(self) -> tuple[bytes, str]:
+        """All metrics in Prometheus' format, and its content type."""
+        return (
+            self._prometheus.generate_latest(self.registry),
+            self._prometheus.CONTENT_TYPE_LATEST,
+        )

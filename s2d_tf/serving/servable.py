@@ -13,10 +13,8 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import json_format
 
-from s2d_tf import files
+from s2d_tf import export
 from s2d_tf._types import PathLike
-from s2d_tf.export import operations, warmup
-from s2d_tf.export.version_folders import versions
 from s2d_tf.serving import protocol
 from s2d_tf.serving.limits import RequestError
 
@@ -25,64 +23,52 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("s2d_tf.serving")
 
-MAX_COMPILED_SIZE = 256
-"""Largest batch with which a model's description can have the model warmed up."""
-
 
 class Servable:
-    """One version of an exported model, checked against the list of operations, then loaded.
-
-    Which strings are texts is in the model's description; those of other signatures have to be image files.
+    """One version of an exported model, as `export.load` reads it.
 
     Args:
         directory: the version folder.
+        trust: as for `export.load`.
 
     Attributes:
         version: its number.
         metadata: dict of signature name to its inputs and outputs, as TF Serving describes them.
     """
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    def __init__(self, directory: pathlib.Path, trust: bool = False) -> None:
         self.version = int(directory.name)
-        (meta_graph,) = operations.check(directory).meta_graphs
-        self._loaded = tf.saved_model.load(str(directory))
-        if not self._loaded.signatures:
-            raise ValueError(
-                f"{directory}: expected a signature, received a model without any. Export it again."
-            )
+        self._loaded = export.load(directory, trust)
         self._specs = {
             name: function.structured_input_signature[1]
             for name, function in self._loaded.signatures.items()
         }
         self.metadata = {
             name: json_format.MessageToDict(
-                meta_graph.signature_def[name],
+                definition,
                 preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True,
             )
-            for name in self._specs
+            for name, definition in self._loaded.definitions.items()
         }
-        self._contract = None
-        images = self._specs.get("serving_default", {}).get("images")
-        if images is not None and images.dtype == tf.uint8:
-            sizes = (1, *_compiled_sizes(directory))
-            requests = warmup.image_requests(images.shape[1:], self._specs, (1,), sizes)
-        else:
-            self._contract = _contract(directory, self._specs.get("serving_default", {}))
-            requests = self._contract and warmup.requests(self._contract, self._specs, (1,))
-        for signature, inputs in requests or ():
-            self.run(signature, inputs)
+        has_strings = any(spec.dtype == tf.string for spec in self._loaded.inputs.values())
+        if has_strings and "inputs" not in self._loaded.description:
+            raise ValueError(  # Nobody knows which strings are texts, and which are files.
+                f"{directory}: expected the description of a model of strings, received none. "
+                "Export the model with `s2d export`."
+            )
+        self._warm_up()
 
     def predict(self, body: bytes, limits: Limits) -> tuple[dict[str, np.ndarray], str]:
         """The outputs for the body of a predict request, and the form to send them back in."""
         name, form, values = protocol.parse(body)
         if name not in self._specs:
             raise RequestError(
-                f"signature_name: expected one of {sorted(self._specs)}, received {name!r}. Choose "
-                "one of these."
+                f"signature_name: expected one of {sorted(self._specs)}, received {name!r}. Use "
+                "one of these names."
             )
-        # What a model takes as it was trained is text; files come in a signature of their own.
-        has_texts = self._contract is not None and name == "serving_default"
+        # Strings that a model was trained on are texts; files come in a signature of their own.
+        has_texts = name == "serving_default"
         inputs = protocol.arrays(form, values, self._specs[name], limits, has_texts)
         return self.run(name, inputs), form
 
@@ -94,6 +80,24 @@ class Servable:
             return {name: value.numpy() for name, value in outputs.items()}
         except tf.errors.InvalidArgumentError as error:
             raise RequestError(_readable(error.message)) from None
+
+    def _warm_up(self):
+        """Runs each signature once, so that the first request does not wait for its start-up."""
+        image = tf.io.encode_png(np.zeros([1, 1, 1], np.uint8)).numpy()
+        for name, specs in self._specs.items():
+            if not all(spec.shape[1:].is_fully_defined() for spec in specs.values()):
+                continue
+            text = "text" if name == "serving_default" else image
+            inputs = {
+                key: np.full(
+                    [1, *spec.shape[1:]],
+                    text if spec.dtype == tf.string else 0,
+                    spec.dtype.as_numpy_dtype,
+                )
+                for key, spec in specs.items()
+            }
+            with contextlib.suppress(RequestError):  # Zero may be outside of the model's range.
+                self.run(name, inputs)
 
 
 class Servables:
@@ -107,6 +111,7 @@ class Servables:
     Args:
         directory: the model's folder.
         poll_seconds: how often to look for changes.
+        trust: as for `export.load`.
 
     Attributes:
         current: the loaded `Servable`.
@@ -122,24 +127,20 @@ class Servables:
     1
     """
 
-    def __init__(self, directory: PathLike, poll_seconds: float = 2.0) -> None:
+    def __init__(self, directory: PathLike, poll_seconds: float = 2.0, trust: bool = False) -> None:
         self.directory = pathlib.Path(directory).expanduser()
         self.poll_seconds = poll_seconds
+        self.trust = trust
         self.current: Any = None  # never None after the constructor
         self.failed: dict[int, Any] = {}
-        self._reason = ""
+        self._reason = "The folder has no versions (1, 2, ...)."
         self._stopped = threading.Event()
         self._watcher: threading.Thread | None = None
-        if not versions(self.directory):
-            raise ValueError(
-                f"{self.directory}: expected a folder with versions of a model (1, 2, ...), "
-                f"received none. `s2d export NAME_OR_RUN {self.directory}` writes one."
-            )
         self.refresh()
         if self.current is None:
             raise ValueError(
-                f"{self.directory}: expected a version that can be loaded, received "
-                f"{sorted(self.failed)}. The oldest fails with: {self._reason} "
+                f"{self.directory}: expected a folder with versions of a model that can be loaded, "
+                f"received {sorted(self.failed)}. {self._reason} "
                 f"`s2d export NAME_OR_RUN {self.directory}` writes another."
             )
 
@@ -161,12 +162,11 @@ class Servables:
 
     def refresh(self) -> None:
         """Loads the newest version that can be loaded, unless it is loaded already."""
-        found = versions(self.directory)
+        found = export.versions(self.directory)
         self.failed = {version: tried for version, tried in self.failed.items() if version in found}
         for version in reversed(found):
-            if self.current is not None and version == self.current.version:
-                return
-            if self._load(version):
+            is_loaded = self.current is not None and version == self.current.version
+            if is_loaded or self._load(version):
                 return
 
     def watch(self) -> None:
@@ -191,7 +191,7 @@ class Servables:
         if self.failed.get(version) == found:
             return False
         try:
-            self.current = Servable(folder)
+            self.current = Servable(folder, self.trust)
         except Exception as error:
             # Whatever it is, another version can answer.
             self.failed[version] = found
@@ -201,48 +201,6 @@ class Servables:
         self.failed.pop(version, None)
         _LOG.warning("version %d is loaded", version)
         return True
-
-
-def _contract(directory, specs):
-    """What a model of other inputs than raw pixels takes, by its description.
-
-    SavedModels that others wrote have none. They may take numbers, which are known by their type;
-    but nobody knows which strings are texts. And the file may still be on its way.
-    """
-    from s2d_tf.models.contract import Contract  # with Keras, which models of pixels do without
-
-    path = directory / "assets" / "model.json"
-    if not path.is_file() and any(spec.dtype == tf.string for spec in specs.values()):
-        raise ValueError(
-            f"{path}: expected the description of a model of strings, received none. Export the "
-            "model with `s2d export`."
-        )
-    if not path.is_file():
-        return None
-    try:
-        contract = Contract.from_dict(files.read_json(path)["inputs"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path}: expected the description of a model with its inputs, received another: "
-            f"{error!r}. Export the model again."
-        ) from None
-    names = [tensor.name for tensor in contract.tensors]
-    if set(names) != set(specs):
-        raise ValueError(
-            f"{path}: expected the inputs {sorted(specs)}, received {sorted(names)}. Export the "
-            "model again."
-        )
-    return contract
-
-
-def _compiled_sizes(directory):
-    """Batch sizes that XLA compiles for when they first come, by the model's description."""
-    try:
-        sizes = files.read_json(directory / "assets" / "model.json")["xla_batch_sizes"]
-        sizes = [size for size in sizes if type(size) is int and 0 < size <= MAX_COMPILED_SIZE]
-        return sizes[: warmup.MAX_COMPILED_SIZES]
-    except (OSError, ValueError, KeyError, TypeError):  # It has none, or is not ours.
-        return []
 
 
 def _files(folder):

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from s2d_tf._types import PathLike
-from s2d_tf.serving import logs
 from s2d_tf.serving.limits import Limits
+from s2d_tf.serving.monitoring import configure_logs
 from s2d_tf.serving.servable import Servables
 
 
@@ -22,6 +22,7 @@ def serve(
     limits: Limits | None = None,
     announce: Callable[[str], Any] = print,
     log_level: str = "warning",
+    trust: bool = False,
 ) -> None:
     """Serves the newest version in `directory` over TF Serving's REST protocol, until interrupted.
 
@@ -31,8 +32,9 @@ def serve(
         name: the model's name in the addresses; default: the folder's.
         limits: `Limits` on requests; the default ones if `None`.
         announce: function that gets one line of text once the server answers requests.
-        log_level: one of `logs.LEVELS`; "info" adds a line for each request. The log goes to the
+        log_level: one of `monitoring.LOG_LEVELS`; "info" adds a line for each request. The log goes to the
             standard error, as one JSON object on each line.
+        trust: as for `export.load`.
 
     Raises:
         ImportError: FastAPI, uvicorn or prometheus_client is not installed (the extra
@@ -61,9 +63,9 @@ def serve(
             f"name: expected text without / : ? # or %, received {name!r}. Choose another name."
         )
     limits = limits or Limits()
-    with contextlib.closing(_listen(host, port)) as listener:
-        logs.configure(log_level)
-        servables = Servables(directory)
+    with contextlib.closing(listen(host, port)) as listener:
+        configure_logs(log_level)
+        servables = Servables(directory, trust=trust)
         server = make_server(create_app(name, servables, limits), limits)
         servables.watch()
         host, port = listener.getsockname()[:2]
@@ -78,7 +80,7 @@ def serve(
             servables.stop()
 
 
-def _listen(host, port):
+def listen(host: str, port: int) -> socket.socket:
     """A bound socket, taken before the model is loaded: a port in use is known at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -137,7 +137,7 @@ def test_an_answer_that_is_no_number_is_never_sent(tmp_path, overflowing):
         pixels = np.zeros([2, 8, 8, 2], dtype)
         assert np.isfinite(loaded.signatures[name](tf.constant(pixels))["confidence"]).all()
         pixels[1] = 255
-        with pytest.raises(tf.errors.InvalidArgumentError, match="their answer is no number"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="their answer is not a number"):
             loaded.signatures[name](tf.constant(pixels))
 
 

@@ -53,8 +53,8 @@ def build_model():
         members = [member.replace(**small) for member in members]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(backbones, "tiny", tiny, raising=False)
-            networks = [networks.build_network(each, seed) for seed, each in enumerate(members)]
-        predictor = networks.build_predictor(recipe, networks)
+            built = [networks.build_network(each, seed) for seed, each in enumerate(members)]
+        predictor = networks.build_predictor(recipe, built)
         _shake(predictor)
         return predictor
 

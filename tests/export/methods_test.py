@@ -14,13 +14,10 @@ from s2d_tf.zoo import recipes
 from tests.export.conftest import NAMES
 
 # Each way to draw members, each kind of prediction; the other products are in the slow tier.
-DEFAULT = (
-    *("individual", "s2d", "s2d_mimo", "swag", "s2d_mc", "s2d_ensemble", "h2d_gauss"),
-    "h2d_spread",
-)
+DEFAULT = (*("individual", "s2d", "s2d_mimo", "swag", "s2d_mc", "s2d_ensemble", "h2d_gauss"),)
 SLOW = (
     *("mimo", "s2d_swag", "mc", "ensemble", "end", "en2d", "h2d_dir"),
-    *("h2d", "plain_dir", "plain_gauss"),
+    *("h2d", "plain_dir"),
 )
 METHODS = (*DEFAULT, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW))
 

@@ -96,11 +96,11 @@ def listening():
             pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
     from s2d_tf import serving
     from s2d_tf.serving.connections import make_server
-    from s2d_tf.serving.server import _listen
+    from s2d_tf.serving.server import listen
 
     @contextlib.contextmanager
     def run(make_app, limits=None):
-        listener = _listen("127.0.0.1", 0)
+        listener = listen("127.0.0.1", 0)
         limits = limits or serving.Limits()
         server = make_server(make_app(limits), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

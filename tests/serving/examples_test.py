@@ -97,17 +97,17 @@ def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, ca
 
 
 def test_the_batching_file_fits_the_warm_up(project_root):
-    from s2d_tf.export import warmup
+    from s2d_tf.export.saved_model import WARMUP_SIZES
 
     text = (project_root / FOLDER / "batching.txt").read_text()
     sizes = [int(size) for size in re.findall(r"allowed_batch_sizes: (\d+)", text)]
-    assert sizes == list(warmup.BATCH_SIZES)
+    assert sizes == list(WARMUP_SIZES)
     assert int(re.search(r"max_batch_size \{ value: (\d+) \}", text).group(1)) == max(sizes)
 
 
 def test_the_documented_numbers_are_those_of_the_code(project_root):
     from s2d_tf import serving
-    from s2d_tf.export import warmup
+    from s2d_tf.export.saved_model import WARMUP_SIZES
 
     text = (project_root / "docs" / "serving.md").read_text(encoding="utf-8")
     assert re.search(r"^  tensorflow/serving:\d+\.\d+\.\d+ ", text, re.MULTILINE)
@@ -120,7 +120,7 @@ def test_the_documented_numbers_are_those_of_the_code(project_root):
         f"| time to send a request, or to read the response | {limits.request_seconds:g} s |",
         f"answered at once | {limits.concurrency} |",
         f"`s2d serve` takes {limits.batch_size}",
-        f"a request of more than {max(warmup.BATCH_SIZES)} images",
+        f"a request of more than {max(WARMUP_SIZES)} images",
     ):
         assert line in " ".join(text.split()), line
 

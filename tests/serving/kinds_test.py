@@ -196,13 +196,9 @@ def test_everything_else_gets_a_400_of_one_line(served, client, kind, body, mess
 def test_a_model_of_strings_needs_its_description(served, tmp_path):
     folder = shutil.copytree(served("sentences")[3], tmp_path / "tiny")
     description = folder / "1" / "assets" / "model.json"
-    content = description.read_text()
     description.unlink()
     with pytest.raises(ValueError, match="expected the description of a model of strings"):
         serving.Servables(folder)
-    description.write_text(content.replace('"texts"', '"other"'))
-    with pytest.raises(ValueError, match=r"expected the inputs \['texts'\], received \['other'\]"):
-        serving.Servables(folder)
-    description.write_text("{}")
-    with pytest.raises(ValueError, match="expected the description of a model with its inputs"):
+    description.write_text("[3]")
+    with pytest.raises(ValueError, match="expected the description of a model, received TypeError"):
         serving.Servables(folder)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import serving
-from s2d_tf.serving import logs
+from s2d_tf.serving import monitoring
 
 
 def get(url):
@@ -93,7 +93,7 @@ def test_metrics_have_the_distributions_of_the_answers(
 def test_logs_are_json_lines(running, shared_servables, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    logs.configure("info")
+    monitoring.configure_logs("info")
     logger = logging.getLogger("s2d_tf.serving")
     try:
         with running(shared_servables) as url:
@@ -120,7 +120,7 @@ def test_logs_are_json_lines(running, shared_servables, monkeypatch):
 
 def test_the_same_warning_is_not_repeated_without_end():
     now = [0.0]
-    seldom = logs.Seldom(clock=lambda: now[0])
+    seldom = monitoring.RepetitionFilter(clock=lambda: now[0])
 
     def passes(level, message, *arguments):
         record = logging.LogRecord("uvicorn.error", level, "", 0, message, arguments, None)
@@ -130,5 +130,5 @@ def test_the_same_warning_is_not_repeated_without_end():
     assert not any(passes(logging.WARNING, "Invalid %s", 1) for _ in range(100))
     assert passes(logging.WARNING, "Invalid %s", 2)
     assert all(passes(logging.INFO, "request") for _ in range(5))
-    now[0] = logs.SECONDS
-    assert passes(logging.WARNING, "Invalid %s", 1).repeated == 100
+    now[0] = monitoring.REPEAT_SECONDS
+    assert passes(logging.WARNING, "Invalid %s", 1).fields == {"repeated": 100}

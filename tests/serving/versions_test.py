@@ -9,8 +9,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from s2d_tf import serving
-from s2d_tf.serving import servable
+from s2d_tf import export, serving
 
 
 def empty(folder):
@@ -95,7 +94,7 @@ def test_a_deleted_version_gives_way_to_the_one_before_and_the_last_one_stays(mo
 
 def test_the_watcher_survives_errors_of_the_system(model_folder, monkeypatch, caplog):
     servables = serving.Servables(model_folder, poll_seconds=0.01)
-    real, calls = servable.versions, []
+    real, calls = export.versions, []
 
     def versions(directory):
         calls.append(directory)
@@ -103,7 +102,7 @@ def test_the_watcher_survives_errors_of_the_system(model_folder, monkeypatch, ca
             raise OSError(errno.EMFILE, "Too many open files")
         return real(directory)
 
-    monkeypatch.setattr(servable, "versions", versions)
+    monkeypatch.setattr(export, "versions", versions)
     shutil.copytree(model_folder / "1", model_folder / "2")
     servables.watch()
     try:

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow
 import tensorflow as tf
 
-from s2d_tf import posthoc, zoo
+from s2d_tf import export, posthoc, zoo
 from s2d_tf.data import archives, image_files
-from s2d_tf.export import encoded_images, reading
+from s2d_tf.export import encoded_images
 
 from .sources import Example
 
@@ -170,13 +170,13 @@ def open_scorer(where: str | os.PathLike, steps: Sequence[str | os.PathLike] = (
     >>> len(scorer.class_names)
     8
     """
-    if not zoo.is_run(where) and reading.is_exported(where):
+    if not zoo.is_run(where) and export.is_exported(where):
         if steps:
             raise ValueError(
                 f"step: expected none for an exported model, received {[*map(str, steps)]}. Export "
                 "the model with its steps."
             )
-        return _of_version(reading.Version(where))
+        return _of_version(export.load(where))
     opened = zoo.open_model(pathlib.Path(where) if zoo.is_run(where) else where)
     return of_model(opened.predictor, steps, opened.name)
 

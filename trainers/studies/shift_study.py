@@ -102,10 +102,10 @@ def open_any(where: str) -> tuple:
         The predictor or `ExportedModel`, a label for it, the folder of its cache, and the
         `zoo.Opened` where it is not exported.
     """
+    from s2d_tf import export
     from s2d_tf.evaluation import exported, run_evaluation
-    from s2d_tf.export import reading
 
-    if not zoo.is_run(where) and reading.is_exported(where):
+    if not zoo.is_run(where) and export.is_exported(where):
         model = exported.ExportedModel(where)
         folder = model.folder.resolve()
         label = folder.parent.name if folder.name.isdecimal() else folder.name
