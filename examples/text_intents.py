@@ -24,7 +24,8 @@ import numpy as np
 
 from s2d_tf import data, evaluation, files, models, zoo
 from s2d_tf.evaluation import evaluator
-from s2d_tf.zoo import networks, encoders, layout, recipes, weights
+from s2d_tf.trainers.datasets import clinc150
+from s2d_tf.zoo import encoders, layout, networks, recipes, weights
 
 KNOWN, UNKNOWN = "clinc150", "clinc150_oos"
 ENTRIES = {"plain": f"minilm_l6_512.individual.{KNOWN}", "s2d": f"minilm_l6_512.s2d.{KNOWN}"}
@@ -243,7 +244,7 @@ def main():
     out, recipe = pathlib.Path(flags.out), recipes.resolve(ENTRIES["s2d"])
     record = {
         "encoder": {"name": ENCODER.name, "sha256": ENCODER.sha256},
-        "data": {"name": KNOWN, "sha256": data.clinc150.SHA256},
+        "data": {"name": KNOWN, "sha256": clinc150.SHA256},
         "network": {
             "sequence_length": ENCODER.sequence_length, **recipe.arguments,
             "batch_size": recipe.data.batch_size, "learning_rate": recipe.training.learning_rate,

@@ -2,6 +2,8 @@
 
 from absl import flags
 
+from . import datasets  # noqa: F401 (registers them, so that every command knows their names)
+
 # absl then counts each flag to the command that asks for it, whose help shows it.
 flags.disclaim_key_flags()
 

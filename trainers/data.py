@@ -1,9 +1,9 @@
 """Lists all datasets, or shows one's splits, sizes, classes and fingerprints.
 
-usage: s2d data [NAME_OR_FOLDER] [--split=SPLIT] [--data_dir=DIR] [--preview=FILE.png] [--download]
+usage: s2d data [NAME_OR_FOLDER] [--split=SPLIT] [--data_dir=DIR] [--download]
 
     s2d data                              # all datasets
-    s2d data cifar100 --preview=100.png
+    s2d data cifar100
     s2d data flowers                      # a folder of images with one subfolder per class
 
 A fingerprint is a hash of all images and labels of a split, in any order. Equal fingerprints mean
@@ -14,13 +14,12 @@ import pathlib
 
 from absl import flags
 
+from s2d_tf.errors import UserError
+
 from . import _flags
 
 _SPLIT = flags.DEFINE_string("split", None, "Show only this split.")
 _DATA_DIR = _flags.data_dir()
-_PREVIEW = flags.DEFINE_string(
-    "preview", None, "Write images and labels of the split (default: test) to this PNG file."
-)
 _DOWNLOAD = flags.DEFINE_boolean(
     "download", False, "Download the dataset from its official source if it is not available."
 )
@@ -30,86 +29,62 @@ def main(argv: list[str]) -> None:
     from s2d_tf import data
 
     if len(argv) > 2:
-        raise ValueError(
+        raise UserError(
             f"NAME: expected one dataset, received {argv[1:]!r}. `s2d data` lists the names."
         )
     if len(argv) < 2:
         _list(data)
-        return
-    if argv[1] not in data.names() and pathlib.Path(argv[1]).expanduser().is_dir():
-        _show_folder(data, data.open_folder(argv[1]))
-        return
-    record = data.info(argv[1])
-    if _PREVIEW.value and not record.image_shape:
-        raise ValueError(
-            f"--preview: expected a dataset of images, received {record.name!r}, which has texts. "
-            "Drop the flag."
-        )
-    if _DOWNLOAD.value:
-        data.fetch(record.name, _DATA_DIR.value)
-    if record.conditions:
-        _show_conditions(record)
-        return
-    _show(data, record)
-    if _PREVIEW.value:
-        split = _SPLIT.value or "test"
-        images, labels = data.load_arrays(record.name, split, _DATA_DIR.value)
-        title = f"{record.name}, {split}: {len(images):,} images"
-        data.write_preview(
-            _PREVIEW.value, images, labels, title=title, class_names=record.class_names
-        )
-        print(f"Wrote {_PREVIEW.value}")
-
-
-def _show_folder(data, folder):
-    splits = [_SPLIT.value] if _SPLIT.value else folder.files
-    arrays = {split: folder.load_arrays(split) for split in splits if folder.files.get(split)}
-    print(f"{folder.name}: {folder.path}")
-    print(f"image     uint8 {'x'.join(map(str, folder.image_shape))}")
-    print(f"classes   {len(folder.class_names)} ({', '.join(folder.class_names)})")
-    print(f"\n{'split':<26}{'images':>8}   fingerprint")
-    for split, (images, labels) in arrays.items():
-        print(f"{split:<26}{len(images):>8,}   {data.fingerprint(images, labels)}")
-    if _PREVIEW.value:
-        split = _SPLIT.value or "train"
-        title = f"{folder.name}, {split}: {len(arrays[split][0]):,} images"
-        names = folder.class_names
-        data.write_preview(_PREVIEW.value, *arrays[split], title=title, class_names=names)
-        print(f"Wrote {_PREVIEW.value}")
+    elif argv[1] not in data.names() and pathlib.Path(argv[1]).expanduser().is_dir():
+        folder = data.open_folder(argv[1])
+        splits = [_SPLIT.value] if _SPLIT.value else [s for s in folder.files if folder.files[s]]
+        _show(data, folder, f"{folder.name}: {folder.path}", splits, folder.load_arrays)
+    else:
+        _show_registered(data, data.info(argv[1]))
 
 
 def _list(data):
-    row = "{:<28}{:<12}{:>8}{:>9}{:>9}   {}"
-    print(row.format("name", "image", "classes", "train", "test", "role"))
-    for name in data.names():
-        record = data.info(name)
+    row = "{:<28}{:<12}{:>8}{:>9}{:>9}   {:<10}{}"
+    print(row.format("name", "image", "classes", "train", "test", "distance", "title"))
+    for record in map(data.info, data.names()):
         sizes = [f"{record.splits[s]:,}" if s in record.splits else "-" for s in ("train", "test")]
-        shape = "x".join(map(str, record.image_shape)) or "text"
-        print(row.format(name, shape, record.num_classes or "-", *sizes, record.role))
+        shape = "x".join(map(str, record.image_shape)) or "-"
+        facts = record.num_classes or "-", *sizes, record.distance or "-", record.title
+        print(row.format(record.name, shape, *facts))
 
 
-def _show_conditions(record):
-    print(f"{record.name}: {record.role}")
-    print(f"citation  {record.citation}")
-    print(f"Conditions, as in {record.name}.{record.conditions[0]}: {', '.join(record.conditions)}")
+def _show_registered(data, record):
+    if _DOWNLOAD.value:
+        data.fetch(record.name, _DATA_DIR.value)
+    title = f"{record.name}: {record.title}\ncitation  {record.citation}"
+    if record.conditions and "." not in record.name:
+        names = ", ".join(record.conditions)
+        print(f"{title}\nConditions, as in {record.name}.{record.conditions[0]}: {names}")
+        return
+    folder = data.resolve_data_dir(_DATA_DIR.value)
+    splits = [_SPLIT.value] if _SPLIT.value else data.splits(record.name)
+    read = lambda split: data.load_arrays(record.name, split, folder)  # noqa: E731
+    _show(data, record, title, splits, read)
 
 
-def _show(data, record):
-    splits = [_SPLIT.value] if _SPLIT.value else data.available_splits(record.name, _DATA_DIR.value)
-    # Read before anything is printed, so that missing data is all that a failure reports.
-    data.load_arrays(record.name, splits[0], _DATA_DIR.value)
-    names = record.class_names
-    classes = f"{record.num_classes}" + (f" ({', '.join(names)})" if names else "")
-    print(f"{record.name}: {record.role}")
-    print(f"citation  {record.citation}")
+def _show(data, record, title, splits, read):
+    arrays, missing = {}, None
+    for split in splits:  # All before anything is printed: a failure reports nothing else.
+        try:
+            arrays[split] = read(split)
+        except data.MissingDataError as error:
+            missing = error
+    if not arrays:
+        assert missing is not None
+        raise missing
+    names = record.class_names or ()
     shape = "x".join(map(str, record.image_shape))
+    official = getattr(record, "splits", {})
+    print(title)
     print(f"image     uint8 {shape}" if shape else "input     text")
-    print(f"classes   {classes if record.num_classes else 'none; every label is -1'}")
-    if record.source != "embedded":
-        print(f"data_dir  {data.resolve_data_dir(_DATA_DIR.value)}")
-    print(f"\n{'split':<26}{'images' if shape else 'texts':>8}   fingerprint")
-    for split in splits:
-        images, labels = data.load_arrays(record.name, split, _DATA_DIR.value)
-        official = record.splits.get(split, len(images))
-        note = "" if official == len(images) else f"   (the official split has {official:,})"
-        print(f"{split:<26}{len(images):>8,}   {data.fingerprint(images, labels)}{note}")
+    classes = getattr(record, "num_classes", len(names)) or "none; every label is -1"
+    print(f"classes   {classes}" + (f" ({', '.join(names)})" if names else ""))
+    print(f"\n{'split':<26}{'images' if shape else 'inputs':>8}   fingerprint")
+    for split, (inputs, labels) in arrays.items():
+        count = official.get(split, len(inputs))
+        note = "" if count == len(inputs) else f"   (the official split has {count:,})"
+        print(f"{split:<26}{len(inputs):>8,}   {data.fingerprint(inputs, labels)}{note}")

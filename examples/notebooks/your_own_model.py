@@ -20,6 +20,7 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
+import s2d_tf.trainers.datasets  # noqa: F401 (registers CLINC150)
 from s2d_tf import data, evaluation, models
 
 sentences, intents = data.load_arrays("clinc150", "train")

@@ -1,19 +1,84 @@
-"""Random mirror and shift of whole batches, with nothing random inside.
+"""What training input looks like: random views of images, gathered batch by batch.
 
-The draws are made elsewhere; here an image, a shift and a mirror flag give one picture. All pixels
-of a batch are fetched by a single gather, in uint8, from the table of all pixels of the dataset.
+All that is random is a pure function of (seed, epoch, index), drawn by a fixed algorithm: the same
+on every device and in every process.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf._choices import PADDINGS
+from s2d_tf.errors import UserError
+
+# Each kind of draw has a stream of its own, so that adding one never changes another.
+_ORDER, _SHIFT, _MIRROR, _PAIRING, _FIRST_MIRROR = range(5)
 
 
-class PixelTable:
-    """All pixels of a dataset in one table, from which shifted and mirrored batches are gathered.
+class Draws:
+    """The random numbers of a training run.
+
+    Args:
+        seed: any integer.
+        num_examples: images in the dataset.
+        max_shift: largest shift in pixels.
+        alternating: mirror each image in every second epoch instead of at random.
+    """
+
+    def __init__(
+        self, seed: int, num_examples: int, max_shift: int, alternating: bool = False
+    ) -> None:
+        self._seed, self._num_examples = seed, num_examples
+        self._max_shift, self._alternating = max_shift, alternating
+
+    def order(self, epoch: tf.Tensor) -> tf.Tensor:
+        """int64 [N], the order in which an epoch visits the images."""
+        return _shuffled(tf.range(self._num_examples, dtype=tf.int64), self._fold(_ORDER, epoch))
+
+    def views(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Shift, int32 [N, 2], and mirror flag, bool [N], of each image in an epoch.
+
+        The generator counts, so the draws of an image do not depend on how many follow it.
+        """
+        reach, count = self._max_shift, self._num_examples
+        shift = _integers([count, 2], self._fold(_SHIFT, epoch), -reach, reach + 1)
+        if self._alternating:
+            first = _integers([count], self._fold(_FIRST_MIRROR), 0, 2)
+            return shift, (first + tf.cast(epoch, tf.int32)) % 2 == 1
+        return shift, _integers([count], self._fold(_MIRROR, epoch), 0, 2) == 1
+
+    def pairing(
+        self, epoch: tf.Tensor, step: tf.Tensor, size: int | tf.Tensor, num_heads: int
+    ) -> tf.Tensor:
+        """int32 [size, heads], which image of a batch each head sees; head 0 sees them in order."""
+        positions = [tf.range(size)]
+        for head in range(1, num_heads):
+            positions.append(_shuffled(positions[0], self._fold(_PAIRING, epoch, step, head)))
+        return tf.stack(positions, axis=-1)
+
+    def _fold(self, stream, *values):
+        seed = tf.constant([self._seed, stream], tf.int64)
+        for value in values:
+            value = tf.cast(value, tf.int64)
+            seed = tf.random.experimental.stateless_fold_in(seed, value, alg="philox")
+        return seed
+
+
+def _shuffled(values, seed):
+    return tf.random.experimental.stateless_shuffle(values, seed=seed, alg="philox")
+
+
+def _integers(shape, seed, low, high):
+    return tf.random.stateless_uniform(shape, seed, low, high, dtype=tf.int32, alg="philox")
+
+
+def shifted_views(
+    images: np.ndarray, padding: str | None, mean: Sequence[float] | None = None
+) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A function that gathers shifted and mirrored batches, in uint8.
 
     Args:
         images: uint8 [N, H, W, C].
@@ -21,55 +86,43 @@ class PixelTable:
             not repeated), or "mean", one color (as in DenseNet, whose authors pad with zeros after
             normalizing: on raw pixels that is the mean of each channel, not black).
         mean: the color for "mean", one value per channel, rounded to whole gray levels.
+
+    Returns:
+        A function of the index [B] of each image; its shift, int [B, 2], the rows and columns that
+        the window moves down and right over the image; and whether it is mirrored then, bool [B].
     """
+    if padding not in PADDINGS:
+        raise UserError(f"padding: expected one of {', '.join(PADDINGS)}, received {padding!r}.")
+    count, height, width, channels = images.shape
+    # One table of all pixels of the dataset: a batch is a single gather.
+    table = np.reshape(images, [-1, channels])
+    if padding == "mean":
+        table = np.concatenate([table, _padding_pixel(mean, channels)])
+    pixels = host_constant(table)
+    # 32-bit positions are faster; 64 bits only for the datasets that need them.
+    dtype = tf.int32 if len(table) < 2**31 else tf.int64
 
-    def __init__(
-        self, images: np.ndarray, padding: str, mean: Sequence[float] | None = None
-    ) -> None:
-        if padding not in PADDINGS:
-            raise ValueError(
-                f"padding: expected one of {', '.join(PADDINGS)}, received {padding!r}. Choose "
-                "one of these."
-            )
-        self.padding = padding
-        self.num_images, self.height, self.width, self.channels = images.shape
-        pixels = np.reshape(images, [-1, self.channels])
-        if padding == "mean":
-            pixels = np.concatenate([pixels, _padding_pixel(mean, self.channels)])
-        self._pixels = host_constant(pixels)
-        # 32-bit positions are faster; 64 bits only for the datasets that need them.
-        self._index_dtype = tf.int32 if len(pixels) < 2**31 else tf.int64
-
-    def gather(self, index: tf.Tensor, shift: tf.Tensor, mirror: tf.Tensor) -> tf.Tensor:
-        """Images `index`, each shifted and then mirrored.
-
-        Args:
-            index: [B], which images.
-            shift: int [B, 2], rows and columns that the window moves down and right over the image.
-            mirror: bool [B], whether the columns are reversed.
-
-        Returns:
-            uint8 [B, H, W, C].
-        """
-        rows = tf.range(self.height)[tf.newaxis, :] + shift[:, :1]
-        columns = tf.range(self.width)[tf.newaxis, :]
-        columns = tf.where(mirror[:, tf.newaxis], self.width - 1 - columns, columns) + shift[:, 1:]
-        if self.padding == "reflect":
-            rows, columns = _reflect(rows, self.height), _reflect(columns, self.width)
-        dtype = self._index_dtype
-        first_pixel = tf.cast(index, dtype) * (self.height * self.width)
+    def gather(index, shift, mirror):
+        rows = tf.range(height)[tf.newaxis, :] + shift[:, :1]
+        columns = tf.range(width)[tf.newaxis, :]
+        columns = tf.where(mirror[:, tf.newaxis], width - 1 - columns, columns) + shift[:, 1:]
+        if padding == "reflect":
+            rows, columns = _reflect(rows, height), _reflect(columns, width)
+        first_pixel = tf.cast(index, dtype) * (height * width)
         positions = (
             first_pixel[:, tf.newaxis, tf.newaxis]
-            + tf.cast(rows * self.width, dtype)[:, :, tf.newaxis]
+            + tf.cast(rows * width, dtype)[:, :, tf.newaxis]
             + tf.cast(columns, dtype)[:, tf.newaxis, :]
         )
-        if self.padding == "mean":
-            row_inside = (rows >= 0) & (rows < self.height)
-            column_inside = (columns >= 0) & (columns < self.width)
+        if padding == "mean":
+            row_inside = (rows >= 0) & (rows < height)
+            column_inside = (columns >= 0) & (columns < width)
             inside = row_inside[:, :, tf.newaxis] & column_inside[:, tf.newaxis, :]
-            padding_pixel = tf.constant(self.num_images * self.height * self.width, dtype)
+            padding_pixel = tf.constant(count * height * width, dtype)
             positions = tf.where(inside, positions, padding_pixel)
-        return tf.gather(self._pixels, positions)
+        return tf.gather(pixels, positions)
+
+    return gather
 
 
 def host_constant(values: np.ndarray) -> tf.Tensor:
@@ -78,20 +131,61 @@ def host_constant(values: np.ndarray) -> tf.Tensor:
         return tf.constant(values)
 
 
-def _reflect(positions: tf.Tensor, size: int) -> tf.Tensor:
+def _reflect(positions, size):
     return (size - 1) - tf.abs((size - 1) - tf.abs(positions))
 
 
 def _padding_pixel(mean, channels):
-    if mean is None or np.shape(mean) not in ((), (channels,)):
-        raise ValueError(
-            f"mean: expected one value for each of {channels} channels with padding 'mean', "
-            f"received {mean!r}. Pass the mean of the raw pixels."
+    values = np.asarray([] if mean is None else mean, dtype=np.float64)
+    if values.shape not in ((), (channels,)) or not np.all((values >= 0) & (values <= 255)):
+        raise UserError(
+            f"mean: expected a value in [0, 255] for each of {channels} channels with padding "
+            f"'mean', received {mean!r}. Pass the mean of the raw pixels."
         )
-    values = np.broadcast_to(np.asarray(mean, dtype=np.float64), [1, channels])
-    if not np.all((values >= 0) & (values <= 255)):
-        raise ValueError(
-            f"mean: expected values in [0, 255], received {mean!r}. Pass the mean of the raw "
-            "pixels."
+    return np.rint(np.broadcast_to(values, [1, channels])).astype(np.uint8)
+
+
+def progressive_resize(
+    full_size: tuple[int, int],
+    resolutions: Sequence[float],
+    milestones: Sequence[float],
+    total_steps: int,
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """A function that gives the batch of a training step the size of its stage.
+
+    Training begins with small images: most of what is learned early needs no detail.
+
+    Args:
+        full_size: (height, width) of the images.
+        resolutions: fractions of the full size, one for each stage before the last.
+        milestones: where each of these stages ends, as fractions of all steps; increasing.
+        total_steps: steps of the whole run.
+
+    Returns:
+        A function from uint8 images `[batch, *full_size, channels]` and a step to uint8 images.
+    """
+    increasing = list(milestones) == sorted(set(milestones))
+    fractions = all(0 < fraction < 1 for fraction in (*resolutions, *milestones))
+    if len(resolutions) != len(milestones) or not increasing or not fractions:
+        raise UserError(
+            "resolutions, resolution_milestones: expected as many of one as of the other, "
+            f"in (0, 1), milestones increasing, received {resolutions!r} and {milestones!r}. "
+            "Pass one milestone for each resolution."
         )
-    return np.rint(values).astype(np.uint8)
+    if not resolutions:
+        return lambda images, step: images
+    sizes = [[max(1, round(f * size)) for size in full_size] for f in (*resolutions, 1.0)]
+    ends = [round(milestone * total_steps) for milestone in milestones]
+
+    def smaller(images, size):
+        resized = tf.image.resize(images, size, antialias=True)
+        return tf.cast(tf.clip_by_value(tf.round(resized), 0.0, 255.0), tf.uint8)
+
+    @tf.autograph.experimental.do_not_convert
+    def resize(images, step):
+        stage = tf.reduce_sum(tf.cast(step >= tf.constant(ends, tf.int64), tf.int32))
+        size = tf.gather(tf.constant(sizes), stage)
+        sized = tf.cond(stage < len(ends), lambda: smaller(images, size), lambda: images)
+        return tf.ensure_shape(sized, [images.shape[0], None, None, images.shape[-1]])
+
+    return resize

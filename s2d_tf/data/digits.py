@@ -7,10 +7,11 @@ near out-of-distribution set. The far one is patches of scikit-learn's two sampl
 """
 
 import importlib.resources
+import pathlib
 
 import numpy as np
 
-from s2d_tf.data import archives
+from s2d_tf.data import image_files
 
 TRAIN_IMAGES_PER_CLASS = 20
 NUM_TASK_CLASSES = 8
@@ -21,13 +22,14 @@ _PHOTOS = ("china.jpg", "flower.jpg")
 
 # A digit is 8x8 counts of ink in the 4x4 blocks of a 32x32 scan; photographs are reduced alike.
 _BLOCK = 4
-# Standard deviation in grey levels below which a patch is empty sky or background: not a picture.
+# Standard deviation in gray levels below which a patch is empty sky or background: not a picture.
 _MIN_CONTRAST = 16
 _SIDE = 8
 
 
-def arrays(name: str, split: str) -> tuple[np.ndarray, np.ndarray]:
+def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [N, 8, 8, 1] and labels int64 [N] of one split of a dataset of this family."""
+    del data_dir
     if name == "digits_photos":
         return _photo_patches()
     images, labels = _all_digits()
@@ -63,15 +65,14 @@ def _photo_patches():
     window = _SIDE * _BLOCK
     for file_name in _PHOTOS:
         encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
-        photo = archives.decode_picture(encoded).numpy()
-        grey = photo.astype(np.int64) @ np.array([299, 587, 114])  # thousandths, Rec. 601 luma
+        photo = image_files.decode(encoded).numpy()
+        gray = photo.astype(np.int64) @ np.array([299, 587, 114])  # thousandths, Rec. 601 luma
         wanted = len(patches) + NUM_PHOTO_PATCHES // len(_PHOTOS)
         while len(patches) < wanted:
-            row, column = (random.randint(0, size - window + 1) for size in grey.shape)
-            blocks = grey[row : row + window, column : column + window]
+            row, column = (random.randint(0, size - window + 1) for size in gray.shape)
+            blocks = gray[row : row + window, column : column + window]
             blocks = blocks.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK).sum(axis=(1, 3))
             patch = blocks // (1_000 * _BLOCK * _BLOCK)
             if np.std(patch) >= _MIN_CONTRAST:
                 patches.append(patch)
-    images = np.stack(patches).astype(np.uint8)[..., np.newaxis]
-    return images, np.full([len(images)], -1, dtype=np.int64)
+    return np.stack(patches).astype(np.uint8)[..., np.newaxis], np.full(len(patches), -1)

@@ -5,9 +5,9 @@ Either `FOLDER/CLASS/*.jpg`, or split already: `FOLDER/train/CLASS/*.jpg` with `
 training images of each class, a validation split a fixed tenth of the rest: those with the smallest
 hash of the file, so that neither names nor image size nor a copy of the folder change them.
 
-Files are decoded and resized as an exported model does it with the files that it is sent. TFDS and
-Keras read such folders, too, but neither names the file that cannot be read, makes splits, or
-reduces images without aliasing.
+Files are decoded and resized like those that are sent to an exported model. TFDS and Keras read
+such folders, too, but neither names the file that cannot be read, makes splits, or reduces images
+without aliasing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ import functools
 import os
 import pathlib
 import re
-from collections.abc import Iterable
 
 import numpy as np
 
 from s2d_tf._types import Shape
-from s2d_tf.data.archives import JPEG_START
+from s2d_tf.data import hashing, image_files
 from s2d_tf.data.location import MissingDataError
-from s2d_tf.data.splits import VALIDATION_FRACTION, held_out_mask
 from s2d_tf.errors import UserError
 
 TEST_FRACTION = 0.2
@@ -33,11 +31,9 @@ DEFAULT_SIZE = 32
 LARGEST_OWN_SIZE = 64
 """Images that all have one size keep it up to this many pixels a side."""
 
-_SUFFIXES = (".jpg", ".jpeg", ".png")
 _OTHER_SUFFIXES = (".bmp", ".gif", ".heic", ".jp2", ".tif", ".tiff", ".webp", ".avif")
 _SPLITS = {"train": "train", "test": "test", "validation": "validation", "val": "validation"}
 _GRAY = ("1", "L", "LA", "I", "I;16")
-_NAMED = 5
 
 
 class FolderError(UserError):
@@ -51,7 +47,7 @@ class ImageFolder:
     Attributes:
         path: the folder.
         image_shape: (height, width, channels) that every image is brought to.
-        class_names: names of the subfolders, sorted; a label is the place in it.
+        class_names: names of the subfolders, sorted; labels are positions in it.
         files: `{split: ((file, label), ...)}` of "train", "test", "validation" and
             "train_without_validation".
 
@@ -73,7 +69,7 @@ class ImageFolder:
         return folder_name(self.path)
 
     def load_arrays(self, split: str) -> tuple[np.ndarray, np.ndarray]:
-        """Images uint8 [N, H, W, C] and labels int64 [N] of a split, in the order of the names."""
+        """Images uint8 [N, H, W, C] and labels int64 [N] of a split, sorted by class and name."""
         if not self.files.get(split):
             raise FolderError(
                 f"{self.path}: expected images in one of the splits {', '.join(self.files)}, "
@@ -105,12 +101,7 @@ def open_folder(
     ('cat', 'dog')
     >>> images, labels = folder.load_arrays("train")
     """
-    path = pathlib.Path(path).expanduser().absolute()
-    if not path.is_dir():
-        raise MissingDataError(
-            f"{path}: expected a folder with one subfolder of images per class, received "
-            f"{'a file' if path.exists() else 'none'}. Check --data."
-        )
+    path = _existing(path, "a folder with one subfolder of images per class")
     folders = _split_folders(path)
     found = {split: _classes(folder) for split, folder in folders.items()}
     names = tuple(class_names or found["train"])
@@ -171,53 +162,55 @@ def load_images(path: str | os.PathLike, image_shape: Shape | None) -> np.ndarra
     (8, 8, 8, 1)
     """
     if image_shape is None or len(image_shape) != 3 or None in image_shape:
-        raise ValueError(
+        raise UserError(
             f"image_shape: expected (height, width, channels), received {image_shape!r}. Pass the "
             "size that the images are to have."
         )
-    path = pathlib.Path(path).expanduser().absolute()
-    if not path.is_dir():
-        raise MissingDataError(f"{path}: expected a folder of images, received none. Check --ood.")
+    path = _existing(path, "a folder of images")
     if not (paths := _images(path)):
         raise FolderError(f"{path}: expected JPEG or PNG images, received none. Add some.")
-    return _read_images(tuple(paths), tuple(image_shape))
+    return _read_images(paths, image_shape)
 
 
-def _read_images(paths: Iterable[pathlib.Path], image_shape: tuple[int, ...]) -> np.ndarray:
+def _existing(path, expected):
+    path = pathlib.Path(path).expanduser().absolute()
+    if not path.is_dir():
+        received = "a file" if path.exists() else "none"
+        raise MissingDataError(f"{path}: expected {expected}, received {received}. Check the path.")
+    return path
+
+
+def _read_images(paths, image_shape):
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
-    return _read(tuple((path, _stamp(path)) for path in paths), tuple(image_shape))
+    facts = (path.stat() for path in paths)
+    stamps = tuple((each.st_mtime_ns, each.st_size) for each in facts)
+    return _read(tuple(paths), stamps, tuple(image_shape))
 
 
 @functools.lru_cache(maxsize=8)
-def _read(stamped, image_shape):
-    images, errors = np.empty([len(stamped), *image_shape], np.uint8), []
+def _read(paths, stamps, image_shape):
+    del stamps  # A changed file is read again.
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        made = pool.map(lambda item: _decode(item[0], image_shape), stamped)
-        for index, (pixels, error) in enumerate(made):
-            if error:
-                errors.append(error)
-            else:
-                images[index] = pixels
-    _raise_for(stamped[0][0].parent.parent, errors)
-    images.setflags(write=False)
-    return images
+        images = list(pool.map(lambda path: _decode(path, image_shape), paths))
+    damaged = [path for path, image in zip(paths, images, strict=True) if image is None]
+    _raise_for(paths[0].parent.parent, [f"{path} (damaged)" for path in damaged])
+    stacked = np.stack(images)
+    stacked.setflags(write=False)
+    return stacked
 
 
 def _decode(path, image_shape):
-    """Pixels, or what is wrong with the file."""
+    """Pixels, or None of a damaged file."""
     import tensorflow as tf
 
-    encoded, (*size, channels) = path.read_bytes(), image_shape
+    *size, channels = image_shape
     try:
-        if encoded.startswith(JPEG_START):
-            pixels = tf.io.decode_jpeg(encoded, channels, dct_method="INTEGER_ACCURATE")
-        else:
-            pixels = tf.io.decode_png(encoded, channels)
+        pixels = image_files.decode(path.read_bytes(), channels)
     except tf.errors.InvalidArgumentError:
-        return None, f"{path} (damaged)"
+        return None
     if pixels.shape[:2] != size:
         pixels = tf.round(tf.image.resize(pixels, size, antialias=True))
-    return np.clip(pixels.numpy(), 0, 255).astype(np.uint8), None
+    return np.clip(pixels.numpy(), 0, 255).astype(np.uint8)
 
 
 def _header(path):
@@ -254,14 +247,13 @@ def _split_folders(path):
     inside = _subfolders(path)
     if "train" not in inside or not _subfolders(path / "train"):
         return {"train": path}
-    if unknown := [name for name in inside if name not in _SPLITS]:
+    folders = {_SPLITS.get(name, name): path / name for name in inside}
+    if len(folders) < len(inside) or not set(folders) <= set(_SPLITS):
         raise FolderError(
-            f"{path}: expected only the splits {', '.join(_SPLITS)} beside train, received "
-            f"{_some(unknown)}. Move or remove the folder."
+            f"{path}: expected only the splits test and validation (or val) beside train, received "
+            f"{_some(inside)}. Move or remove the others."
         )
-    if len({_SPLITS[name] for name in inside}) < len(inside):
-        raise FolderError(f"{path}: expected validation or val, received both. Remove one.")
-    return {_SPLITS[name]: path / name for name in inside}
+    return folders
 
 
 def _classes(folder):
@@ -286,11 +278,8 @@ def _subfolders(folder):
 
 
 def _images(folder):
-    """The image files in a folder and below it, sorted; other files, hidden ones too, are not."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
-    others = [str(p) for p in files if p.suffix.lower() in _OTHER_SUFFIXES]
-    _raise_for(folder, others)
-    return [p for p in files if p.suffix.lower() in _SUFFIXES]
+    _raise_for(folder, list(image_files.find(folder, _OTHER_SUFFIXES)))
+    return tuple(image_files.find(folder))
 
 
 def _with_splits(files):
@@ -300,23 +289,18 @@ def _with_splits(files):
         train, made["test"] = _divided(train, TEST_FRACTION)
     rest = train
     if "validation" not in files:
-        rest, made["validation"] = _divided(train, VALIDATION_FRACTION)
+        rest, made["validation"] = _divided(train, hashing.VALIDATION_FRACTION)
     return files | {"train": train} | made | {"train_without_validation": rest}
 
 
 def _divided(files, fraction):
     """The files without, and those with, the smallest hashes."""
     contents = (file.read_bytes() for file, _ in files)
-    mask = held_out_mask(contents, [label for _, label in files], fraction, at_least=1)
+    mask = hashing.smallest_hashes(contents, [label for _, label in files], fraction, at_least=1)
     pairs = list(zip(files, mask, strict=True))
     return tuple(f for f, held in pairs if not held), tuple(f for f, held in pairs if held)
 
 
-def _stamp(path):
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size
-
-
-def _some(names):
-    shown = ", ".join(map(str, list(names)[:_NAMED]))
-    return f"{shown}, ..." if len(names) > _NAMED else shown
+def _some(names, count=5):
+    shown = ", ".join(map(str, list(names)[:count]))
+    return f"{shown}, ..." if len(names) > count else shown

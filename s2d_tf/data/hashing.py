@@ -1,17 +1,20 @@
-"""A hash of what a dataset holds, whatever the order in which it is stored."""
+"""Hashes of examples: fingerprints of datasets, and the splits that hashes choose."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from s2d_tf._types import ArrayLike, Inputs
 
+VALIDATION_FRACTION = 0.1
+_VALIDATION_SEED = b"20220311"
+
 
 class Content:
-    """Hashes and labels of examples that come in batches; where a batch ends does not count.
+    """Hashes and labels of examples that come in batches; the batch boundaries do not matter.
 
     The inputs of an example are one array, or several in a list or dict: numbers or texts.
 
@@ -37,8 +40,7 @@ class Content:
         """Adds a batch: its inputs, and as many integer labels, -1 where there is none."""
         named = _named_arrays(inputs)
         images = len(named) == 1 and named[0][1].dtype == np.uint8
-        # Little-endian on every machine.
-        labels = np.asarray(labels).astype("<i8")
+        labels = np.asarray(labels).astype("<i8")  # little-endian on every machine
         columns = [_rows(name, array, images) for name, array in named]
         for label, *row in zip(labels, *columns, strict=True):
             example = b"".join(row)
@@ -64,14 +66,14 @@ class Content:
         return hashlib.sha256(shape + b"".join(sorted(self._examples))).hexdigest()
 
 
-def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
-    """SHA-256 over the decoded images, or texts, and their labels, as 64 hexadecimal digits.
+def fingerprint(inputs: Inputs, labels: ArrayLike) -> str:
+    """SHA-256 over decoded images, texts or numbers, and their labels, as 64 hexadecimal digits.
 
     Each example is hashed by itself and the sorted hashes are hashed together, so the order of the
-    examples does not count, but every pixel, every label, every repetition and the shape do.
+    examples does not matter, but every pixel, every label, every repetition and the shape do.
 
     Args:
-        images: uint8 [N, H, W, C], or texts [N].
+        inputs: uint8 images [N, H, W, C], texts [N], or other inputs of a model.
         labels: integers [N].
 
     Example:
@@ -80,16 +82,49 @@ def fingerprint(images: np.ndarray, labels: np.ndarray) -> str:
     >>> data.fingerprint(images, labels) == data.fingerprint(images[order], labels[order])
     True
     """
-    images, labels = np.asarray(images), np.asarray(labels)
-    is_data = images.dtype == np.uint8 or images.dtype.kind == "U"
-    if not is_data or labels.shape != images.shape[:1]:
-        raise ValueError(
-            f"images: expected uint8 images or texts and as many labels, received {images.dtype} "
-            f"{list(images.shape)} and {list(labels.shape)}. Pass raw pixels and a label for each."
-        )
     content = Content()
-    content.update(images, labels)
+    content.update(inputs, labels)
     return content.fingerprint
+
+
+def validation_mask(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Which training examples belong to the validation split: a tenth of each class, rounded.
+
+    The hashes choose them, so the split holds the same images for everyone, in whatever order a
+    copy of the data stores them.
+
+    Args:
+        inputs: the whole training split, such as images uint8 [N, H, W, C].
+        labels: int [N].
+
+    Returns:
+        bool [N].
+    """
+    return smallest_hashes((row.tobytes() for row in inputs), labels, VALIDATION_FRACTION)
+
+
+def smallest_hashes(
+    contents: Iterable[bytes], labels: ArrayLike, fraction: float, at_least: int = 0
+) -> np.ndarray:
+    """The examples of each class with the smallest hashes.
+
+    Args:
+        contents: the bytes of each example.
+        labels: int [N].
+        fraction: share of each class, rounded.
+        at_least: so many of each class, but never its last example.
+
+    Returns:
+        bool [N].
+    """
+    labels = np.asarray(labels)
+    digests = np.array([hashlib.sha256(_VALIDATION_SEED + each).digest() for each in contents])
+    mask = np.zeros(labels.shape, dtype=bool)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        count = min(max(round(fraction * members.size), at_least), members.size - 1)
+        mask[members[np.argsort(digests[members], kind="stable")[:count]]] = True
+    return mask
 
 
 def _named_arrays(inputs: Inputs, name: str = "") -> list[tuple[str, np.ndarray]]:

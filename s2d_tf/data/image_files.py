@@ -1,21 +1,30 @@
-"""JPEG and PNG files from outside: what their headers claim, and how much work they would make.
+"""JPEG and PNG files: how to find and decode them, and what files from outside may cost.
 
-Nothing here decodes a picture. A decoder that stays within the size that a header claims can still
-be kept busy for minutes by a few megabytes, so what it would have to go through is bounded first.
+A decoder that stays within the size that a header claims can still be kept busy for minutes by a
+few megabytes, so `check` bounds the work before anything is decoded.
 """
 
-import zlib
+from __future__ import annotations
 
-from s2d_tf.data.archives import JPEG_START, PNG_START
+import os
+import pathlib
+import zlib
+from collections.abc import Iterator
+
+from s2d_tf._types import Tensor, TensorLike
 from s2d_tf.errors import UserError
 
+SUFFIXES = (".jpg", ".jpeg", ".png")
+PNG_START = b"\x89PNG\r\n\x1a\n"
+JPEG_START = b"\xff\xd8\xff"
+
 MAX_CHUNKS = 1 << 16
-"""Chunks of a PNG file. Usual writers begin a new one every 8 kilobytes or later."""
+"""Chunks of a PNG file. Most writers begin a new one every 8 kilobytes or later."""
 MAX_COMPRESSED_TEXTS = 16
 """Compressed text and color profiles of a PNG file, which decoders inflate to 8 MB each."""
 MAX_SCANS = 1000
 MAX_SCANNED_PIXELS = 1 << 28
-"""Passes over a JPEG image, and pixels of all together; usual progressive files have about 10."""
+"""Passes over a JPEG image, and pixels of all together; progressive files have about 10."""
 
 _STEP = 1 << 20
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by PNG's color type
@@ -23,7 +32,39 @@ _COMPRESSED_TEXTS = (b"zTXt", b"iTXt", b"iCCP")
 
 
 class ImageFileError(UserError):
-    """A file is no picture that can be decoded at a bounded cost."""
+    """A file is not a picture that can be decoded at a bounded cost."""
+
+
+def find(folder: str | os.PathLike, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[pathlib.Path]:
+    """Yields the image files in a folder and below it, sorted by path.
+
+    Hidden files and folders are left out, and links to folders are not followed. Only the names of
+    one folder at a time are in memory.
+
+    Args:
+        folder: where to look.
+        suffixes: how the names end, in lower case.
+    """
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from find(entry.path, suffixes)
+        elif entry.name.lower().endswith(suffixes) and entry.is_file():
+            yield pathlib.Path(entry.path)
+
+
+def decode(encoded: TensorLike, channels: int = 3) -> Tensor:
+    """A JPEG or PNG file as uint8 pixels, RGB or gray. Works in graphs.
+
+    Raises:
+        tf.errors.InvalidArgumentError: the file is damaged.
+    """
+    import tensorflow as tf
+
+    # In spite of its name the operation reads PNG, too. The accurate integer transform gives the
+    # same pixels on every machine.
+    return tf.io.decode_jpeg(encoded, channels=channels, dct_method="INTEGER_ACCURATE")
 
 
 def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, int]:
@@ -50,14 +91,14 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
         )
     if content.startswith(PNG_START):
         _check_png(content, height, width, name)
-    else:
-        # In compressed data a byte of ones is followed by a zero: this is the marker, or a comment.
-        scans = content.count(b"\xff\xda")
-        if scans > MAX_SCANS or scans * pixels > MAX_SCANNED_PIXELS:
-            raise ImageFileError(
-                f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
-                f"of {height} x {width} pixels. Save it as a baseline JPEG."
-            )
+        return height, width
+    # In compressed data a byte of ones is followed by a zero: this is the marker, or a comment.
+    scans = content.count(b"\xff\xda")
+    if scans > MAX_SCANS or scans * pixels > MAX_SCANNED_PIXELS:
+        raise ImageFileError(
+            f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
+            f"of {height} x {width} pixels. Save it as a baseline JPEG."
+        )
     return height, width
 
 

@@ -9,7 +9,7 @@ class MissingDataError(FileNotFoundError):
 
 
 def resolve_data_dir(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
-    """The folder of the datasets: `data_dir`, else TFDS_DATA_DIR, else the default of TFDS.
+    """The dataset folder: `data_dir`, else TFDS_DATA_DIR, else the default of TFDS.
 
     Example:
 
@@ -21,13 +21,17 @@ def resolve_data_dir(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
 
 
 def cache_dir() -> pathlib.Path:
-    """Where copies of read-only data are prepared: S2D_CACHE_DIR, else ~/.cache/s2d_tf."""
-    chosen = os.environ.get("S2D_CACHE_DIR") or "~/.cache/s2d_tf"
+    """Where results and copies of read-only data are kept.
+
+    S2D_CACHE_DIR, else `s2d_tf` in XDG_CACHE_HOME, else ~/.cache/s2d_tf.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    chosen = os.environ.get("S2D_CACHE_DIR") or os.path.join(home, "s2d_tf")
     return pathlib.Path(chosen).expanduser().absolute()
 
 
 def is_writable(folder: pathlib.Path) -> bool:
-    """Whether new files may be made in `folder`, or in the nearest existing folder above it.
+    """Whether files can be created in `folder`, or in the nearest existing folder above it.
 
     A folder without any write bit is left alone even when the user (root) could write to it.
     """

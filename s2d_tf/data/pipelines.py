@@ -6,9 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf._choices import AUGMENTATIONS
-from s2d_tf.data.augmentation import PixelTable, host_constant
-from s2d_tf.data.draws import Draws
-from s2d_tf.data.resolution import progressive_resize
+from s2d_tf.data.augmentation import Draws, host_constant, progressive_resize, shifted_views
+from s2d_tf.errors import UserError
 
 
 def steps_per_epoch(num_examples: int, batch_size: int) -> int:
@@ -20,7 +19,7 @@ def steps_per_epoch(num_examples: int, batch_size: int) -> int:
     781
     """
     if batch_size < 1:
-        raise ValueError(
+        raise UserError(
             f"batch_size: expected at least 1, received {batch_size}. Pass the number of "
             "images in a batch."
         )
@@ -64,7 +63,7 @@ def train_pipeline(
         augmentation: None; "mirror_shift": mirrored half of the time, and shifted by up to
             `max_shift` pixels in each direction; or "alternating_mirror_shift": the same, but
             mirrored in every second epoch, each image beginning with either view.
-        padding: what a shift uncovers: "mean" or "reflect"; see `PixelTable`.
+        padding: what a shift uncovers: "mean" or "reflect"; see `augmentation.shifted_views`.
         mean: the mean of each channel on raw pixels, for padding "mean".
         max_shift: largest shift in pixels.
         resolutions: image sizes of the first stages of training, as fractions of the full size;
@@ -86,29 +85,33 @@ def train_pipeline(
     >>> int(dataset.cardinality())
     10
     """
-    images, labels = _checked_arrays(images, labels)
+    images, labels = np.asarray(images), np.asarray(labels)
     num_examples = len(images)
     steps = steps_per_epoch(num_examples, batch_size)
-    if steps < 1:
-        raise ValueError(
-            f"batch_size: expected at most the {num_examples} images, received {batch_size}. "
-            "Pass a smaller one."
-        )
-    if epochs < 1 or num_heads < 1:
-        raise ValueError(
-            f"epochs, num_heads: expected at least 1 each, received {epochs} and "
-            f"{num_heads}. Pass whole numbers above 0."
-        )
-    total_steps = steps * epochs
-    if not 0 <= start_step <= total_steps:
-        raise ValueError(
-            f"start_step: expected 0 to {total_steps}, received {start_step}. Pass a step of "
-            "this run."
-        )
-    fetch = _image_fetcher(images, augmentation, padding, mean, max_shift)
+    total_steps, side = steps * epochs, min(images.shape[1:3], default=0)
+    for name, is_right, expected, received in (
+        ("images", images.dtype == np.uint8 and images.ndim == 4, "raw pixels, uint8 [N, H, W, C]",
+         f"{images.dtype} {list(images.shape)}"),
+        ("labels", labels.shape == (num_examples,) and np.issubdtype(labels.dtype, np.integer),
+         f"integers [{num_examples}]", f"{labels.dtype} {list(labels.shape)}"),
+        ("batch_size", steps > 0, f"at most the {num_examples} images", batch_size),
+        ("epochs", epochs > 0, "at least 1", epochs),
+        ("num_heads", num_heads > 0, "at least 1", num_heads),
+        ("start_step", 0 <= start_step <= total_steps, f"0 to {total_steps}", start_step),
+        ("augmentation", augmentation is None or augmentation in AUGMENTATIONS,
+         f"None or {', '.join(AUGMENTATIONS)}", repr(augmentation)),
+        ("max_shift", augmentation is None or 0 <= max_shift < side, f"0 to {side - 1}", max_shift),
+    ):  # fmt: skip
+        if not is_right:
+            raise UserError(f"{name}: expected {expected}, received {received}.")
+    if augmentation:
+        fetch = shifted_views(images, padding, mean)
+    else:
+        image_table = host_constant(images)
+        fetch = lambda index: tf.gather(image_table, index)  # noqa: E731
     draws = Draws(seed, num_examples, max_shift, augmentation == "alternating_mirror_shift")
     resize = progressive_resize(images.shape[1:3], resolutions, resolution_milestones, total_steps)
-    label_table = host_constant(labels)
+    label_table = host_constant(labels.astype(np.int64))
 
     @tf.autograph.experimental.do_not_convert
     def epoch_batches(epoch):
@@ -151,35 +154,3 @@ def with_standard_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.with_options(options)
-
-
-def _image_fetcher(images, augmentation, padding, mean, max_shift):
-    if augmentation is None:
-        table = host_constant(images)
-        return lambda index: tf.gather(table, index)
-    if augmentation not in AUGMENTATIONS:
-        raise ValueError(
-            f"augmentation: expected None or {', '.join(AUGMENTATIONS)}, received "
-            f"{augmentation!r}. Choose one of these."
-        )
-    if not 0 <= max_shift < min(images.shape[1:3]):
-        raise ValueError(
-            f"max_shift: expected 0 to {min(images.shape[1:3]) - 1}, received {max_shift}. "
-            "Pass less than the size of the images."
-        )
-    return PixelTable(images, padding, mean).gather
-
-
-def _checked_arrays(images, labels):
-    images, labels = np.asarray(images), np.asarray(labels)
-    if images.dtype != np.uint8 or images.ndim != 4 or not len(images):
-        raise ValueError(
-            f"images: expected uint8 [N, H, W, C] with N > 0, received {images.dtype} "
-            f"{list(images.shape)}. Pass raw pixels."
-        )
-    if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f"labels: expected integers [{len(images)}], received {labels.dtype} "
-            f"{list(labels.shape)}. Pass one class index for each image."
-        )
-    return images, labels.astype(np.int64)

@@ -1,27 +1,259 @@
-"""Finds, prepares and reads TFDS datasets: its own, and ours that are built from an archive."""
+"""Datasets that TFDS prepares: its own, and those that are built from one published archive.
+
+The archives are Tiny ImageNet, and the LSUN and Tiny ImageNet pictures of the ODIN paper. Names,
+addresses, folders and MD5 sums of the latter are those of public readers of them, pytorch-ood
+(`src/pytorch_ood/dataset/img/odin.py`) among them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import itertools
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
 
-from s2d_tf._types import Tensor
-from s2d_tf.data import archives
+from s2d_tf.data import archives, image_files
 from s2d_tf.data.location import MissingDataError, cache_dir, is_writable
 
-ARCHIVE_MD5 = "archive_md5"
+CROP_SEED = 32
+_ARCHIVE_MD5 = "archive_md5"
+_SIDE = 32
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
+@dataclasses.dataclass(frozen=True)
+class Archive:
+    """A published archive: its file, the folder of its pictures, its checksum and address."""
+
+    file_name: str
+    folder: str
+    md5: str
+    url: str
+
+
+TINY_IMAGENET = Archive(
+    "tiny-imagenet-200.zip", "tiny-imagenet-200", "90528d7ca1a48142e341f4ef8d21d0de",
+    "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+)  # fmt: skip
+_DROPBOX = "https://www.dropbox.com/s/raw"
+ODIN = {
+    "lsun_crop": Archive(
+        "LSUN.tar.gz", "LSUN/test", "458a0a0ab8e5f1cb4516d7400568e460",
+        f"{_DROPBOX}/fhtsw1m3qxlwj6h/LSUN.tar.gz",
+    ),
+    "lsun_resize": Archive(
+        "LSUN_resize.tar.gz", "LSUN_resize/LSUN_resize", "278b7b31c8cb7e804a1465a8ce03a2dc",
+        f"{_DROPBOX}/moqh2wh8696c3yl/LSUN_resize.tar.gz",
+    ),
+    "tiny_imagenet_crop": Archive(
+        "Imagenet.tar.gz", "Imagenet/test", "7c0827e4246c3718a5ee076e999e52e5",
+        f"{_DROPBOX}/avgm2u562itwpkl/Imagenet.tar.gz",
+    ),
+    "tiny_imagenet_resize": Archive(
+        "Imagenet_resize.tar.gz", "Imagenet_resize/Imagenet_resize",
+        "0f9ff11d45babf2eff5fe12281d1ac31", f"{_DROPBOX}/kp3my3412u5k9rl/Imagenet_resize.tar.gz",
+    ),
+}  # fmt: skip
+
+
+class ArchiveBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Builds a dataset from one archive. A subclass names its features and has `read`."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    # TFDS would look beside this file for a table of checksums, for which release 4.9.10 needs a
+    # package that it does not install. Archives are checked by us.
+    code_path = None
+    image: Any = tfds.features.Image(shape=(None, None, 3))
+    label: Any = tfds.features.Scalar(np.int64)
+    any_archive = False
+    """Whether an archive in the folder for manual downloads may have another checksum."""
+    manual: pathlib.Path | None = None
+    """The archive, where it need not be downloaded."""
+
+    @property
+    def published(self) -> Archive:
+        """The archive as it was published."""
+        raise NotImplementedError
+
+    def read(self, path: pathlib.Path) -> dict[str, list]:
+        """`{split: [(encoded or decoded image, label), ...]}` of the archive at `path`."""
+        raise NotImplementedError
+
+    def _info(self):
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=(self.__doc__ or "").splitlines()[0],
+            features=tfds.features.FeaturesDict({"image": self.image, "label": self.label}),
+            supervised_keys=("image", "label"),
+            disable_shuffling=True,
+            metadata=tfds.core.MetadataDict(),
+        )
+
+    def _split_generators(self, dl_manager):
+        path = self.manual or pathlib.Path(dl_manager.download(self.published.url))
+        if not (self.manual and self.any_archive):
+            archives.check_md5(path, self.published.md5)
+        self.info.metadata[_ARCHIVE_MD5] = archives.md5(path)
+        return {split: self._generate_examples(made) for split, made in self.read(path).items()}
+
+    def _generate_examples(self, examples):
+        for index, (image, label) in enumerate(examples):
+            yield index, {"image": image, "label": label}
+
+
+class TinyImagenet(ArchiveBuilder):
+    """Tiny ImageNet's official pictures, byte for byte, in the official order.
+
+    `test` is the official validation folder, which papers on out-of-distribution detection use; the
+    official test pictures have no labels. `train` exists if the zip has it. Labels are
+    positions in the archive's `wnids.txt`.
+    """
+
+    image = tfds.features.Image(shape=(64, 64, 3), encoding_format="jpeg")
+    label = tfds.features.ClassLabel(num_classes=200)
+    published = TINY_IMAGENET
+    any_archive = True  # Often one without the training images.
+
+    def read(self, path: pathlib.Path) -> dict[str, list]:
+        members = archives.read_zip(path)  # All: a name damaged in the index hides a picture.
+        try:
+            splits = _tiny_imagenet_layout(members)
+        except (KeyError, ValueError) as error:
+            raise archives.ArchiveError(
+                f"{path}: expected the official layout of Tiny ImageNet, received another "
+                f"({str(error)[:200]}). Fetch it again."
+            ) from error
+        for name, _ in itertools.chain(*splits.values()):
+            archives.check_picture(members[name], f"{path}: member {name!r}", 64)
+        return {s: [(members[name], own) for name, own in pairs] for s, pairs in splits.items()}
+
+
+def _tiny_imagenet_layout(members):
+    """`{split: [(member, label), ...]}`; a KeyError or ValueError if the layout is another."""
+    root = TINY_IMAGENET.folder
+    wnids = members[f"{root}/wnids.txt"].decode("utf-8").split("\n")[:-1]
+    lines = members[f"{root}/val/val_annotations.txt"].decode("utf-8").split("\n")[:-1]
+    annotations = (line.split("\t")[:2] for line in lines)
+    test = {f"{root}/val/images/{name}": wnids.index(wnid) for name, wnid in annotations}
+    present = {n for n in members if n.startswith(f"{root}/val/images/") and n[-1] != "/"}
+    if different := present ^ test.keys():
+        raise ValueError(f"{len(different)} missing or not annotated, first {min(different)!r}")
+    places = (re.fullmatch(r"[^/]+/train/([^/]+)/images/([^/]+)", name) for name in members)
+    # In the order of the numbers in the names, as in n01443537_10.JPEG.
+    train = sorted(
+        (wnids.index(place[1]), int(place[2].rpartition("_")[2].partition(".")[0]), place[0])
+        for place in places
+        if place
+    )
+    if train and len({label for label, _, _ in train}) < len(wnids):
+        raise ValueError("classes without training pictures")
+    splits = {"test": list(test.items()), "train": [(name, label) for label, _, name in train]}
+    return {split: pairs for split, pairs in splits.items() if pairs}
+
+
+class OdinImages(ArchiveBuilder):
+    """Pictures of one archive of the ODIN paper, in the order of the numbers in their names."""
+
+    BUILDER_CONFIGS = [  # noqa: RUF012 (TFDS wants a list)
+        tfds.core.BuilderConfig(name=name, description=f"{archive.file_name}, {archive.folder}")
+        for name, archive in ODIN.items()
+    ]
+
+    @property
+    def published(self) -> Archive:
+        return ODIN[self.builder_config.name]
+
+    def read(self, path: pathlib.Path) -> dict[str, list]:
+        members = {}
+        for name, encoded in archives.read_tar(path):
+            place = pathlib.PurePosixPath(name)
+            # Copies made on a Mac carry hidden files beside the pictures.
+            if str(place.parent) == self.published.folder and not place.name.startswith("."):
+                archives.check_picture(encoded, f"{path}: member {name!r}", _SIDE, or_larger=True)
+                members[place.name] = encoded
+        if not members:
+            raise archives.ArchiveError(
+                f"{path}: expected pictures in the folder {self.published.folder!r}, received "
+                "none. Fetch it again."
+            )
+        return {"test": [(members[name], -1) for name in sorted(members, key=_natural_order)]}
+
+
+def _natural_order(name):
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of one of TFDS' own datasets, as they are."""
+    return read_split(open_tfds(name, data_dir, download=False), split)
+
+
+def load_odin(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """The central 32x32 pixels: all of a 32x32 picture, no border of a larger one."""
+    return read_split(
+        open_odin(name, data_dir, download=False),
+        split,
+        lambda _, image: tf.image.resize_with_crop_or_pad(image, _SIDE, _SIDE),
+    )
+
+
+def load_tiny_imagenet(
+    name: str, split: str, data_dir: pathlib.Path
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures in 32x32 pixels.
+
+    `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is
+    exact in integers. `tiny_imagenet_crop` cuts a 32x32 window at a place fixed by (CROP_SEED,
+    index).
+    """
+    builder = open_tiny_imagenet(name, data_dir, download=False)
+    offsets = crop_offsets(max(each.num_examples for each in builder.info.splits.values()))
+
+    def crop(index, image):
+        row, column = tf.unstack(tf.constant(offsets)[index])
+        return image[row : row + _SIDE, column : column + _SIDE]
+
+    return read_split(builder, split, crop if name.endswith("crop") else _block_mean)
+
+
+def _block_mean(_, image):
+    """The mean of each 2x2 block of a uint8 picture, rounded half up."""
+    blocks = tf.reshape(tf.cast(image, tf.int32), [_SIDE, 2, _SIDE, 2, 3])
+    return tf.cast((tf.reduce_sum(blocks, axis=[1, 3]) + 2) // 4, tf.uint8)
+
+
+def crop_offsets(count: int, seed: int = CROP_SEED) -> np.ndarray:
+    """Top and left of the window of pictures 0 to count - 1; each depends on (seed, index) only."""
+    digests = (hashlib.sha256(f"{seed}/{index}".encode()).digest() for index in range(count))
+    numbers = np.frombuffer(b"".join(digests), dtype="<u8").reshape(count, 4)[:, :2]
+    return (numbers % (64 - _SIDE + 1)).astype(np.int32)
+
+
+def open_tiny_imagenet(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
+    """The prepared builder behind `tiny_imagenet_resize` and `tiny_imagenet_crop`."""
+    return open_archive(lambda folder: TinyImagenet(data_dir=folder), name, data_dir, download)
+
+
+def open_odin(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
+    """The prepared builder of one of the `odin_*` datasets."""
+    config = name.removeprefix("odin_")
+    make = lambda folder: OdinImages(config=config, data_dir=folder)  # noqa: E731
+    return open_archive(make, name, data_dir, download)
+
+
+def open_tfds(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
     """The builder of one of TFDS' own datasets, prepared in `data_dir`.
 
     Args:
         name: a dataset name of TFDS.
         data_dir: the TFDS folder.
-        download: fetch and prepare the dataset when it is not there. Never done unasked.
+        download: fetch and prepare the dataset when it is not there.
 
     Raises:
         MissingDataError: the dataset is not there and `download` is false.
@@ -33,22 +265,20 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> A
             f"{data_dir}: expected the dataset {name!r}, received none. Set --data_dir or "
             f"TFDS_DATA_DIR to the folder that holds it, or run `s2d data {name} --download`."
         )
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder(name, data_dir=str(data_dir))
     if not is_there:
         _check_can_fetch(name, data_dir)
+    builder = tfds.builder(name, data_dir=str(data_dir))
+    if not is_there:
         builder.download_and_prepare()
     return builder
 
 
-def open_archive_builder(
-    make_builder: Callable[[pathlib.Path], Any],
+def open_archive(
+    make_builder: Callable[[str], ArchiveBuilder],
     name: str,
-    file_name: str,
     data_dir: pathlib.Path,
-    download: bool = False,
-) -> Any:
+    download: bool,
+) -> ArchiveBuilder:
     """The builder of a dataset that is made from one archive, prepared where that is possible.
 
     A copy already prepared in `data_dir` is used. Otherwise one is prepared from the archive in
@@ -56,51 +286,48 @@ def open_archive_builder(
     folder under the archive's MD5, so that different archives never share a copy.
 
     Args:
-        make_builder: function from a folder to the builder in it. It prepares from `archive`, the
-            path that is set here, or fetches where that is None.
+        make_builder: function from a folder to the builder in it.
         name: the dataset, for messages.
-        file_name: name of the archive.
         data_dir: the TFDS folder.
         download: fetch the archive when it is not there.
     """
+    folder, builder = data_dir, make_builder(str(data_dir))
+    file_name = builder.published.file_name
     archive = data_dir / "downloads" / "manual" / file_name  # where TFDS looks, too
-    folder = data_dir
-    builder = make_builder(folder)
+    has_archive = archive.is_file()
     if builder.info.splits:
-        known = (builder.info.metadata or {}).get(ARCHIVE_MD5)
-        if archive.is_file() and known and known != archives.md5(archive):
+        known = (builder.info.metadata or {}).get(_ARCHIVE_MD5)
+        if has_archive and known and known != archives.md5(archive):
             raise archives.ArchiveError(
                 f"{builder.data_dir}: expected a copy prepared from the {file_name} in "
                 f"{archive.parent}, received one of another file. Delete the folder to prepare "
                 "it again, or remove the archive."
             )
         return builder
-    if not archive.is_file() and not download:
+    if not has_archive and not download:
         raise MissingDataError(
             f"{archive.parent}: expected {file_name}, which {name!r} is prepared from, "
             "received none. Put it there, set --data_dir or TFDS_DATA_DIR to another "
             f"folder, or run `s2d data {name} --download`."
         )
-    if not archive.is_file():
+    if not has_archive:
         _check_can_fetch(file_name, data_dir)
     elif not is_writable(data_dir):
         folder = cache_dir() / "prepared" / archives.md5(archive)
-        builder = make_builder(folder)
+        builder = make_builder(str(folder))
         if builder.info.splits:
             return builder
-    import tensorflow_datasets as tfds
-
-    builder.archive = archive if archive.is_file() else None
+    builder.manual = archive if has_archive else None
     config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
         # Downloads go to the same folder: TFDS makes its subfolders even when it fetches nothing.
         builder.download_and_prepare(download_dir=str(folder / "downloads"), download_config=config)
     except OSError:
         # Another process may have prepared the same copy meanwhile. TFDS moves a finished copy
-        # into place in one step, so what is there is whole.
+        # into place in one step, so what is there is complete.
         if not (pathlib.Path(builder.data_dir) / "dataset_info.json").is_file():
             raise
-    return make_builder(folder)
+    return make_builder(str(folder))
 
 
 def _check_can_fetch(what, data_dir):
@@ -111,13 +338,8 @@ def _check_can_fetch(what, data_dir):
         )
 
 
-def to_32x32(*_: Any) -> Callable[[Tensor, Tensor], Tensor]:
-    """The function (index, image) -> image: those of TFDS' own datasets have their size."""
-    return lambda index, image: image
-
-
 def read_split(
-    builder: Any, split: str, transform: Callable[[Tensor, Tensor], Tensor]
+    builder: Any, split: str, transform: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of one split, in the order of its files.
 
@@ -125,10 +347,16 @@ def read_split(
         builder: a prepared builder with features "image" and "label".
         split: name of the split.
         transform: function (index, uint8 [h, w, 3]) -> uint8 [H, W, 3], in a graph.
-    """
-    import tensorflow as tf
-    import tensorflow_datasets as tfds
 
+    Raises:
+        MissingDataError: the prepared copy does not have this split.
+    """
+    if split not in builder.info.splits:
+        raise MissingDataError(
+            f"{builder.data_dir}: expected the split {split!r}, received only "
+            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a "
+            "complete copy."
+        )
     dataset = builder.as_dataset(
         split=split,
         as_supervised=True,
@@ -141,9 +369,9 @@ def read_split(
 
     def decode(index, example):
         encoded, label = example
-        return transform(index, archives.decode_picture(encoded)), label
+        image = image_files.decode(encoded)
+        return transform(index, image) if transform else image, label
 
     dataset = dataset.enumerate().map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-    batches = list(dataset.batch(1_000).as_numpy_iterator())
-    images = np.concatenate([images for images, _ in batches])
-    return images, np.concatenate([labels for _, labels in batches]).astype(np.int64)
+    images, labels = zip(*dataset.batch(1_000).as_numpy_iterator(), strict=True)
+    return np.concatenate(images), np.concatenate(labels)

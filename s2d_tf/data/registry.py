@@ -1,15 +1,241 @@
-"""The names of the datasets and one small record of facts about each."""
+"""Datasets by name: what is known of each, and how its splits are opened.
+
+`register` adds a dataset. Everything that takes a dataset's name finds it then: `load`, evaluation,
+recipes, tables. Nothing here imports TensorFlow before a dataset is opened.
+"""
+
+from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+import functools
+import os
+import pathlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from s2d_tf.trainers.datasets import clinc150, corruption_names
+from s2d_tf.data.location import resolve_data_dir
+from s2d_tf.errors import UserError
 
-CIFAR10_CLASSES = (
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DatasetInfo:
+    """The record of a dataset: what is known before any file of it is opened, and how to open it.
+
+    Attributes:
+        name: the name that `load` takes.
+        title: the name that tables and figures show.
+        splits: number of examples in each split of the official dataset. A copy may have fewer.
+        load: a function of (name, split, data_dir) that returns inputs and labels as arrays, or
+            "module:function", which is imported on first use.
+        image_shape: (height, width, channels) of the uint8 images; () for other inputs.
+        num_classes: number of classes; 0 where every label is -1.
+        class_names: one name per class, or None where they are not known in advance.
+        distance: "near" or "far" for out-of-distribution datasets, "" for others.
+        citation: author, title and year.
+        fetch: a function of (name, data_dir) that downloads or builds the dataset, or
+            "module:function"; None where there is nothing to fetch.
+        conditions: what may follow the name and a dot, as in "cifar100_c_generated.fog_3". The
+            arrays of a dataset with conditions are not kept in memory.
+
+    Example:
+
+    >>> record = data.info("digits")
+    >>> record.image_shape, record.num_classes
+    ((8, 8, 1), 8)
+    """
+
+    name: str
+    title: str
+    splits: Mapping[str, int]
+    load: Callable[[str, str, pathlib.Path], tuple] | str
+    image_shape: tuple[int, int, int] | tuple[()] = ()
+    num_classes: int = 0
+    class_names: tuple[str, ...] | None = None
+    distance: str = ""
+    citation: str = ""
+    fetch: Callable[[str, pathlib.Path], Any] | str | None = None
+    conditions: tuple[str, ...] = ()
+
+
+_REGISTRY: dict[str, DatasetInfo] = {}
+
+
+def register(record: DatasetInfo) -> None:
+    """Adds a dataset under its name.
+
+    Raises:
+        ValueError: another dataset has this name.
+
+    Example:
+
+    >>> data.register(data.DatasetInfo(
+    ...     name="noise", title="Uniform noise", splits={"test": 5}, distance="far",
+    ...     load=lambda name, split, data_dir: (np.zeros([5, 8, 8, 1], np.uint8), [-1] * 5)))
+    >>> data.load_arrays("noise", "test")[0].shape
+    (5, 8, 8, 1)
+    """
+    if _REGISTRY.setdefault(record.name, record) != record:
+        raise UserError(
+            f"name: expected a name that is not taken, received {record.name!r}. Choose another."
+        )
+
+
+def names() -> tuple[str, ...]:
+    """The names of all datasets.
+
+    Example:
+
+    >>> "cifar100" in data.names()
+    True
+    """
+    return tuple(sorted(_REGISTRY))
+
+
+def info(name: str) -> DatasetInfo:
+    """The record of the dataset `name`.
+
+    Raises:
+        ValueError: there is none; the message lists the closest names.
+
+    Example:
+
+    >>> data.info("cifar100").num_classes
+    100
+    """
+    base, dot, condition = str(name).partition(".")
+    record = _REGISTRY.get(base)
+    if record is None or (dot and not record.conditions):
+        raise UserError(
+            f"dataset: expected {_closest(name, names())}, received {name!r}. `data.names()` lists "
+            "all; `import s2d_tf.trainers.datasets` adds those of the laboratory."
+        )
+    if dot and condition not in record.conditions:
+        raise UserError(
+            f"{base}: expected a condition such as {_closest(condition, record.conditions)}, "
+            f"received {condition!r}. `data.info({base!r}).conditions` lists them."
+        )
+    return dataclasses.replace(record, name=name) if dot else record
+
+
+def load_arrays(
+    name: str, split: str, data_dir: str | os.PathLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reads one split into memory, in an order that is always the same.
+
+    The arrays stay in memory and are shared by all callers, so they are read-only.
+
+    Args:
+        name: one of `names()`; for CIFAR-100-C with a condition: "cifar100_c_generated.fog_3".
+        split: "train", "test", "validation" (as published, else a fixed, class-balanced tenth of
+            train) or "train_without_validation".
+        data_dir: TFDS folder; default: the environment variable TFDS_DATA_DIR, else that of TFDS.
+
+    Returns:
+        images uint8 [N, H, W, C], or texts [N], and labels int64 [N], -1 where there is no label.
+
+    Example:
+
+    >>> images, labels = data.load_arrays("digits", "train")
+    >>> images.shape[1:], images.dtype
+    ((8, 8, 1), dtype('uint8'))
+    """
+    record = info(name)
+    known = splits(name)
+    if split not in known:
+        raise UserError(
+            f"split: expected one of {', '.join(known)} of {name!r}, received {split!r}."
+        )
+    # Mapped from disk: to keep the maps of 90 conditions would keep their pages in memory.
+    read = _read.__wrapped__ if record.conditions else _read
+    return read(name, split, resolve_data_dir(data_dir))
+
+
+def load(name: str, split: str, data_dir: str | os.PathLike | None = None) -> tf.data.Dataset:
+    """One split as an unbatched `tf.data.Dataset` of (image uint8 [H, W, C] or text, label int64).
+
+    Arguments as in `load_arrays`. To train: `train_pipeline`.
+
+    Example:
+
+    >>> dataset = data.load("digits", "test").batch(32)
+    >>> image, label = next(iter(dataset))
+    """
+    import tensorflow as tf
+
+    from s2d_tf.data.pipelines import with_standard_options
+
+    arrays = load_arrays(name, split, data_dir)
+    return with_standard_options(tf.data.Dataset.from_tensor_slices(arrays))
+
+
+def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
+    """Downloads or builds a dataset in `data_dir` if it is not there yet.
+
+    Example:
+
+    >>> data.fetch("digits")                               # comes with scikit-learn: does nothing
+    """
+    record = info(name)
+    if record.fetch:
+        _function(record.fetch)(name, resolve_data_dir(data_dir))
+
+
+def splits(name: str) -> tuple[str, ...]:
+    """The splits of a dataset, with those that are derived from "train".
+
+    Example:
+
+    >>> data.splits("digits")
+    ('train', 'test', 'validation', 'train_without_validation')
+    """
+    own = tuple(info(name).splits)
+    derives = "train" in own and "validation" not in own
+    return (*own, "validation", "train_without_validation") if derives else own
+
+
+@functools.cache
+def _read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    import numpy as np  # Here: names need no NumPy.
+
+    from s2d_tf.data import hashing
+
+    record = info(name)
+    if split in record.splits:
+        inputs, labels = map(np.asarray, _function(record.load)(name, split, data_dir))
+    else:
+        inputs, labels = _read(name, "train", data_dir)
+        chosen = hashing.validation_mask(inputs, labels) == (split == "validation")
+        inputs, labels = inputs[chosen], labels[chosen]
+    if labels.shape != inputs.shape[:1]:
+        raise UserError(
+            f"{name}: expected one label for each example of {split!r}, received inputs "
+            f"{list(inputs.shape)} and labels {list(labels.shape)}. Correct its `load`."
+        )
+    inputs, labels = inputs.view(), labels.astype(np.int64)
+    for array in (inputs, labels):
+        array.setflags(write=False)
+    return inputs, labels
+
+
+def _function(function):
+    return pkgutil.resolve_name(function) if isinstance(function, str) else function
+
+
+def _closest(name, known):
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
+    return " or ".join(map(repr, near)) if near else f"one of {', '.join(known)}"
+
+
+_CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
-CIFAR100_CLASSES = (
+_CIFAR100_CLASSES = (
     "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle",
     "bowl", "boy", "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle",
     "chair", "chimpanzee", "clock", "cloud", "cockroach", "couch", "crab", "crocodile", "cup",
@@ -24,159 +250,54 @@ CIFAR100_CLASSES = (
     "worm",
 )  # fmt: skip
 
+_RGB = (32, 32, 3)
+_TEN = tuple("0123456789")
+_CIFAR_SPLITS = {"train": 50_000, "test": 10_000}
 _CIFAR = "Krizhevsky, Learning multiple layers of features from tiny images, 2009"
 _SVHN = "Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011"
 _TINY = "Le and Yang, Tiny ImageNet visual recognition challenge, 2015"
 _ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection, ICLR 2018"
-_LSUN = "Yu et al., LSUN: construction of a large-scale image dataset, 2015; " + _ODIN
+_LSUN = "Yu et al., LSUN: construction of a large-scale image dataset, 2015"
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
-_CORRUPTED = "Hendrycks and Dietterich, Benchmarking neural network robustness, ICLR 2019"
-_OPENOOD = "Zhang et al., OpenOOD v1.5: enhanced benchmark for OOD detection, 2023"
-_MNIST = "LeCun, Cortes and Burges, The MNIST database of handwritten digits, 1998"
-_DTD = "Cimpoi et al., Describing textures in the wild, CVPR 2014"
-_PLACES = "Zhou et al., Places: a 10 million image database for scene recognition, TPAMI 2017"
-_CLINC = "Larson et al., An evaluation dataset for intent classification, EMNLP 2019 (CC BY 3.0)"
 _PHOTOS = "Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample images"
 
-
-@dataclasses.dataclass(frozen=True)
-class DatasetInfo:
-    """What is known of a dataset before any file of it is opened; `data.info` returns it.
-
-    Attributes:
-        name: the name that `load` takes.
-        image_shape: (height, width, channels) of the uint8 images; () for texts.
-        num_classes: number of classes of the labels; 0 where every label is -1.
-        class_names: one name per class, or None where they are not known in advance.
-        splits: images in each split of the official dataset. A folder may hold fewer splits.
-        role: what the dataset is for in the experiments.
-        source: where the images come from: "tfds", "tiny_imagenet", "odin", "openood", "corrupted",
-            "clinc150" or "embedded".
-        citation: author, title and year.
-        conditions: what may follow the name and a dot, as in "cifar100_c_generated.fog_3".
-
-    Example:
-
-    >>> record = data.info("digits")
-    >>> record.image_shape, record.num_classes
-    ((8, 8, 1), 8)
-    """
-
-    name: str
-    image_shape: tuple[int, int, int] | tuple[()]
-    num_classes: int
-    class_names: tuple[str, ...] | None
-    splits: Mapping[str, int]
-    role: str
-    source: str
-    citation: str
-    conditions: tuple[str, ...] = ()
-
-
-_RGB = (32, 32, 3)
-_FULL = {"train": 50_000, "test": 10_000}
-_TEN = tuple("0123456789")
-_BOTH = "in distribution: training and test"
-_OOD = "out of distribution"
-_ALL = (
-    DatasetInfo("cifar100", _RGB, 100, CIFAR100_CLASSES, _FULL, _BOTH, "tfds", _CIFAR),
-    DatasetInfo("cifar10", _RGB, 10, CIFAR10_CLASSES, _FULL,
-                "in distribution or near out of distribution", "tfds", _CIFAR),
-    DatasetInfo("svhn_cropped", _RGB, 10, _TEN, {"train": 73_257, "test": 26_032},
-                _OOD, "tfds", _SVHN),
-    *(DatasetInfo(f"tiny_imagenet_{variant}", _RGB, 200, None, {"train": 100_000, "test": 10_000},
-                  _OOD, "tiny_imagenet", _TINY) for variant in ("resize", "crop")),
-    *(DatasetInfo(f"odin_{name}_{variant}", _RGB, 0, None, {"test": 10_000}, _OOD, "odin", citation)
-      for variant in ("resize", "crop")
-      for name, citation in (("lsun", _LSUN), ("tiny_imagenet", f"{_TINY}; {_ODIN}"))),
-    DatasetInfo("digits", (8, 8, 1), 8, _TEN[:8], {"train": 160, "test": 1_283},
-                _BOTH, "embedded", _DIGITS),
-    DatasetInfo("digits_heldout", (8, 8, 1), 2, _TEN[8:], {"test": 354},
-                f"near {_OOD}", "embedded", _DIGITS),
-    DatasetInfo("digits_photos", (8, 8, 1), 0, None, {"test": 1_000},
-                f"far {_OOD}", "embedded", _PHOTOS),
-    *(DatasetInfo(name, _RGB, 100, CIFAR100_CLASSES, {"test": 10_000},
-                  f"corrupted test images, {kind}", "corrupted", f"{_CIFAR}; {_CORRUPTED}",
-                  conditions)
-      for name, kind, conditions in (
-          ("cifar100_c_generated", "generated", corruption_names.GENERATED),
-          ("cifar100_c", "as published", corruption_names.PUBLISHED),
-      )),
-    *(DatasetInfo(f"openood_{name}", _RGB, 0, None, {"test": size}, f"{distance} {_OOD}",
-                  "openood", f"{citation}; {_OPENOOD}")
-      for name, size, distance, citation in (
-          ("tiny_imagenet", 6_526, "near", _TINY),
-          ("mnist", 70_000, "far", _MNIST),
-          ("textures", 5_640, "far", _DTD),
-          ("places365", 33_773, "far", _PLACES),
-      )),
-    DatasetInfo("clinc150", (), 150, clinc150.CLASSES,
-                {"train": 15_000, "validation": 3_000, "test": 4_500},
-                _BOTH, "clinc150", _CLINC),
-    DatasetInfo(clinc150.OUT_OF_SCOPE, (), 0, None,
-                {"train": 100, "validation": 100, "test": 1_000},
-                f"near {_OOD}", "clinc150", _CLINC),
+_TFDS = functools.partial(
+    DatasetInfo, image_shape=_RGB, load="s2d_tf.data.prepared:load",
+    fetch="s2d_tf.data.prepared:open_tfds",
 )  # fmt: skip
-_REGISTRY = {record.name: record for record in _ALL}
+_TINY_IMAGENET = functools.partial(
+    DatasetInfo, image_shape=_RGB, num_classes=200, splits={"train": 100_000, "test": 10_000},
+    distance="near", citation=_TINY, load="s2d_tf.data.prepared:load_tiny_imagenet",
+    fetch="s2d_tf.data.prepared:open_tiny_imagenet",
+)  # fmt: skip
+_ODIN_IMAGES = functools.partial(
+    DatasetInfo, image_shape=_RGB, splits={"test": 10_000},
+    load="s2d_tf.data.prepared:load_odin", fetch="s2d_tf.data.prepared:open_odin",
+)  # fmt: skip
+_EMBEDDED = functools.partial(DatasetInfo, image_shape=(8, 8, 1), load="s2d_tf.data.digits:load")
 
-
-def names() -> tuple[str, ...]:
-    """The names of all datasets.
-
-    Example:
-
-    >>> "cifar100" in data.names()
-    True
-    """
-    return tuple(sorted(_REGISTRY))
-
-
-def conditions(name: str) -> tuple[str, ...]:
-    """The full names of all conditions of a dataset, such as "cifar100_c_generated.fog_3".
-
-    Args:
-        name: one of `names()`; those without conditions give an empty tuple.
-
-    Example:
-
-    >>> data.conditions("cifar100_c_generated")[:2]
-    ('cifar100_c_generated.gaussian_noise_1', 'cifar100_c_generated.gaussian_noise_2')
-    """
-    return tuple(f"{name}.{condition}" for condition in info(name).conditions)
-
-
-def info(name: str) -> DatasetInfo:
-    """The record of the dataset `name`; an unknown one is a ValueError with the near names.
-
-    Example:
-
-    >>> data.info("cifar100").num_classes
-    100
-    """
-    base, dot, condition = str(name).partition(".")
-    record = _REGISTRY.get(base)
-    if record is None or (dot and not record.conditions):
-        raise ValueError(
-            f"dataset: expected one of {', '.join(names())}, received "
-            f"{name!r}.{_hint(name, names()) or ' Choose one of these.'}"
-        )
-    if not dot:
-        return record
-    if condition not in record.conditions:
-        reason = corruption_names.NOT_GENERATED.get(condition.rpartition("_")[0])
-        if reason:
-            raise ValueError(
-                f"{base}: expected a condition that can be generated, received {condition!r}. It "
-                f"is not available: {reason}."
-            )
-        raise ValueError(
-            f"{base}: expected a corruption and a severity such as {record.conditions[0]!r}, "
-            "received "
-            f"{condition!r}.{_hint(condition, record.conditions) or ' See data.conditions.'}"
-        )
-    return dataclasses.replace(record, name=name, conditions=())
-
-
-def _hint(name, known):
-    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-    return f" Did you mean {' or '.join(near)}?" if near else ""
+for _record in (
+    _TFDS(name="cifar100", title="CIFAR-100", splits=_CIFAR_SPLITS, num_classes=100,
+          class_names=_CIFAR100_CLASSES, citation=_CIFAR),
+    _TFDS(name="cifar10", title="CIFAR-10", splits=_CIFAR_SPLITS, num_classes=10,
+          class_names=_CIFAR10_CLASSES, distance="near", citation=_CIFAR),
+    _TFDS(name="svhn_cropped", title="SVHN", splits={"train": 73_257, "test": 26_032},
+          num_classes=10, class_names=_TEN, distance="far", citation=_SVHN),
+    _TINY_IMAGENET(name="tiny_imagenet_resize", title="Tiny ImageNet (resize)"),
+    _TINY_IMAGENET(name="tiny_imagenet_crop", title="Tiny ImageNet (crop)"),
+    _ODIN_IMAGES(name="odin_lsun_resize", title="LSUN (resize)", distance="far",
+                 citation=f"{_LSUN}; {_ODIN}"),
+    _ODIN_IMAGES(name="odin_lsun_crop", title="LSUN (crop)", distance="far",
+                 citation=f"{_LSUN}; {_ODIN}"),
+    _ODIN_IMAGES(name="odin_tiny_imagenet_resize", title="Tiny ImageNet (ODIN's resize)",
+                 distance="near", citation=f"{_TINY}; {_ODIN}"),
+    _ODIN_IMAGES(name="odin_tiny_imagenet_crop", title="Tiny ImageNet (ODIN's crop)",
+                 distance="near", citation=f"{_TINY}; {_ODIN}"),
+    _EMBEDDED(name="digits", title="Digits 0 to 7", splits={"train": 160, "test": 1_283},
+              num_classes=8, class_names=_TEN[:8], citation=_DIGITS),
+    _EMBEDDED(name="digits_heldout", title="Digits 8 and 9", splits={"test": 354}, num_classes=2,
+              class_names=_TEN[8:], distance="near", citation=_DIGITS),
+    _EMBEDDED(name="digits_photos", title="Photographs", splits={"test": 1_000}, distance="far",
+              citation=_PHOTOS),
+):  # fmt: skip
+    register(_record)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from s2d_tf._types import Shape
-from s2d_tf.data.archives import JPEG_START, PNG_START
+from s2d_tf.data.image_files import JPEG_START, PNG_START
 
 MAX_PIXELS = 1 << 24
 """Largest image that is decoded, 4096 x 4096 or as much in another form: 48 MB in color. A file

@@ -1,69 +1,212 @@
+"""Datasets by name: the records, a dataset of one's own, where data is looked for, real data."""
+
 import dataclasses
+import pathlib
 
+import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
 
-from s2d_tf import data
+from s2d_tf import data, evaluation, models
+from s2d_tf.data import location
+from tests.contracts import tiny_backbone
 
-DESIGN = (
-    "cifar100",
-    "cifar10",
-    "svhn_cropped",
-    "tiny_imagenet_resize",
-    "tiny_imagenet_crop",
-    "odin_lsun_resize",
-    "odin_lsun_crop",
-    "odin_tiny_imagenet_resize",
-    "odin_tiny_imagenet_crop",
-    "digits",
+PAPER = {
+    "cifar100": (50_000, 10_000, 100),
+    "svhn_cropped": (73_257, 26_032, 10),
+    "tiny_imagenet_resize": (100_000, 10_000, 200),
+    "tiny_imagenet_crop": (100_000, 10_000, 200),
+    "odin_lsun_resize": (None, 10_000, 0),
+    "odin_lsun_crop": (None, 10_000, 0),
+}
+OWN = data.DatasetInfo(
+    name="own_squares",
+    title="My squares",
+    splits={"train": 40, "test": 20},
+    image_shape=(8, 8, 1),
+    num_classes=2,
+    class_names=("dark", "bright"),
+    distance="far",
+    load=lambda name, split, data_dir: squares({"train": 40, "test": 20}[split]),
 )
-PAPER_TABLE = {"cifar100": (50_000, 10_000, 100), "svhn_cropped": (None, 26_032, 10)}
 
 
-def test_all_public_names_exist():
-    assert all(hasattr(data, name) for name in data.__all__)
-    assert set(data.__all__) <= set(dir(data))
-    with pytest.raises(AttributeError, match="no attribute 'lod'"):
-        data.lod  # noqa: B018
+def squares(count):
+    labels = np.arange(count) % 2
+    noise = np.random.RandomState(count).randint(0, 100, [count, 8, 8, 1])
+    return (noise + 150 * labels.reshape(-1, 1, 1, 1)).astype(np.uint8), labels.tolist()
 
 
-def test_every_name_of_the_design_is_known():
-    for name in DESIGN:
-        assert data.info(name).name == name
+class TestRecords:
+    def test_all_public_names_exist(self):
+        assert all(hasattr(data, name) for name in data.__all__)
+        assert set(data.__all__) <= set(dir(data))
+        with pytest.raises(AttributeError, match="no attribute 'lod'"):
+            data.lod  # noqa: B018
 
-
-def test_sizes_are_those_of_the_paper():
-    for name, (train, test, classes) in PAPER_TABLE.items():
+    @pytest.mark.parametrize("name", PAPER)
+    def test_sizes_are_those_of_the_paper(self, name):
         record = data.info(name)
-        assert record.splits["test"] == test
-        assert record.num_classes == classes
-        assert train is None or record.splits["train"] == train
-    for name in data.names():
-        if ("lsun" in name or "tiny" in name) and "openood" not in name:
-            assert data.info(name).splits["test"] == 10_000
-    assert data.info("tiny_imagenet_resize").num_classes == 200
+        assert (*map(record.splits.get, ("train", "test")), record.num_classes) == PAPER[name]
+
+    @pytest.mark.parametrize("name", data.names())
+    def test_records_are_consistent(self, name):
+        record = data.info(name)
+        assert record.name == name
+        assert record.class_names is None or len(set(record.class_names)) == record.num_classes
+        assert "test" in record.splits
+        assert record.title
+        assert record.distance in ("", "near", "far")
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            record.name = "other"
+
+    def test_an_unknown_name_lists_the_near_ones(self):
+        with pytest.raises(ValueError, match=r"expected .*'cifar100'.* received 'cifar_100'"):
+            data.info("cifar_100")
+        with pytest.raises(ValueError, match=r"expected one of .*svhn_cropped"):
+            data.load("zzz", "test")
+        with pytest.raises(ValueError, match=r"received 'digits\.fog_3'"):
+            data.info("digits.fog_3")
+
+    def test_names_need_neither_tensorflow_nor_numpy(self, run_python):
+        code = (
+            "import sys; from s2d_tf import data; data.info('digits'); data.names(); "
+            "print({'tensorflow', 'numpy', 's2d_tf.trainers.datasets'} & set(sys.modules))"
+        )
+        assert run_python("-c", code).stdout.strip() == "set()"
 
 
-@pytest.mark.parametrize("name", data.names())
-def test_records_are_consistent(name):
-    record = data.info(name)
-    assert len(record.image_shape) == (0 if record.name.startswith("clinc150") else 3)
-    assert record.class_names is None or len(set(record.class_names)) == record.num_classes
-    assert "test" in record.splits
-    assert record.citation
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        record.name = "other"
+class TestRegister:
+    def test_one_record_is_all_that_a_dataset_needs(self, capsys):
+        data.register(OWN)
+        data.register(OWN)  # The same again, as when a cell of a notebook is run twice.
+        assert "own_squares" in data.names()
+        images, labels = data.load_arrays("own_squares", "train")
+        assert (images.shape, labels.dtype, len(labels)) == ((40, 8, 8, 1), np.int64, 40)
+        assert len(data.load_arrays("own_squares", "validation")[1]) == 4
+        assert data.load("own_squares", "test").element_spec[0].shape == (8, 8, 1)
+        model = models.Classifier(tiny_backbone((8, 8, 1)), 2)
+        found = evaluation.evaluate(model, "own_squares", ood=["digits_photos"])
+        assert {"own_squares/accuracy", "digits_photos/auroc/total"} <= found.keys()
+
+    def test_another_dataset_of_that_name_is_refused(self):
+        with pytest.raises(ValueError, match="a name that is not taken, received 'digits'"):
+            data.register(dataclasses.replace(OWN, name="digits"))
+
+    def test_what_load_returns_is_checked_and_not_changed(self):
+        arrays = np.zeros([3, 2, 2, 1], np.uint8), np.zeros(3, int)
+        splits = {"test": 3, "short": 3}
+        made = {"test": arrays, "short": (arrays[0], arrays[1][1:])}
+        load = lambda name, split, data_dir: made[split]  # noqa: E731
+        data.register(data.DatasetInfo(name="own_zeros", title="", splits=splits, load=load))
+        first, _ = data.load_arrays("own_zeros", "test")
+        assert not first.flags.writeable
+        assert arrays[0].flags.writeable
+        with pytest.raises(ValueError, match=r"one label for each .* \[3, 2, 2, 1\] .* \[2\]"):
+            data.load_arrays("own_zeros", "short")
 
 
-def test_an_unknown_name_lists_the_near_ones():
-    with pytest.raises(ValueError, match=r"received 'cifar_100'\. Did you mean .*cifar100"):
-        data.info("cifar_100")
-    with pytest.raises(ValueError, match=r"expected one of .*svhn_cropped"):
-        data.load("zzz", "test")
+class TestFolders:
+    def test_flag_then_environment_then_default(self, monkeypatch, tmp_path):
+        monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
+        assert data.resolve_data_dir() == pathlib.Path(tfds.core.constants.DATA_DIR).expanduser()
+        monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "environment"))
+        assert data.resolve_data_dir() == tmp_path / "environment"
+        assert data.resolve_data_dir(tmp_path / "flag") == tmp_path / "flag"
+        monkeypatch.chdir(tmp_path)
+        assert data.resolve_data_dir("here") == tmp_path / "here"
+        assert data.resolve_data_dir("~/there") == pathlib.Path.home() / "there"
+
+    def test_the_cache(self, monkeypatch):
+        monkeypatch.delenv("S2D_CACHE_DIR", raising=False)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        assert location.cache_dir() == pathlib.Path.home() / ".cache" / "s2d_tf"
+        monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+        assert location.cache_dir() == pathlib.Path("/caches/s2d_tf")
+        monkeypatch.setenv("S2D_CACHE_DIR", "/ours")
+        assert location.cache_dir() == pathlib.Path("/ours")
+
+    def test_a_folder_without_write_bits_is_left_alone_even_by_root(self, tmp_path):
+        folder = tmp_path / "data"
+        folder.mkdir()
+        assert location.is_writable(folder / "not" / "there")
+        folder.chmod(0o555)
+        assert not location.is_writable(folder)
+        assert not location.is_writable(folder / "not" / "there")
 
 
-def test_names_need_no_tensorflow(run_python):
-    code = (
-        "import sys; from s2d_tf import data; data.info('digits'); "
-        "print('tensorflow' in sys.modules)"
+class TestLoad:
+    def test_dataset_and_arrays_agree(self):
+        images, labels = data.load_arrays("digits", "test")
+        dataset = data.load("digits", "test")
+        assert dataset.element_spec == (
+            tf.TensorSpec([8, 8, 1], tf.uint8),
+            tf.TensorSpec([], tf.int64),
+        )
+        received = next(dataset.batch(2_000).as_numpy_iterator())
+        np.testing.assert_array_equal(received[0], images)
+        np.testing.assert_array_equal(received[1], labels)
+
+    def test_arrays_are_shared_and_cannot_be_changed(self):
+        first, labels = data.load_arrays("digits", "validation")
+        assert data.load_arrays("digits", "validation")[0] is first
+        for array in (first, labels):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+
+    @pytest.mark.parametrize(
+        ("name", "split"),
+        [("digits", "val"), ("digits_heldout", "train"), ("odin_lsun_crop", "validation")],
     )
-    assert run_python("-c", code).stdout.strip() == "False"
+    def test_unknown_splits(self, name, split):
+        with pytest.raises(ValueError, match=rf"expected one of .*test.* received '{split}'"):
+            data.load(name, split)
+
+    def test_missing_data_says_what_to_do(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+        with pytest.raises(data.MissingDataError) as error:
+            data.load("cifar100", "test")
+        message = str(error.value)
+        assert f"{tmp_path}: expected the dataset 'cifar100'" in message
+        assert "--data_dir" in message
+        assert "s2d data cifar100 --download" in message
+        assert "\n" not in message
+        assert not list(tmp_path.iterdir())
+
+
+class TestRealData:
+    @pytest.mark.parametrize(
+        ("name", "sizes"),
+        [("cifar100", {100}), ("cifar10", {1_000}), ("svhn_cropped", set(range(1_500, 5_200)))],
+    )
+    def test_test_split(self, real_data_dir, name, sizes):
+        record = data.info(name)
+        images, labels = data.load_arrays(name, "test", real_data_dir)
+        assert images.shape == (record.splits["test"], *record.image_shape)
+        assert images.dtype == np.uint8
+        counts = np.bincount(labels)
+        assert len(counts) == record.num_classes
+        assert set(counts) <= sizes
+        names = tfds.builder(name, data_dir=real_data_dir).info.features["label"].names
+        assert tuple(names) == record.class_names
+
+    def test_a_copy_without_training_images(self, real_data_dir):
+        if "train" in tfds.builder("svhn_cropped", data_dir=real_data_dir).info.splits:
+            pytest.skip("this copy of SVHN has its training images")
+        with pytest.raises(data.MissingDataError, match=r"the split 'train', received only test"):
+            data.load("svhn_cropped", "train", real_data_dir)
+
+    @pytest.mark.slow
+    def test_cifar100_training_split_and_validation(self, real_data_dir):
+        images, labels = data.load_arrays("cifar100", "train", real_data_dir)
+        np.testing.assert_array_equal(np.bincount(labels), [500] * 100)
+        # The means that the DenseNet authors subtract.
+        np.testing.assert_allclose(images.mean(axis=(0, 1, 2)), [129.3, 124.1, 112.4], atol=0.1)
+        parts = [
+            data.load_arrays("cifar100", split, real_data_dir)
+            for split in ("validation", "train_without_validation")
+        ]
+        np.testing.assert_array_equal(np.bincount(parts[0][1]), [50] * 100)
+        both = [np.concatenate(pair) for pair in zip(*parts, strict=True)]
+        assert data.fingerprint(*both) == data.fingerprint(images, labels)

@@ -10,14 +10,15 @@ import hashlib
 import os
 import pathlib
 import tarfile
-import time
 
 import numpy as np
+from tqdm.auto import tqdm
 
-from s2d_tf import _progress, files
-from s2d_tf.data import archives, loading, location
+from s2d_tf import data, files
+from s2d_tf.data import ArchiveError, MissingDataError, archives, location
+from s2d_tf.errors import UserError
 
-from . import corruption_names
+from . import SEVERITIES
 from .corruptions import corrupt
 
 GENERATED = "cifar100_c_generated"
@@ -29,21 +30,29 @@ FILE_NAME = "CIFAR-100-C.tar"
 URL = "https://zenodo.org/records/3555552/files/CIFAR-100-C.tar"
 OFFICIAL_MD5 = "11f0ed0f1191edbf9fa23466ae6021d3"  # as on the page of the Zenodo record
 _FOLDER = "CIFAR-100-C"
-
 _BATCH = 250
-_ABANDONED_SECONDS = 3600
 
 
-def read(name: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [10000, 32, 32, 3] and labels int64 [10000] of one condition."""
-    dataset, condition = _parts(name)
-    if dataset == GENERATED:
-        return _map_array(_generate([condition], data_dir)[0]), _source(data_dir)[1]
-    return _read_published(*corruption_names.split_condition(condition), _archive(data_dir, name))
+    dataset, corruption, severity = _parts(name)
+    if dataset != GENERATED:
+        return _read_published(_published(data_dir, name), corruption, severity)
+    path = _path(name, data_dir)
+    if not path.is_file():
+        fetch(name, data_dir)
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise ArchiveError(
+            f"{path}: expected an array of images, received a file that NumPy cannot read "
+            f"({error}). Delete the file to generate it again."
+        ) from error
+    return _checked(array, path), _source(data_dir)[1]
 
 
 def read_first(name: str, count: int, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """The first images and labels of one condition, as `read` has them, for a quick look.
+    """The first images and labels of one condition, as `load` has them, for a quick look.
 
     A condition that has not been generated yet is computed for these images only, and not kept.
 
@@ -52,19 +61,13 @@ def read_first(name: str, count: int, data_dir: pathlib.Path) -> tuple[np.ndarra
         count: how many images.
         data_dir: TFDS folder.
     """
-    dataset, condition = _parts(name)
-    if dataset == GENERATED:
+    dataset, corruption, severity = _parts(name)
+    if dataset == GENERATED and not _path(name, data_dir).is_file():
         images, labels, _ = _source(data_dir)
-        if count < len(images) and not _homes(condition, data_dir)[1]:
-            corruption, severity = corruption_names.split_condition(condition)
+        if count < len(images):
             return corrupt(images[:count], corruption, severity, seed=SEED), labels[:count]
-    images, labels = read(name, data_dir)
+    images, labels = load(name, "test", data_dir)
     return images[:count], labels[:count]
-
-
-def read_clean(data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of the test set that conditions are versions of."""
-    return _source(data_dir)[:2]
 
 
 def identity(dataset: str, data_dir: pathlib.Path) -> str:
@@ -75,149 +78,87 @@ def identity(dataset: str, data_dir: pathlib.Path) -> str:
 
 
 def fetch(name: str, data_dir: pathlib.Path) -> None:
-    """Generates one condition, or all of them when `name` has none; those that exist are kept."""
-    dataset, dot, condition = name.partition(".")
-    if dataset == GENERATED:
-        _generate([condition] if dot else corruption_names.GENERATED, data_dir)
-    else:
-        _check_published(_archive(data_dir, name))
+    """Generates one condition, or all of them when `name` has none; those that exist are kept.
 
-
-def check(name: str, data_dir: pathlib.Path) -> None:
-    """Raises MissingDataError unless what the dataset is made from is in `data_dir`."""
-    if name.partition(".")[0] == GENERATED:
-        _source(data_dir)
-    else:
-        _archive(data_dir, name)
-
-
-def _parts(name):
-    dataset, dot, condition = name.partition(".")
-    if not dot:
-        raise ValueError(
-            f"name: expected {dataset} with a condition, such as '{dataset}.fog_3', received "
-            f"{name!r}. `data.conditions({dataset!r})` lists them."
-        )
-    return dataset, condition
-
-
-@functools.cache
-def _source(data_dir):
-    """The clean images and labels, and a hash that their order and every pixel enter."""
-    images, labels = loading.load_arrays("cifar100", "test", data_dir)
-    return images, labels, hashlib.sha256(images.tobytes()).hexdigest()[:16]
-
-
-def _generate(wanted, data_dir):
-    """Paths of the arrays of `wanted`, after making those that do not exist."""
-    paths, missing = [], []
-    for condition in wanted:
-        homes, found = _homes(condition, data_dir)
-        if not found:
-            found = [homes[0] if location.is_writable(data_dir) else homes[1]]
-            missing.append((condition, found[0]))
-        paths.append(found[0])
-    if missing:
-        _remove_abandoned(missing[0][1].parent)
-        _write_all(_source(data_dir)[0], missing)
-    return paths
-
-
-def _homes(condition, data_dir):
-    """Where the array of a condition may be, and where it is."""
-    inside = pathlib.Path(GENERATED) / VERSION / _source(data_dir)[2]
-    homes = [
-        folder / inside / f"{condition}.npy"
-        for folder in (data_dir, location.cache_dir() / "prepared")
-    ]
-    return homes, [path for path in homes if path.is_file()]
-
-
-def _write_all(images, missing):
-    """Writes each condition whole or not at all, several at once: NumPy leaves Python's lock."""
-    label = missing[0][0] if len(missing) == 1 else f"{len(missing)} conditions"
-    with (
-        _progress.Bar(len(missing) * len(images), " images", label) as bar,
-        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
-    ):
-        jobs = [pool.submit(_write, images, a, b, bar.update) for a, b in missing]
+    Each is written completely or not at all, several at once: NumPy releases Python's lock.
+    """
+    dataset, dot, _ = name.partition(".")
+    if dataset != GENERATED:
+        _published(data_dir, name)
+        return
+    wanted = [name] if dot else [f"{name}.{each}" for each in data.info(name).conditions]
+    paths = {each: _path(each, data_dir) for each in wanted}
+    missing = {each: path for each, path in paths.items() if not path.is_file()}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(_generate, data_dir, *item) for item in missing.items()]
         try:
-            for job in concurrent.futures.as_completed(jobs):
+            done = concurrent.futures.as_completed(jobs)
+            for job in tqdm(done, dataset, len(jobs), unit=" conditions", disable=not jobs):
                 job.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _write(images, condition, path, advance):
-    corruption, severity = corruption_names.split_condition(condition)
+def _generate(data_dir, name, path):
+    _, corruption, severity = _parts(name)
+    images, _, _ = _source(data_dir)
     with files.written_beside(path) as temporary:
         array = np.lib.format.open_memmap(temporary, "w+", np.uint8, images.shape)
         for first in range(0, len(images), _BATCH):
-            batch = images[first : first + _BATCH]
-            array[first : first + _BATCH] = corrupt(
-                batch, corruption, severity, seed=SEED, first_index=first
+            chosen = slice(first, first + _BATCH)
+            array[chosen] = corrupt(
+                images[chosen], corruption, severity, seed=SEED, first_index=first
             )
-            advance(len(batch))
         array.flush()
 
 
-def _remove_abandoned(folder):
-    """Removes what a killed process left half-written; another may be at work just now."""
-    for path in folder.glob(f"{files.PARTIAL}*"):
-        if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
-            path.unlink(missing_ok=True)
+def _parts(name):
+    dataset, dot, condition = name.partition(".")
+    if not dot:
+        raise UserError(
+            f"name: expected {dataset} with a condition, such as '{dataset}.fog_3', received "
+            f"{name!r}. `data.info({dataset!r}).conditions` lists them."
+        )
+    corruption, _, severity = condition.rpartition("_")
+    return dataset, corruption, int(severity)
 
 
-def _map_array(path):
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise archives.ArchiveError(
-            f"{path}: expected an array of images, received a file that NumPy cannot read "
-            f"({error}). Delete the file to generate it again."
-        ) from error
-    return _checked(array, path)
+@functools.cache
+def _source(data_dir):
+    """The clean images and labels, and a hash of every pixel in this order."""
+    images, labels = data.load_arrays("cifar100", "test", data_dir)
+    return images, labels, hashlib.sha256(images.tobytes()).hexdigest()[:16]
+
+
+def _path(name, data_dir):
+    """Where the array of a condition is, or where it will be."""
+    inside = pathlib.Path(GENERATED, VERSION, _source(data_dir)[2], f"{name.partition('.')[2]}.npy")
+    homes = [data_dir / inside, location.cache_dir() / "prepared" / inside]
+    default = homes[0 if location.is_writable(data_dir) else 1]
+    return next((path for path in homes if path.is_file()), default)
 
 
 def _checked(array, where):
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1:] != (32, 32, 3):
-        raise archives.ArchiveError(
+        raise ArchiveError(
             f"{where}: expected uint8 [n, 32, 32, 3], received {array.dtype} {list(array.shape)}. "
             "Delete the file to get it again."
         )
     return array.view(np.ndarray)
 
 
-def _archive(data_dir, name):
+def _published(data_dir, name):
     path = data_dir / "downloads" / "manual" / FILE_NAME
     if not path.is_file():
-        raise location.MissingDataError(
+        raise MissingDataError(
             f"{path.parent}: expected {FILE_NAME} (2.9 GB), which {name!r} is read from, received "
             f"none. Put it there from {URL}, set --data_dir or TFDS_DATA_DIR to another folder, or "
             f"use {GENERATED}, which needs only CIFAR-100."
         )
-    return path
-
-
-def _read_published(corruption, severity, path):
-    """One fifth of an array in the archive, mapped: a tar without compression holds it as it is."""
-    _check_published(path)
-    images = _map_member(path, f"{corruption}.npy")
-    labels = _map_member(path, "labels.npy")
-    if len(images) != len(labels) or len(images) % len(corruption_names.SEVERITIES):
-        raise archives.ArchiveError(
-            f"{path}: expected as many labels as images for each of five severities, received "
-            f"{len(images):,} images and {len(labels):,} labels. Get it again from {URL}."
-        )
-    count = len(images) // len(corruption_names.SEVERITIES)
-    chosen = slice((severity - 1) * count, severity * count)
-    return _checked(images[chosen], path), labels[chosen].astype(np.int64)
-
-
-def _check_published(path):
     status = path.stat()
     _check_once(path, status.st_size, status.st_mtime_ns)
+    return path
 
 
 @functools.cache
@@ -225,6 +166,20 @@ def _check_once(path, size, modified):
     """Once a process: the archive is large, and there is one call for each condition."""
     del size, modified  # A changed file is read again.
     archives.check_md5(path, OFFICIAL_MD5)
+
+
+def _read_published(path, corruption, severity):
+    """One fifth of an array in the archive, mapped: a tar without compression holds it as it is."""
+    images = _map_member(path, f"{corruption}.npy")
+    labels = _map_member(path, "labels.npy")
+    if len(images) != len(labels) or len(images) % len(SEVERITIES):
+        raise ArchiveError(
+            f"{path}: expected as many labels as images for each of five severities, received "
+            f"{len(images):,} images and {len(labels):,} labels. Get it again from {URL}."
+        )
+    count = len(images) // len(SEVERITIES)
+    chosen = slice((severity - 1) * count, severity * count)
+    return _checked(images[chosen], path), labels[chosen]
 
 
 def _map_member(path, member):
@@ -238,7 +193,7 @@ def _map_member(path, member):
                 raise ValueError("expected a plain array in C order, received another")
             return np.memmap(path, dtype, "r", file.tell(), shape)
     except (tarfile.TarError, KeyError, ValueError, OSError, AttributeError) as error:
-        raise archives.ArchiveError(
+        raise ArchiveError(
             f"{path}: expected an array in {_FOLDER}/{member}, received one that cannot be read "
             f"({error}). Get it again from {URL}."
         ) from error

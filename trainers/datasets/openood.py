@@ -9,10 +9,11 @@ the copies that OpenOOD distributes.
 
 from __future__ import annotations
 
-import functools
+import base64
 import io
 import pathlib
 import re
+import zlib
 from typing import Any
 
 import numpy as np
@@ -20,137 +21,111 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from s2d_tf.data import archives, prepared, tiny_imagenet
-from s2d_tf.data.odin import Archive
-
-from . import openood_lists
+from s2d_tf import data
+from s2d_tf.data import archives, prepared
 
 ARCHIVES = {
-    "openood_textures": Archive(
+    "textures": prepared.Archive(
         "dtd-r1.0.1.tar.gz", "dtd/images", "fff73e5086ae6bdbea199a49dfb8a4c1",
         "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz",
     ),
-    "openood_places365": Archive(
+    "places365": prepared.Archive(
         "val_256.tar", "val_256", "e27b17d8d44f4af9a78502beb927f808",
         "http://data.csail.mit.edu/places/places365/val_256.tar",
     ),
 }  # fmt: skip
-NUM_TEXTURES = 5_640
-NUM_PLACES = 33_773
-
+NUM_TINY_IMAGENET = 10_000
+NUM_PLACES365 = 36_500
 _SIDE = 32
 
 
-class OpenoodImages(tfds.core.GeneratorBasedBuilder):
-    """The images of one archive that the protocol has, reduced to 32x32 pixels."""
+class OpenoodImages(prepared.ArchiveBuilder):
+    """Far out-of-distribution images of OpenOOD v1.5, in 32x32 pixels."""
 
-    VERSION = tfds.core.Version("1.0.0")
-    # As in `odin`: archives are checked by us, not by a table beside this file.
-    code_path = None
     BUILDER_CONFIGS = [  # noqa: RUF012 (TFDS wants a list)
-        tfds.core.BuilderConfig(name=name.removeprefix("openood_"), description=archive.file_name)
+        tfds.core.BuilderConfig(name=name, description=archive.file_name)
         for name, archive in ARCHIVES.items()
     ]
+    image = tfds.features.Image(shape=(_SIDE, _SIDE, 3), encoding_format="png")
 
-    def _info(self):
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Far out-of-distribution images of OpenOOD v1.5, in 32x32 pixels.",
-            homepage="https://github.com/Jingkang50/OpenOOD",
-            features=tfds.features.FeaturesDict(
-                {
-                    "image": tfds.features.Image(shape=(_SIDE, _SIDE, 3), encoding_format="png"),
-                    "label": tfds.features.Scalar(np.int64),
-                }
-            ),
-            supervised_keys=("image", "label"),
-            disable_shuffling=True,
-            metadata=tfds.core.MetadataDict(),
-        )
+    @property
+    def published(self) -> prepared.Archive:
+        return ARCHIVES[self.builder_config.name]
 
-    def _split_generators(self, dl_manager):
-        name = f"openood_{self.builder_config.name}"
-        archive = ARCHIVES[name]
-        path = self.archive or pathlib.Path(dl_manager.download(archive.url))
-        archives.check_md5(path, archive.md5)
-        self.info.metadata[prepared.ARCHIVE_MD5] = archive.md5
-        select = _texture if name == "openood_textures" else _place
-        return {"test": self._generate_examples(path, archive.folder, select)}
-
-    def _generate_examples(self, path, folder, select):
-        images = {}
-        for name, encoded in archives.read_tar(path):
-            place = pathlib.PurePosixPath(name)
+    def read(self, path: pathlib.Path) -> dict[str, list]:
+        config, images = self.builder_config.name, {}
+        expected = data.info(f"openood_{config}").splits["test"]
+        mask = kept(_PLACES365_LEFT_OUT, NUM_PLACES365)
+        places = {f"Places365_val_{i:08}.jpg": keep for i, keep in enumerate(mask, start=1)}
+        for member, encoded in archives.read_tar(path):
+            place, where = pathlib.PurePosixPath(member), f"{path}: member {member!r}"
             # Hidden files of a file manager are in one of the archives.
-            if not place.is_relative_to(folder) or place.name.startswith("."):
+            if not place.is_relative_to(self.published.folder) or place.name.startswith("."):
                 continue
-            key = select(str(place.relative_to(folder)), f"{path}: member {name!r}")
-            if key is not None:
-                images[key] = to_32x32(encoded, f"{path}: member {name!r}")
-        expected = NUM_TEXTURES if select is _texture else NUM_PLACES
+            name = str(place.relative_to(self.published.folder))
+            # Of the textures all pictures of all 47 classes.
+            is_texture = re.fullmatch(r"[a-z-]+/[a-z-]+_\d{4}\.jpg", name)
+            if not (is_texture if config == "textures" else name in places):
+                raise archives.ArchiveError(
+                    f"{where}: expected a name such as banded/banded_0002.jpg or "
+                    f"Places365_val_00000001.jpg, received {name!r}. Get the archive again."
+                )
+            if places.get(name, True):
+                images[name] = to_32x32(encoded, where)
         if len(images) != expected:
             raise archives.ArchiveError(
-                f"{path}: expected {expected:,} images in {folder!r}, received {len(images):,}. "
-                "Fetch the published archive again."
+                f"{path}: expected {expected:,} images in {self.published.folder!r}, received "
+                f"{len(images):,}. Get the published archive again."
             )
-        for index, key in enumerate(sorted(images)):
-            yield index, {"image": images[key], "label": -1}
+        return {"test": [(images[name], -1) for name in sorted(images)]}
 
 
-def open_builder(name: str, data_dir: pathlib.Path, download: bool = False) -> Any:
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
     """The prepared builder behind one of the `openood_*` datasets."""
-    if name == "openood_mnist":
-        return prepared.open_builder("mnist", data_dir, download)
-    if name == "openood_tiny_imagenet":
-        return tiny_imagenet.open_builder(name, data_dir, download)
-    return prepared.open_archive_builder(
-        lambda folder: OpenoodImages(config=name.removeprefix("openood_"), data_dir=str(folder)),
-        name, ARCHIVES[name].file_name, data_dir, download,
-    )  # fmt: skip
+    config = name.removeprefix("openood_")
+    if config == "mnist":
+        return prepared.open_tfds("mnist", data_dir, download)
+    if config == "tiny_imagenet":
+        return prepared.open_tiny_imagenet(name, data_dir, download)
+    make = lambda folder: OpenoodImages(config=config, data_dir=folder)  # noqa: E731
+    return prepared.open_archive(make, name, data_dir, download)
 
 
-def read(name: str, builder: Any) -> tuple[np.ndarray, np.ndarray]:
+def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [N, 32, 32, 3] and labels, all -1, of the only split, "test"."""
-    if name == "openood_mnist":
-        images = _mnist(builder)
+    builder = open_builder(name, data_dir, download=False)
+    if name == "openood_mnist":  # All 70,000 digits: the protocol takes the training images, too.
+        parts = [prepared.read_split(builder, part)[0] for part in ("test", "train")]
+        digits = (Image.fromarray(digit[..., 0]) for part in parts for digit in part)
+        images = np.stack([_reduced(digit) for digit in digits])
     elif name == "openood_tiny_imagenet":
         images = _tiny_imagenet(builder)
     else:
-        images, _ = prepared.read_split(builder, "test", prepared.to_32x32())
-    return images, np.full(len(images), -1, np.int64)
-
-
-def _mnist(builder):
-    """All 70,000 digits: the protocol takes the training images, too."""
-    digits = [
-        prepared.read_split(builder, split, prepared.to_32x32())[0] for split in ("test", "train")
-    ]
-    return np.stack([_reduce(Image.fromarray(d[..., 0])) for part in digits for d in part])
+        images, _ = prepared.read_split(builder, split)
+    return images, np.full(len(images), -1)
 
 
 def _tiny_imagenet(builder):
-    keep = openood_lists.kept(openood_lists.TINY_IMAGENET, openood_lists.NUM_TINY_IMAGENET)
     found = builder.info.splits["test"].num_examples
-    if found != len(keep):
+    if found != NUM_TINY_IMAGENET:
         raise archives.ArchiveError(
-            f"{builder.data_dir}: expected {len(keep):,} validation images, received {found:,}. "
-            f"Prepare it from the official {tiny_imagenet.FILE_NAME}."
+            f"{builder.data_dir}: expected {NUM_TINY_IMAGENET:,} validation images, received "
+            f"{found:,}. Prepare it from the official {prepared.TINY_IMAGENET.file_name}."
         )
 
-    def reduce(index, image):
-        del index
-        small = tf.numpy_function(lambda i: _reduce(Image.fromarray(i)), [image], tf.uint8)
+    def reduce(_, image):
+        small = tf.numpy_function(lambda i: _reduced(Image.fromarray(i)), [image], tf.uint8)
         return tf.ensure_shape(small, [_SIDE, _SIDE, 3])
 
     images, _ = prepared.read_split(builder, "test", reduce)
-    return images[keep]
+    return images[kept(_TINY_IMAGENET_LEFT_OUT, NUM_TINY_IMAGENET)]
 
 
 def to_32x32(encoded: bytes, where: str) -> np.ndarray:
     """Decodes a JPEG or PNG, reduces its shorter side to 32 pixels and cuts out the center."""
     try:
         with Image.open(io.BytesIO(encoded), formats=["JPEG", "PNG"]) as image:
-            return _reduce(image)
+            return _reduced(image)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise archives.ArchiveError(
@@ -159,7 +134,7 @@ def to_32x32(encoded: bytes, where: str) -> np.ndarray:
         ) from error
 
 
-def _reduce(image):
+def _reduced(image):
     """torchvision's Resize(32) (bilinear, antialiased) and CenterCrop(32) of a Pillow image."""
     image = image.convert("RGB")
     width, height = image.size
@@ -170,27 +145,72 @@ def _reduce(image):
     return np.asarray(image.crop((left, top, left + _SIDE, top + _SIDE)))
 
 
-def _texture(name, where):
-    """All pictures of all 47 classes, in the order of their names."""
-    if not re.fullmatch(r"[a-z-]+/[a-z-]+_\d{4}\.jpg", name):
-        raise archives.ArchiveError(
-            f"{where}: expected a name such as banded/banded_0002.jpg, received {name!r}. Get the "
-            "archive again."
-        )
-    return name
+def kept(left_out: str, size: int) -> np.ndarray:
+    """bool [size], whether the protocol has the image of each number from 0."""
+    gaps = np.frombuffer(zlib.decompress(base64.b64decode(left_out)), np.uint8)
+    mask = np.ones(size, bool)
+    mask[np.cumsum(gaps, dtype=np.int64) - 1] = False
+    return mask
 
 
-def _place(name, where):
-    """The number of a picture that the protocol keeps; None for one that it leaves out."""
-    number = re.fullmatch(r"Places365_val_(\d{8})\.jpg", name)
-    if number is None or not 1 <= int(number[1]) <= openood_lists.NUM_PLACES365:
-        raise archives.ArchiveError(
-            f"{where}: expected a name such as Places365_val_00000001.jpg, received {name!r}. Get "
-            "the archive again."
-        )
-    return int(number[1]) if _kept_places()[int(number[1]) - 1] else None
+# The images that the protocol leaves out: facts from the lists that
+# https://github.com/Jingkang50/OpenOOD downloads (MIT license,
+# `benchmark_imglist/cifar100/test_tin.txt` and `test_places365.txt`): images whose content overlaps
+# with a class of CIFAR-100, chosen image by image. A string holds the distances between the numbers
+# that are left out, one byte each, compressed, in base 64.
+_TINY_IMAGENET_LEFT_OUT = (
+    "eNo9VwlyIzkMK55Sq+PMUbX//+oCoDJOynHLEsUDAJk0c/vYDstMfs5wK7cwPrjjr0eEHsy2JZYW1yrDIt0W182W00DZPG"
+    "EZRyq243HhECylfVfjnio84NXaG7TbMIVP4boVL1jGp8AW7B+DhgPR2kFPS66d8gcfKuQU9igE3Bc7FJG8sbSAwcYCPPak"
+    "V/4UPccmHvbXeCVi4HULphHe8omabjkt1AeZ2KE8FCLBPYsBMoLNvw9+8PeLW3wx6mD27NBVL9gOhr0RsOLOWp8F8/hF2h"
+    "sOMny4eGiNWVdebLXvuCvwA7dylY/e2smkKXrfzFkgNtUsYC35qWzTekfZ7J2cIielqCdvhfiWvueZTcNIC8rQMIUUXTeU"
+    "DQTC9BELQoHpFq8+C9mEjV24fm1sjWrGgS2sWsOlVKERyQOXY7Eqxt9EPLlgjTXhiwUzASOEInyBi3PC2EQIzrC0/vXNrx"
+    "++ESklbDFSJGepgG5vF3HoWSh609AD7ExC8IHYtlIxGBIKTjTkyxI2mWHMIpcZsr32wA6DfpN5eoLu5q2ZPCSb1vCI+fL4"
+    "RgkEyhQAiMyMhzWo+CIPGgmAgS9jZojJ4AM3LsWil/DqKY64P4AEqMfAhLBUEJbHL5fmECNneVOMFvfIiiL9Ovu8qet4l2"
+    "prxMOwgUcrEbBV941MlFTVprbf7usA9APaUQ44U/7fQvLqkAtSmFy+Vgk8wUyhaDGIoy2oQ9VZwEy6EEU3XFRY/ovMFkFq"
+    "7hDkYPUP6q2s69q+B5FLxs/tSArvF3IG/cyA6tU9F60JBvfioXROPKZnxUzxiPwBBlRVbMirVO7abESTQQtIttpkuIDeSp"
+    "h0jXdROilCjw+FyBbKmCSRpJYU0G1eB841MzSMD3+aUUjwkgygIsAxHCjmV+qGkJpfw/FDbmbbhEbpob8AxzFpNjXqmAQZ"
+    "WkimAz1fJ6VEKYWudVQt1RRqQH/xXCNRqUXuw6WATJy87BM//Qe3YpBfMKpwMcRGhCyxFAxxdN72o77TkgXG/I6gjljAZ/"
+    "+WQ4xU3YAEuNpGQaOGi0tze/WtA0GYH6rAALKzGtvWUpP4qKmV5eh6CCeMbmPt02sw9vOGNgKoQvTIN8KHOcE7+gMSyx5I"
+    "fUuu9VVpZ7NDRHuwzLSipFvIF7dSeuFola6WgS8AU8uBymISw/ZarA7OSwpDmc1WqJuij/CGBj6JzxEbWZ9+7HSMR9TI1D"
+    "RZe6OGphoWKlF/RAo2PrYa0Y4oXUpPN+qyeKhsWinzoigkfofCjJ4DmWc/YImCkLLRmfI7LpwaB129SrZv3XBpabOPmuPn"
+    "Fce1acTWpwW1xI85rfZp7fDT3oc+bfGq1C5bVeAVGmR6SqA8lEhVkgayjR1IFRkB3xox2Nema1Ru07SkBmp7BggVioLeQr"
+    "pycgS/mEHIyVQORnAUVE775dIJml3fzLdmK4GB3ff4ziGKsD0kkoYjxiZN4P4esWIDZZJ+BgAbJ4h1WJnpDl2oarDyxrQi"
+    "VvuZvNlvdiFT/xY3R+hLv4TJaHIJZBhtWHW26BzJp7Q3By+pmLGfh6iB/irRq5jjJqnOFiDIOHYncY8dh3x9CEVJOaDaZ9"
+    "ntKFOQf6UXfl1yQUw3b3jJESLPJYpHU9GAX+I4MsFmwL4dI9Nki9oQ6eozEFKdNWs9OiXOSRYJZU1QfWdO5TE4NfpkvJ9i"
+    "9eIFdGL9dTJfuRKI/jIM+2L3FSpndJ5R09hoQrHcNpdbgd82gKvGZ90LkMChVbf3iwCRf0a5qEGLM0vkDPSpgXCUMdkTRn"
+    "FIIaU0Rz/dbyvCtUsdVTMH0a//AQQRpWsAmYKDl91zKuJ0eRbtNkCAxkt6CJHX+JpaYfMhPbqPDR5ka8o0qmnTlxHPq4KU"
+    "5Jb/h6hFU3jPHQ8x4f/0GMzrE5gWY8Zq7N0cMIVSXfAIRfXWPjxUHFeET9kRN/MTe3EufwmA4WD/G+KYk0V+0w8+MFafTM"
+    "4w9czAMBbz/pfUfjRYUBjgwRcH6P8BvxonDQ=="
+)
+"""Of val_0.JPEG to val_9999.JPEG; 972 of those left out, in 20 classes, are for validation."""
 
-
-@functools.cache
-def _kept_places():
-    return openood_lists.kept(openood_lists.PLACES365, openood_lists.NUM_PLACES365)
+_PLACES365_LEFT_OUT = (
+    "eNoVltdyI8kRRSNdedPVDo1uGIIkaGY5s8vx0khao9CEVm/6Bf3/Rygn8NYAqjNv3nuyWif2wdiw7JHpKxqo1s2AllxzWX"
+    "qfWyWYQ3fHeEnOX6kDlzwNl3EwznYDteqxSRe4771s+dY54PB5YEyHeIh+Fe8Rf0XK7hwtWM+JB/wgjqAriwmA0OZS7Evu"
+    "jhVgxLy4WxohH95vrRQaGU0FZ68xu4GZLGPoWwsUIFt7sYHbREZM8s5IBp4GhvdDR2g3+ACPBztqPdhfpXVnJsmS2D0wLQ"
+    "IyW4hY2ZwtfjqPlnlIQ/UXwGDM6UJhLP1eT8MQ0iiHt3QlDglnB0dp7vNUbE+Cgyy+cieF3FPJyPuopTkpjjrjYTEJcmAD"
+    "KaT7wRr6jGavbwS2/jb3VCRjXQhyJU+HyXF1JVnXFeftbk4Om935N6YjwkQ00Q3jQtk0cTupYk9kVB4byqNwMhKn6zx6/Z"
+    "ZX62LzuHGoKCutOaBb5AX+t+9sET+csxGpEFJMzeA+U3KcUp+kzqc9XPdVClK6ENBwmixfxHL4GxJS6Gb93CTJT/iRCvPR"
+    "m+i0OLvRntbPxoLEQyi9k6WDMn8/QnhyaPj4sCt6UpooVDrCOs9MTGB2b8VTbqh9iHMBdKxvJCL6spNw608wYzd4eoACFO"
+    "8htjl6QXnUAXpMiV9tmurNy2PHqILcjP0TnW8MYWC2bDc/QSQuwR1Fp/1oTDWo0vEWp4xEa5jmvuhI283DVA1TXNVfYXec"
+    "EVDIhLlK8vbvUd2goqzkLS9+C29Sw84ZDp2O/Kqn/uxO2sca0Xw1ZG5nl3OmZTrq4LqOoszm0+Pzb1hXCOfow/R7uUEcM6"
+    "vAls6/+CGlRC8IQ6zYIHGi1EsSG9TWKHD/HBsN0AntiEaXhtxrzgq8s8j5ITq4jGZydXnDtoDrntI4DqthOMT+zjTjKpqG"
+    "D+1C1vF+hwHzd2NMd60IMxyWOy/LXA9Z3B2uG6yCpWPHYnz0yeKfVSYT+RtozvgwVf4IU/jsMc7fDGlZzo4/tZEesbz6ln"
+    "JVBwbizsvDWh084GYX+I9MoMJKvChj+qQiyd0e+AX80+A17sYoSmZyNxapFNFK5fjD8a/UEwHe5aZPvDqONOcaIRx6s9CK"
+    "ZABODz1S9f1sdNTIbI7Klbme2Tx2VRF1VshAHgzS2LpU+nd3sPCWyLPN6TxESxkx9sH8tuTUGTckpVOO7oA12lqxD1RHn7"
+    "Lj2UgIRwxN+1bKrV0OLv4TRv5jStPTRvWp10fWLF/JqWt9OmZwu0Xm1L8PJ01GyvnOpC/9eSLqHUC0Ozh583BAVL+BYK0D"
+    "L71M92t6Js6YbC+el05C4mA7kuic2cpevWtyamGoNtGZfDYXtZA1kuJ9z0/mKUcRifBXmHAxrSnUvvTBwTmyvII4Homfm+"
+    "w2AJyeA39w8Rw3c+dHc9llPLciA8z5BEQaIG02zr4Z3/PIdLqeNWD0VC2aGKIrs6i2W7s3Ske+tfkwOJJkwLavo0M8jEDL"
+    "yfFg2TQnZnrcZVJ0WfsDgKAK2YLjkvQv5mHWxQAP49NJKN987qS/17ffdaeq+FG1j1hyUiafhc3pe7p34y0q4Vmns+AwIA"
+    "eD9RdVXd2l9tkhpBPAH2C8ffy39++ir/f9jJljBzbF3l1/7Q3VoFztgebE2+I+YkjBJoMarC07a+PbM6iT/JqFjru+Q4uN"
+    "+3rzc1npggm6pHL2NQYlvmy0ToFT130Ko/UhC7py7XWRqAuM5aaa8Z5fe+g2r4vqzvndarGsODRWe49DhLC+ssy7221K5k"
+    "NRsgNcIl/R/lL3FdiE47zjaPg9X4oOmYN7lf2ZbCvWbkMLwK4R1b9YeV6HA+gS+q76GAx2dS3SMGpAX/eLSi+MWACSyFnX"
+    "OXoC1kpTOqM/5sssknQLOvTaOPofTFSqZ9NB60l/7UYAEjXIDgWTrteYaTo60u/6b4rBxhOg0xloZouVDqcfUUzPBgxO0w"
+    "1Hx9Hak5bQPLw9aervtQCzA8JqTwOFf9mLUjCi274pMsDDy2kLbsvqm/+mngZxq+v3IAHuU/B5mOBPn19upwAltGLwvpp3"
+    "tDdXNA4+xiJNhdaBytXunEP5x7ugqWM8aGsjd2ecTPlpXxcdQfc6Sqc4dD/8GkQ72r/Ebh+7rpKhzcZTkL2eYm8Z5+tqrI"
+    "Y2di6oNvE+JVBLFoq6RZ8jjFaVbpruqteS5GC6FMeTCzY6mg2iY3Q+Fb2NJONlzqOEp7i3ttvdCFrTGdUY9Y7E19vV7MXE"
+    "Ic80VZ2wtcKHBnuc02/GmiAnJt9ugRzhkEC2L6AbQqcYO/WmKPK22r/hCglK3UDf5+jNSsabYxS8C34JCeglZSXRBJfzJw"
+    "i9HMoaE5kX6J703iIaZm9spEVh27u6AzDW4qQOiO5L2kxmG48hKL/Lj+Wxh51Qkxb2Kojj3ge9q/xcbQvdoLZW054qWOCS"
+    "B2jnH5eCOcE4aSZ2ab8sR6Ns9vP/AYqEjpE="
+)
+"""Of Places365_val_00000001.jpg to Places365_val_00036500.jpg."""

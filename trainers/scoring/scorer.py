@@ -13,7 +13,7 @@ import pyarrow
 import tensorflow as tf
 
 from s2d_tf import export, posthoc, zoo
-from s2d_tf.data import archives, image_files
+from s2d_tf.data import image_files
 from s2d_tf.export import encoded_images
 
 from .sources import Example
@@ -130,11 +130,11 @@ class Scorer:
 
     def _decoded(self, content):
         """Pixels of a file, or of nothing but pixels."""
-        is_file = content.startswith((archives.PNG_START, archives.JPEG_START))
+        is_file = content.startswith((image_files.PNG_START, image_files.JPEG_START))
         if not is_file and len(content) == np.prod(self.image_shape):
             return np.frombuffer(content, np.uint8).reshape(self.image_shape)
         if image_files.check(content, encoded_images.MAX_PIXELS) == self.image_shape[:2]:
-            return archives.decode_picture(content, self.image_shape[-1]).numpy()
+            return image_files.decode(content, self.image_shape[-1]).numpy()
         return encoded_images.decode_batch(tf.constant([content]), self.image_shape).numpy()[0]
 
     def _checked(self, pixels):

@@ -5,14 +5,14 @@ import numpy as np
 from s2d_tf import metrics
 from s2d_tf.evaluation.evaluator import Gathered
 
-from ..datasets import openood_lists
+from ..datasets import OPENOOD_SETS
 
 RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
 
 
 def near_far_sets(dataset: str) -> dict[str, tuple[str, ...]]:
     """`{"near": names, "far": names}` of the OpenOOD protocol; empty for datasets without one."""
-    return openood_lists.openood_sets(dataset) if dataset == "cifar100" else {}
+    return OPENOOD_SETS if dataset == "cifar100" else {}
 
 
 def near_far_metrics(gathered: Gathered) -> dict[str, float]:

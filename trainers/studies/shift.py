@@ -21,7 +21,7 @@ from s2d_tf.evaluation.answers import ExampleScores
 from s2d_tf.evaluation.exported import ExportedModel
 from s2d_tf.evaluation.sources import checked_name, class_numbers
 
-from ..datasets import corruption_names
+from ..datasets import MAIN_CORRUPTIONS
 
 DATASET = "cifar100_c_generated"
 CLEAN = "clean"
@@ -71,7 +71,7 @@ class Shift:
     def averaged(self) -> list[str]:
         """Conditions that means are taken over: of the published corruptions only the main ones."""
         shifted = [name for name in self.answers if name != CLEAN]
-        main = [name for name in shifted if _corruption(name) in corruption_names.MAIN]
+        main = [name for name in shifted if _corruption(name) in MAIN_CORRUPTIONS]
         return main or shifted
 
     @property
@@ -204,7 +204,7 @@ def _registered(dataset, images, data_dir, model):
 
     def read(name):
         if name == CLEAN:
-            pixels, labels = corrupted.read_clean(folder)
+            pixels, labels = data.load_arrays("cifar100", "test", folder)
             return pixels[:count], labels[:count]
         return corrupted.read_first(f"{dataset}.{name}", count, folder)
 
