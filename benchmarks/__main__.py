@@ -3,10 +3,10 @@
     python -m benchmarks [SUITE...] [--out=FILE.json] [--baseline=FILE.json] [--quick]
     python -m benchmarks all --report=benchmarks
 
-Suites: step, predict, fast, fit, pipeline, checkpoints, metrics, backbones, ensemble, serving,
-startup, scale; none or "all" runs all of them. Alternatives take turns. Results are medians over
-the rounds with quartiles, stored with the machine and its load. --report=DIR stores the results in
-DIR/results.json and writes DIR/README.md from that file; without a suite it only writes the page.
+Suites: step, predict, fit, backbones, fast, startup; none or "all" runs all of them. Alternatives
+take turns. Results are medians over the rounds with quartiles, stored with the machine and its
+load. --report=DIR stores the results in DIR/results.json and writes DIR/README.md from that file;
+without a suite it only writes the page.
 """
 
 import sys
@@ -23,7 +23,9 @@ flags.DEFINE_string("report", None, "Folder of results.json and of the page gene
 flags.DEFINE_integer("repetitions", 9, "Maximum rounds of each comparison.", lower_bound=1)
 flags.DEFINE_float("seconds", 40.0, "Start no further round of a comparison after this time.")
 flags.DEFINE_list("runs", [], "Finished run directories; suite `fast` reports their minutes.")
-flags.DEFINE_string("data_dir", None, "TFDS folder; without it, random images of CIFAR's size.")
+flags.DEFINE_string(
+    "exported", None, "Folder of SavedModels of another version, for suite `predict`."
+)
 
 
 def main(argv):
@@ -43,7 +45,7 @@ def run(argv):
     out = FLAGS.out or (f"{FLAGS.report}/results.json" if FLAGS.report else None)
     repetitions = 1 if FLAGS.quick else FLAGS.repetitions
     plan = benchmarks.Plan(
-        FLAGS.quick, repetitions, FLAGS.seconds, FLAGS.data_dir, tuple(FLAGS.runs)
+        FLAGS.quick, repetitions, FLAGS.seconds, FLAGS.exported, tuple(FLAGS.runs)
     )
     found = benchmarks.run(suites, plan, benchmarks.show_progress, out)
     print(benchmarks.text_table(found))

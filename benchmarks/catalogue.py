@@ -18,24 +18,13 @@ SUITES = {
         ),
         Suite(
             "predict",
-            "What do uncertainties cost beyond a softmax, and how fast are other runtimes?",
+            "What do uncertainties cost beyond a softmax, and beyond the exported model?",
             "prediction",
             "As in `step`: whole predictions if the difference is measurable, otherwise the "
-            "difference alone, divided by the whole prediction. Then `predict_uncertainty` with "
-            "default arguments, warm, divided by the fastest other way to run the same exported "
-            "network with all uncertainties. Each runs in its own process on all cores, in "
-            "turns. Startup is the time from the start of the process to the first prediction. "
-            "Memory is the peak above what the process used after importing its framework.",
-        ),
-        Suite(
-            "fast",
-            "How fast is the network designed for CPUs?",
-            "fast_network",
-            "Training steps at full resolution, compared with the time that the convolutions' "
-            "multiplications alone would take (three forward passes) at the speed of a large "
-            "matrix product in the same precision, and with the same network in PyTorch with "
-            "the same optimizer. Minutes are the training time of the fastest run in `--runs` "
-            "whose test accuracy reaches the goal.",
+            "difference alone, divided by the whole prediction. Then `predict_uncertainty`, warm, "
+            "divided by the SavedModel of the same network, called by TensorFlow alone. Each runs "
+            "in its own process on all cores, in turns. Memory is the peak above what the process "
+            "used after importing its framework.",
         ),
         Suite(
             "fit",
@@ -46,28 +35,6 @@ SUITES = {
             "times per call, so that the overhead of calling the graph from Python does not "
             "count. `error` is the largest violation of the likelihood equations psi(a_k) - "
             "psi(a_0) = t_k by any class of those rows, computed with scipy.",
-        ),
-        Suite(
-            "pipeline",
-            "Does the input pipeline keep up with training?",
-            "input_pipeline",
-            "Images per second of the augmented CIFAR-100 pipeline alone, divided by images per "
-            "second of a training step of WRN-10-2 at 32x32.",
-        ),
-        Suite(
-            "checkpoints",
-            "What do checkpoints cost?",
-            "checkpointing",
-            "Seconds per checkpoint, including fsync, as often as `s2d train` writes them, "
-            "divided by the seconds of an epoch of CIFAR-100.",
-        ),
-        Suite(
-            "metrics",
-            "What does evaluation cost beyond forward passes?",
-            "evaluating",
-            "Scores of 10,000 in-distribution and 26,032 out-of-distribution images; then the "
-            "share of forward passes in evaluating a compact model on 10,000 in-distribution "
-            "images and three out-of-distribution sets.",
         ),
         Suite(
             "backbones",
@@ -81,30 +48,20 @@ SUITES = {
             "0.8 leaves at most a factor of 1.25 to gain from fusing or sharing other work.",
         ),
         Suite(
-            "ensemble",
-            "What does an ensemble cost, and what does one S2D model save?",
-            "ensembles",
-            "Five members as one graph, compared with five calls in turn and with one S2D network.",
-        ),
-        Suite(
-            "serving",
-            "What do exported models cost, and what does S2D save a server?",
-            "serving",
-            "Calls of SavedModels as written by `s2d export`. An ensemble is one SavedModel.",
+            "fast",
+            "How fast is the network designed for CPUs?",
+            "fast_network",
+            "Training steps at full resolution, compared with the time that the convolutions' "
+            "multiplications alone would take (three forward passes) at the speed of a large "
+            "matrix product in the same precision, and with the same network in PyTorch with "
+            "the same optimizer. Minutes are the training time of the fastest run in `--runs` "
+            "whose test accuracy reaches the goal.",
         ),
         Suite(
             "startup",
             "How long does the command take to start?",
             "start_up",
             "Seconds from the start of a process to its end.",
-        ),
-        Suite(
-            "scale",
-            "How do costs grow, and what will the full recipes need on a GPU?",
-            "scaling",
-            "Slopes of log time over log size: 1 is proportional. Rows marked as predicted were "
-            "not run. They are computed from counted multiplications and bytes and the stated "
-            "peak rates of the device.",
         ),
     )
 }

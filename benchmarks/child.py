@@ -12,8 +12,6 @@ import subprocess
 import sys
 import time
 
-from benchmarks import profile
-
 
 class ChildError(RuntimeError):
     """A process ended, or could not answer a request."""
@@ -60,10 +58,6 @@ class Child:
     def function(self, name):
         """One of the child's functions, as an alternative for `measure`."""
         return _Remote(self, name)
-
-    def profile(self, name):
-        """Shares of the kinds of operations in one call of a function."""
-        return self.ask({"profile": name})["shares"]
 
     def peak_bytes(self):
         """The largest memory beyond what was held before the functions were built."""
@@ -117,8 +111,6 @@ def serve(requests, answers):
                 held = _peak_bytes()
                 functions = getattr(sys.modules[module], name)(**request["arguments"])
                 answer = {"functions": list(functions)}
-            elif "profile" in request:
-                answer = {"shares": profile.operations(functions[request["profile"]])}
             elif "call" in request:
                 answer = _time(functions[request["call"]], request["calls"])
             else:

@@ -1,8 +1,8 @@
-"""The fast residual network: its training, against PyTorch too; other runtimes; minutes."""
+"""The fast residual network: its training, against PyTorch too; minutes."""
 
 import pathlib
 
-from benchmarks import counting, networks, pytorch_prediction, runtime_speed
+from benchmarks import counting, networks, pytorch_densenet
 from benchmarks.backbone_speed import ONEDNN_ON, SIDE
 from benchmarks.child import together
 from benchmarks.records import Case, Goal, counted, not_run
@@ -23,7 +23,6 @@ def cases(plan):
             yield from _steps(network, precision)
             if not plan.quick:
                 yield from _beside_pytorch(network, precision)
-        yield from runtime_speed.cases(architecture, plan)
     yield from minutes(plan.runs)
 
 
@@ -62,7 +61,7 @@ def _steps(network, precision):
 def _beside_pytorch(network, precision):
     name = f"PyTorch / ours, training step, plain, {precision}, {network.name}"
     formula = "time of the faster of PyTorch eager and compiled / time of ours, both with SGD"
-    if not pytorch_prediction.available():
+    if not pytorch_densenet.available():
         yield not_run(name, formula, "PyTorch is not installed")
         return
     recipe = network.recipe()

@@ -8,7 +8,7 @@ from importlib import metadata
 
 _PACKAGES = (
     *("tensorflow", "keras", "tensorflow-probability", "numpy", "scipy", "scikit-learn"),
-    *("onnxruntime", "openvino", "ai-edge-litert", "torch"),
+    "torch",
 )
 
 

@@ -17,8 +17,8 @@ MIN_SECONDS = 0.1
 MAX_CALLS = 1000
 LONG_SECONDS = 1.0
 
-# ONNX Runtime's threads stay awake for 40 milliseconds after a call. Before another process has its
-# turn, they are given time to fall asleep.
+# Threads of a runtime may stay awake for a while after a call. Before another process has its turn,
+# they are given time to fall asleep.
 SETTLE_SECONDS = 0.1
 
 

@@ -40,13 +40,15 @@ class Network:
 
         return networks.build_network(self.recipe(method).replace(**changes))
 
-    def images(self):
-        """Random pixels, and labels."""
+    @property
+    def image_shape(self):
         from s2d_tf import data
 
-        recipe = self.recipe()
-        shape = data.info(recipe.source_dataset).image_shape
-        return random_images(self.batch, shape, recipe.num_classes)
+        return data.info(self.recipe().source_dataset).image_shape
+
+    def images(self):
+        """Random pixels, and labels."""
+        return random_images(self.batch, self.image_shape, self.recipe().num_classes)
 
 
 def network(architecture, plan, batch=None):

@@ -15,14 +15,15 @@ class Plan:
         quick: tiny networks and arrays and a round or two: shows that the code runs, no more.
         repetitions: rounds of each comparison at most.
         seconds: no round of a comparison begins after this time.
-        data_dir: TFDS folder; None takes random images of CIFAR's size.
+        exported: folder of SavedModels of another version, `ARCHITECTURE/1`, to compare with;
+            None exports them.
         runs: finished run directories whose training time is reported.
     """
 
     quick: bool = False
     repetitions: int = 9
     seconds: float = 40.0
-    data_dir: str | None = None
+    exported: str | None = None
     runs: tuple[str, ...] = ()
 
 

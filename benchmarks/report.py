@@ -12,11 +12,11 @@ _HEAD = """# Benchmarks
 Every number on this page comes from [results.json](results.json). In a checkout, this command runs
 all suites and regenerates the page:
 
-    python -m benchmarks all --data_dir=$TFDS_DATA_DIR --report=benchmarks
+    python -m benchmarks all --report=benchmarks
 
-For one suite, name it: `python -m benchmarks step --report=benchmarks`. Without a data folder,
-random images are used. `python -m benchmarks --report=benchmarks` only regenerates the page.
-`python -m benchmarks --baseline=benchmarks/results.json` compares a new run with the stored one.
+For one suite, name it: `python -m benchmarks step --report=benchmarks`. Without a suite,
+`python -m benchmarks --report=benchmarks` only regenerates the page. `--baseline=FILE.json` compares
+a new run with a stored one.
 
 Alternatives take turns in one run. A result is the median over the rounds, with quartiles in
 brackets. "CPU" is the same result from CPU times, which other programs affect less; it differs from
@@ -26,16 +26,11 @@ after. A load far above the number of cores means that the machine was busy; the
 
 
 def write_report(folder):
-    """Writes `README.md` and its pictures from `results.json` in a folder; returns the page."""
-    from benchmarks import figures
-
+    """Writes `README.md` from `results.json` in a folder; returns the page."""
     folder = pathlib.Path(folder)
     found = results.read(folder / "results.json")
     suites = {name: found["suites"][name] for name in SUITES if name in found["suites"]}
-    drawn = figures.draw_growth(suites.get("scale"), folder / "scale.png")
     sections = [_HEAD, _summary(suites), *(_section(name, suites[name]) for name in suites)]
-    if drawn:
-        sections.append(f"![Time over size, both logarithmic]({drawn.name})\n")
     missing = [f"`{name}`" for name in SUITES if name not in suites]
     if missing:
         sections.append(f"Not run: {', '.join(missing)}.\n")
