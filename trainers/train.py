@@ -19,8 +19,6 @@ Exit codes: 0 finished; 75 stopped by SIGTERM and saved, or another worker is go
 
 from absl import flags, logging
 
-from s2d_tf.zoo import recipes
-
 from . import _flags, training
 
 FLAGS = flags.FLAGS
@@ -57,13 +55,8 @@ def main(argv: list[str]) -> None:
             "wrn_10_2_s2.s2d.digits --workdir=DIR`."
         )
     logging.set_verbosity(logging.INFO)
-    if FLAGS.data:
-        from s2d_tf.zoo import own_data
-
-        named = own_data.from_folder(argv[1], FLAGS.data, FLAGS.image_size)
-    else:
-        named = recipes.resolve(argv[1])
-    recipe = recipes.override(named, FLAGS.set, FLAGS.epochs, FLAGS.members)
+    named = training.resolve(argv[1], FLAGS.data, FLAGS.image_size)
+    recipe = training.override(named, FLAGS.set, FLAGS.epochs, FLAGS.members)
     settings = training.Settings(
         data_dir=FLAGS.data_dir,
         data=FLAGS.data,

@@ -14,8 +14,6 @@ Exit codes are those of `s2d train`.
 
 from absl import flags
 
-from s2d_tf.zoo import recipes
-
 from . import _flags, training
 
 FLAGS = flags.FLAGS
@@ -38,13 +36,8 @@ def main(argv: list[str]) -> None:
             "`s2d tune --help`."
         )
     _, name, key, *values = argv
-    if FLAGS.data:
-        from s2d_tf.zoo import own_data
-
-        named = own_data.from_folder(name, FLAGS.data, FLAGS.image_size)
-    else:
-        named = recipes.resolve(name)
-    recipe = recipes.override(named, FLAGS.set, FLAGS.epochs)
+    named = training.resolve(name, FLAGS.data, FLAGS.image_size)
+    recipe = training.override(named, FLAGS.set, FLAGS.epochs)
     settings = training.Settings(
         data_dir=FLAGS.data_dir,
         data=FLAGS.data,

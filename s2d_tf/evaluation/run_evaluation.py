@@ -24,7 +24,7 @@ from s2d_tf.zoo.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 if TYPE_CHECKING:
     from s2d_tf.evaluation import tables
     from s2d_tf.evaluation.evaluator import Gathered
-    from s2d_tf.zoo import Opened, Run
+    from s2d_tf.zoo import TrainedModel, Run
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 NAMED = "named score"
@@ -139,7 +139,7 @@ def evaluate_entry(
 
 
 def evaluate_opened(
-    opened: Opened,
+    opened: TrainedModel,
     data_dir: PathLike | None = None,
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
@@ -148,7 +148,7 @@ def evaluate_opened(
     more: dict[str, str | pathlib.Path] | None = None,
     detectors: Iterable[str] = (),
 ) -> tuple[dict, Gathered]:
-    """All metrics of a `zoo.Opened`, and the `Gathered` behind them.
+    """All metrics of a `zoo.TrainedModel`, and the `Gathered` behind them.
 
     Args:
         opened: the model.
@@ -185,7 +185,7 @@ def evaluate_opened(
         found |= {names.reading_key(reading, key): value for key, value in other.items()}
     metric_seconds = time.monotonic() - began
     reference = networks.build_network(recipe.sibling("individual"))
-    milliseconds, ratio = cost.inference_time(opened.head, reference)
+    milliseconds, ratio = cost.inference_time(opened.predictor, reference)
     found |= {
         "cost/parameters": predictor.num_parameters,
         "cost/inference_ms": milliseconds,

@@ -1,26 +1,29 @@
 """Files that are written whole or not at all, locks, and data that is checked. No TensorFlow."""
 
-from s2d_tf.files.atomic import (
+from s2d_tf.files.reading import (
+    parse_json,
+    read_bytes,
+    read_json,
+    read_record,
+    sha256,
+    within,
+)
+from s2d_tf.files.writing import (
     PARTIAL,
     DiskFullError,
     flush,
     flush_folder,
     folder_written_beside,
     is_disk_full,
-    read_bytes,
-    read_json,
+    locked,
     room_for,
-    sha256,
     sweep,
-    within,
     write_array,
     write_bytes,
     write_json,
     write_text,
     written_beside,
 )
-from s2d_tf.files.locks import locked
-from s2d_tf.files.records import parse_json, read_record
 
 __all__ = [
     "PARTIAL",

@@ -1,4 +1,4 @@
-"""Entries by name, folder or address. Names, entries and recipes need no TensorFlow."""
+"""The zoo's entries by name, and what is known about them. Only `build` needs TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING
 
-from s2d_tf import zoo
-from s2d_tf._types import PathLike
-from s2d_tf.zoo import entries, opening, recipes, sources
+from s2d_tf.zoo import entries, loading, recipes, sources
+from s2d_tf.zoo.recipe_fields import Recipe
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
@@ -32,7 +31,7 @@ class Entry:
     """
 
     name: str
-    recipe: recipes.Recipe
+    recipe: Recipe
     folder: pathlib.Path | None = None
     record: entries.Record | None = None
 
@@ -67,13 +66,12 @@ def entry(name: str) -> Entry:
     >>> zoo.entry("wrn_28_10.s2d.cifar100").pretrained
     False
     """
-    recipe = recipes.resolve(name)
     if name not in sources.pretrained_names():
-        return Entry(name, recipe)
+        return Entry(name, recipes.resolve(name))
     folder = sources.pretrained_directory() / name
-    record = opening.read_record(sources.Folder(folder))
+    record = loading.read_record(sources.Folder(folder))
     if record.name != name:
-        raise zoo.ZooError(
+        raise entries.ZooError(
             f"{folder}: expected the entry {name}, received {record.name}. Rename the folder."
         )
     return Entry(name, record.recipe, folder, record)
@@ -91,36 +89,12 @@ def build(name: str, seed: int = 0) -> Predictor:
     >>> zoo.build("wrn_10_2_s2.s2d.digits").num_classes
     8
     """
+    from s2d_tf.zoo import networks
+
     recipe = recipes.resolve(name)
-    members = [(recipe, seed)]
-    if recipe.draws == "ensemble":
-        members = [(recipe.member_recipe, seed + i) for i in range(recipe.num_members)]
-    return opening.build_model(recipe, members)
-
-
-def load(where: PathLike, sha256: str | None = None) -> Predictor:
-    """Loads a trained predictor; see `zoo.open_model` for all that is known about it.
-
-    Args:
-        where: the name of an entry; the path or the http(s) address of an entry's folder, or
-            `hf://user/repository[@revision][/folder]` (needs `s2d_tf[hf]`); or a run directory.
-        sha256: expected hash of the `entry.json`, to pin one version of an entry.
-
-    Returns:
-        A `models.Predictor`; it has the `class_names`, and the entry's record as `metadata`, which
-        an export keeps.
-
-    Raises:
-        ZooError: there are no such weights, or their files are damaged.
-        RecipeError: the name is unknown; the message lists the closest ones.
-
-    Example:
-
-    >>> model = zoo.load("wrn_10_2_s2.s2d.digits")
-    >>> model.num_members, len(model.class_names)
-    (1, 8)
-    """
-    return zoo.open_model(where, sha256).predictor
+    count = recipe.num_members if recipe.draws == "ensemble" else 1
+    built = [networks.build_network(recipe, seed + i) for i in range(count)]
+    return networks.build_predictor(recipe, built)
 
 
 def listing(chosen: list[str]) -> str:

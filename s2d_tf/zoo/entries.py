@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from typing import TYPE_CHECKING
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.zoo import recipes
-
-if TYPE_CHECKING:
-    from s2d_tf.zoo.recipes import Recipe
+from s2d_tf.zoo.recipe_fields import Recipe
 
 FORMAT = 1
 MAX_TEXT_BYTES = 2**20
-MAX_MEMBERS, MAX_DRAWS, MAX_STEPS = 100, 1000, 20
+MAX_MEMBERS, MAX_DRAWS, MAX_STEPS, MAX_CLASSES = 100, 1000, 20, 10**5
 PRECISIONS = ("float16", "float32")
 KINDS = ("categorical", "dirichlet")
 
@@ -53,7 +50,7 @@ class WeightsFile:
 
 @dataclasses.dataclass(frozen=True)
 class GoldenFile:
-    """Predictions for fixed images, see `golden`."""
+    """Predictions for fixed images."""
 
     file: str
     sha256: str
@@ -83,7 +80,7 @@ class Record:
     Attributes:
         name: `architecture.method.dataset`.
         recipe: the resolved `Recipe` of the run.
-        preprocessing: what the model does with raw pixels by itself, or whose vectors it takes.
+        preprocessing: what the model does with raw pixels by itself.
         class_names: one for each class.
         kind, num_members: of the member predictions, before any step.
         parameters: trained numbers that a prediction needs.
@@ -98,7 +95,7 @@ class Record:
     """
 
     name: str
-    recipe: recipes.Recipe
+    recipe: Recipe
     preprocessing: dict
     class_names: tuple[str, ...]
     kind: str
@@ -132,9 +129,12 @@ def read(text: str | bytes, where: PathLike) -> Record:
         values = files.parse_json(text)
         if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
             raise ZooError(f"expected an object of format {FORMAT}, received {values!r:.80}")
+        if isinstance(values.get("recipe"), dict):
+            values["recipe"] = Recipe.from_dict(values["recipe"])
         record = files.read_record(Record, values, "entry", ZooError)
-        for rule in _rules(record):
-            _require(rule)
+        for name, holds, expected, received in _rules(record):
+            if not holds:
+                raise ZooError(f"{name}: expected {expected}, received {received!r:.80}")
         return record
     # TypeError: of values in lists, which the rules of recipes compare.
     except (ValueError, TypeError, RecursionError) as error:
@@ -157,53 +157,66 @@ def preprocessing(recipe: Recipe) -> dict:
 
 def entry_name(name: str) -> str:
     """The name, if it can only be that of an entry: no path, nothing hidden."""
-    return _require(_matches("entry name", name, _NAME), ". Get the entry again.")
+    return _matching(name, _NAME)
 
 
 def file_name(name: str) -> str:
     """The name, if it can only be that of a file in the entry's own folder."""
-    return _require(_matches("file name", name, _FILE), ". Get the entry again.")
+    return _matching(name, _FILE)
 
 
-def _require(rule, advice=""):
-    name, holds, expected, received = rule
-    if not holds:
-        raise ZooError(f"{name}: expected {expected}, received {received!r:.80}{advice}")
-    return received
+def _matching(name, pattern):
+    if not pattern.fullmatch(name):
+        raise ZooError(
+            f"name: expected {pattern.pattern}, received {name!r:.80}. Get the entry again."
+        )
+    return name
 
 
 def _rules(record):
-    """`(name, whether it holds, what is expected, what was received)` beyond names and types."""
+    """`(name, whether it holds, what is expected, what was received)` beyond names and types.
+
+    Training numbers may be any; what decides the network's size is bounded or that of the
+    architecture, so that an entry cannot request more memory than the model it names.
+    """
     recipe, names = record.recipe, record.class_names
-    networks = recipe.num_members if recipe.draws == "ensemble" else 1
+    network = recipes.network(recipe.architecture)
+    count = recipe.num_members if recipe.draws == "ensemble" else 1
+    channels = recipe.image_shape[-1]
     short = len(names) == recipe.num_classes and all(len(name) <= 100 for name in names)
-    stated = preprocessing(recipe)
-    files_named = (*record.weights, record.golden, *record.steps)
+    learns = recipe.learns and (recipe.objective or recipe.learns != "teachers")
+    weights, stated = record.weights, preprocessing(recipe)
+    files_named = (*weights, record.golden, *record.steps)
     facts = {f"spread, {key}"[:80]: values for key, values in record.spread.items()}
     facts |= {"metrics": record.metrics, "provenance": record.provenance}
     return [
-        *_recipe_rules(recipe),
         ("name", record.name == recipe.name, recipe.name, record.name),
+        _matches("name", record.name, _NAME),
+        *((f"recipe, {k}", getattr(recipe, k) == v, v, getattr(recipe, k)) for k, v in network),
+        ("recipe, learns", learns, "what the network learns from", recipe.learns),
+        ("recipe, own_data", recipe.own_data is None, None, recipe.own_data),
+        *(
+            ("recipe, data", len(numbers) == channels, f"{channels} numbers", numbers)
+            for numbers in (recipe.data.mean, recipe.data.stddev)
+        ),
+        _between("num_classes", recipe.num_classes, 2, MAX_CLASSES),
+        _between("heads", recipe.heads, 1, MAX_MEMBERS),
+        _between("num_members", recipe.num_members, 1, MAX_MEMBERS),
+        _between("num_draws", recipe.model.num_draws, 1, MAX_DRAWS),
+        _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS),
         ("preprocessing", record.preprocessing == stated, stated, record.preprocessing),
         ("class_names", short, f"{recipe.num_classes} short names", names),
         ("kind", record.kind in KINDS, KINDS, record.kind),
         _between("num_members", record.num_members, 1, MAX_MEMBERS * MAX_DRAWS),
         _between("parameters", record.parameters, 1, 10**12),
-        ("weights", len(record.weights) == networks, f"{networks} files", record.weights),
+        ("weights", len(weights) == count, f"{count} files", weights),
         ("steps", len(record.steps) <= MAX_STEPS, f"up to {MAX_STEPS}", record.steps),
         *(_matches("file", item.file, _FILE) for item in files_named),
         *(_matches("sha256", item.sha256, _SHA256) for item in files_named),
-        *(_matches("source", item.source, _SHA256) for item in record.weights),
-        *(
-            _matches("entry", item.entry, _NAME)
-            for item in record.weights
-            if item.entry is not None
-        ),
-        *(
-            ("precision", item.precision in PRECISIONS, PRECISIONS, item.precision)
-            for item in record.weights
-        ),
-        *(_between("seed", item.seed, 0, 2**31 - 1) for item in record.weights),
+        *(_matches("source", item.source, _SHA256) for item in weights),
+        *(_matches("entry", item.entry, _NAME) for item in weights if item.entry is not None),
+        *(("precision", i.precision in PRECISIONS, PRECISIONS, i.precision) for i in weights),
+        *(_between("seed", item.seed, 0, 2**31 - 1) for item in weights),
         *(
             (key, _is_flat(values), "texts, numbers and lists of them", values)
             for key, values in facts.items()
@@ -211,33 +224,8 @@ def _rules(record):
     ]
 
 
-def _recipe_rules(recipe):
-    """The network is the one that this zoo builds under that name.
-
-    Training numbers may differ; what decides the network's size may not, so that an entry cannot
-    request more memory than the model it names.
-    """
-    known = recipes.resolve(entry_name(recipe.checked().name))
-    fixed = (
-        "backbone", "arguments", "source_dataset", "num_classes", "heads", "learns", "draws",
-        "member", "objective", "own_data",
-    )  # fmt: skip
-    pairs = {field: (getattr(recipe, field), getattr(known, field)) for field in fixed}
-    channels = len(known.data.mean)
-    return [
-        *((f"recipe, {field}", held == own, own, held) for field, (held, own) in pairs.items()),
-        *(
-            ("recipe, data", len(numbers) == channels, f"{channels} numbers", numbers)
-            for numbers in (recipe.data.mean, recipe.data.stddev)
-        ),
-        _between("num_members", recipe.num_members, 1, MAX_MEMBERS),
-        _between("num_draws", recipe.model.num_draws, 1, MAX_DRAWS),
-        _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS),
-    ]
-
-
 def _matches(name, value, pattern):
-    return name, isinstance(value, str) and pattern.fullmatch(value), pattern.pattern, value
+    return name, pattern.fullmatch(value), pattern.pattern, value
 
 
 def _between(name, value, low, high):

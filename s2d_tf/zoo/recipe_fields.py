@@ -7,9 +7,8 @@ import numbers
 import operator
 from typing import Any
 
-from s2d_tf import _choices, files
-from s2d_tf._types import Shape
-from s2d_tf.data.registry import info
+from s2d_tf import _choices, data, files
+from s2d_tf._types import Array, PathLike, Shape
 from s2d_tf.errors import UserError
 
 SECTIONS = ("data", "training", "model")
@@ -202,12 +201,33 @@ class Recipe:
     @property
     def image_shape(self) -> Shape:
         """Height, width and channels of the images."""
-        return (self.own_data or info(self.source_dataset)).image_shape
+        return (self.own_data or data.info(self.source_dataset)).image_shape
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
         """One name for each class, where they are known."""
-        return (self.own_data or info(self.source_dataset)).class_names
+        return (self.own_data or data.info(self.source_dataset)).class_names
+
+    def load_arrays(
+        self, split: str, data_dir: PathLike | None = None, folder: PathLike | None = None
+    ) -> tuple[Array, Array]:
+        """Images and labels of a split of the recipe's data.
+
+        Args:
+            split: see `data.load_arrays`.
+            data_dir: TFDS folder, of registered data.
+            folder: where own images are.
+        """
+        own = self.own_data
+        if own is None:
+            return data.load_arrays(self.source_dataset, split, data_dir)
+        if folder is None:
+            raise data.MissingDataError(
+                f"{self.name}: expected the folder of its images, received none. Pass "
+                "--data=FOLDER."
+            )
+        opened = data.open_folder(folder, image_shape=own.image_shape, class_names=own.class_names)
+        return opened.load_arrays(split)
 
     def sibling(self, method: str) -> Recipe:
         """The recipe of another method on the same network and data."""
@@ -339,6 +359,8 @@ REMOVED: dict[str, Any] = {
 
 def _without_removed(values):
     """The values without fields of version 0.1 that are gone, if they had no effect."""
+    if not isinstance(values, dict):
+        return values
     kept = {k: dict(v) if k in SECTIONS and isinstance(v, dict) else v for k, v in values.items()}
     found = {}
     for name, default in REMOVED.items():

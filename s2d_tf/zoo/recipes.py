@@ -6,10 +6,7 @@ import dataclasses
 import difflib
 import functools
 import itertools
-import json
-import shlex
 import tomllib
-from collections.abc import Iterable
 from typing import Any
 
 from s2d_tf import _paths, data
@@ -26,6 +23,7 @@ from s2d_tf.zoo.recipe_fields import (
 
 __all__ = [
     "PARTS",
+    "SECTIONS",
     "DataRecipe",
     "ModelRecipe",
     "OwnData",
@@ -34,8 +32,6 @@ __all__ = [
     "Start",
     "TrainingRecipe",
     "names",
-    "override",
-    "overrides",
     "resolve",
     "resolve_own",
     "snapshots",
@@ -125,6 +121,17 @@ def own_name(dataset: str) -> str:
     return f"{dataset}_images" if taken else dataset
 
 
+def network(architecture: str) -> list[tuple[str, Any]]:
+    """The backbone of an architecture of the zoo and its arguments, as a recipe has them."""
+    if architecture not in _stems(PARTS[0]):
+        raise RecipeError(
+            f"architecture: expected one of {', '.join(_stems(PARTS[0]))}, received "
+            f"{architecture!r:.80}. Use an architecture of the zoo."
+        )
+    record = _load(PARTS[0], architecture)
+    return [(key, record[key]) for key in ("backbone", "arguments")]
+
+
 def snapshots(recipe: Recipe) -> set[float]:
     """Fractions of a recipe's epochs after which other methods start from its weights.
 
@@ -139,112 +146,6 @@ def snapshots(recipe: Recipe) -> set[float]:
     others = [_merge(*parts, own_data=recipe.own_data) for parts in names]
     starts = [other["start"] for other in others if "start" in other]
     return {start.get("at", 1.0) for start in starts if start["method"] == recipe.method} - {1.0}
-
-
-def override(
-    recipe: Recipe,
-    assignments: Iterable[str] = (),
-    epochs: int | None = None,
-    members: int | None = None,
-) -> Recipe:
-    """A recipe with some values changed.
-
-    A student may have another loss, other teachers and another start:
-    `["objective=normal_kl_divergence", "teachers=ensemble", "start=individual"]`, where
-    `start=none` is from scratch, and `start=s2d@0.5` from half of the epochs of `s2d`.
-
-    Args:
-        recipe: the recipe, which stays as it is.
-        assignments: texts such as "model.noise_stddev=0.2", as `--set` takes them.
-        epochs: the number of epochs.
-        members: the number of members of an ensemble.
-
-    Raises:
-        RecipeError: a key is unknown, or a value is of another type or out of its range.
-
-    Example:
-
-    >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
-    >>> recipes.override(recipe, ["model.temperature=2.0"], epochs=5).model.temperature
-    2.0
-    """
-    changes = recipe.to_dict()
-    if epochs is not None:
-        changes["training"]["epochs"] = epochs
-    if members is not None:
-        if recipe.draws == "point":
-            raise RecipeError(
-                f"--members: expected none for {recipe.name}, which has one member, received "
-                f"{members}. Leave it out."
-            )
-        changes["num_members"] = members
-    for assignment in assignments:
-        key, _, text = assignment.partition("=")
-        section, _, name = key.partition(".")
-        if key in ("objective", "teachers", "start") and recipe.objective:
-            changes[key] = _start(text) if key == "start" else text
-            continue
-        if section not in SECTIONS or name not in changes[section]:
-            known = [f"{s}.{n}" for s in SECTIONS for n in changes[s]]
-            # A name without its section is as good as a typo.
-            typed = [k for k in known if k.endswith(f".{key}")]
-            near = typed or difflib.get_close_matches(key, known, n=3, cutoff=0.7)
-            keys = f"a key such as {' or '.join(near)}" if near else f"one of {', '.join(known)}"
-            raise RecipeError(f"--set: expected {keys}, received {assignment!r}. Correct the key.")
-        try:
-            changes[section][name] = json.loads(text)
-        except json.JSONDecodeError:
-            changes[section][name] = text
-    return Recipe.from_dict(changes)
-
-
-def overrides(recipe: Recipe) -> list[str]:
-    """The flags of `s2d train` that make this recipe of the one that has its name.
-
-    Example:
-
-    >>> recipe = recipes.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), epochs=5)
-    >>> recipes.overrides(recipe)
-    ['--epochs=5']
-    """
-    try:
-        base = recipe.sibling(recipe.method).to_dict()
-    except RecipeError:
-        return []
-    own, made = recipe.to_dict(), []
-    if own["training"]["epochs"] != base["training"]["epochs"]:
-        made.append(f"--epochs={own['training']['epochs']}")
-    if own["num_members"] != base["num_members"]:
-        made.append(f"--members={own['num_members']}")
-    changed = {
-        f"{section}.{name}": value
-        for section in SECTIONS
-        for name, value in own[section].items()
-        if base[section].get(name) != value and (section, name) != ("training", "epochs")
-    }
-    start = recipe.start and f"{recipe.start.method}@{recipe.start.at:g}"
-    students = {
-        "objective": recipe.objective,
-        "teachers": recipe.teachers,
-        "start": start or "none",
-    }
-    changed |= {key: text for key, text in students.items() if own[key] != base[key]}
-    for key, value in changed.items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        made.append(f"--set {shlex.quote(f'{key}={text}')}")
-    return made
-
-
-def _start(text):
-    """A start as a recipe has it, from `METHOD`, `METHOD@FRACTION` or `none`."""
-    method, _, at = text.partition("@")
-    try:
-        return None if text == "none" else {"method": method, "at": float(at or 1)}
-    except ValueError:
-        raise RecipeError(
-            f"start: expected METHOD, METHOD@FRACTION or none, received {text!r}."
-            " Write it as s2d@0.5."
-        ) from None
 
 
 def _known(parts):

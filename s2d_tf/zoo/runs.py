@@ -111,7 +111,7 @@ class Run:
             return cls(directory, Recipe.from_dict(recipe), seed, split, data)
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(
-                f"{path}: expected the record of a run, received one that cannot be read: {error!s}"
+                f"{path}: expected the record of a run, received another: {str(error).rstrip('.')}."
                 " Restore it, or train in another --workdir."
             ) from None
 
@@ -151,9 +151,9 @@ class Run:
 
     def predictor(self) -> Predictor:
         """The trained predictor."""
-        from s2d_tf.zoo import opening
+        from s2d_tf.zoo import loading
 
-        return opening.open_run(self).predictor
+        return loading.open_run(self).predictor
 
     @property
     def fingerprint(self) -> str:

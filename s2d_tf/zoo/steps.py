@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import pathlib
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from s2d_tf import files
@@ -37,11 +38,9 @@ def of_run(directory: PathLike) -> list[pathlib.Path]:
     """The files of a run's steps, in order."""
     folder = pathlib.Path(directory) / STEPS
     found = [path for path in folder.glob("*") if not path.name.startswith(files.PARTIAL)]
-    matched = {path: _NAME.fullmatch(path.name) for path in found}
-    place = {path: int(match[1]) if match else -1 for path, match in matched.items()}
+    place = {path: int(m[1]) if (m := _NAME.fullmatch(path.name)) else -1 for path in found}
     ordered = sorted(found, key=lambda path: place[path])
-    places = [place[path] for path in ordered]
-    if places != list(range(len(ordered))) or len(ordered) > MAX_STEPS:
+    if [place[path] for path in ordered] != list(range(len(found))) or len(found) > MAX_STEPS:
         raise RunError(
             f"{folder}: expected files 0_NAME.safetensors, 1_NAME.safetensors, ..., received "
             f"{[path.name for path in ordered][:5]}. Remove the folder and fit the steps again."
@@ -49,33 +48,32 @@ def of_run(directory: PathLike) -> list[pathlib.Path]:
     return ordered
 
 
-def on_run(directory: PathLike, predictor: Predictor) -> Predictor:
-    """A run's predictor with the steps of the run."""
-    contents: list[bytes] = []
-    for path in of_run(directory):
-        left = MAX_BYTES - sum(len(content) for content in contents)
-        contents.append(files.read_bytes(path, left, RunError))
-        predictor = _put(contents[-1], predictor, path)
-    return predictor
+def apply(predictor: Predictor, source: Source, items: Iterable[StepFile | str]) -> Predictor:
+    """A predictor with the fitted steps in the files of a source.
 
-
-def on_entry(source: Source, items: tuple[StepFile, ...], predictor: Predictor) -> Predictor:
-    """An entry's predictor with the steps that its record lists."""
+    Args:
+        predictor: the model on which they were fitted.
+        source: where the files are.
+        items: the files in order: names, or what an entry's record says of them, to be checked.
+    """
     left = MAX_BYTES
     for item in items:
-        where, content = f"{source}/{item.file}", source.read(item.file, left)
+        from s2d_tf import posthoc
+
+        name = item if isinstance(item, str) else item.file
+        where, content = f"{source}/{name}", source.read(name, left)
         left -= len(content)
-        received = hashlib.sha256(content).hexdigest()
-        if received != item.sha256:
+        if isinstance(item, StepFile) and hashlib.sha256(content).hexdigest() != item.sha256:
             raise ZooError(
-                f"{where}: expected the sha256 {item.sha256}, received {received}. Get the entry "
+                f"{where}: expected the sha256 {item.sha256}, received another. Get the entry "
                 "again."
             )
-        predictor = _put(content, predictor, where)
-        stated, held = (item.step, item.fitted_on), (repr(predictor.step), fitted_on(predictor))
-        if stated != held:
+        predictor = posthoc.parse(content, predictor, where)
+        held = repr(predictor.step), fitted_on(predictor)
+        if isinstance(item, StepFile) and held != (item.step, item.fitted_on):
             raise ZooError(
-                f"{where}: expected {stated!r:.200}, received {held!r:.200}. Get the entry again."
+                f"{where}: expected {(item.step, item.fitted_on)!r:.200}, received {held!r:.200}. "
+                "Get the entry again."
             )
     return predictor
 
@@ -94,9 +92,3 @@ def summaries(predictor: Predictor) -> list[dict]:
         {**own.provenance, "step": repr(own.step), "fitted_on": fitted_on(own)}
         for own in chain(predictor)
     ]
-
-
-def _put(content, predictor, where):
-    from s2d_tf import posthoc
-
-    return posthoc.parse(content, predictor, where)

@@ -88,9 +88,8 @@ def assign(model: keras.Model, arrays: dict) -> None:
 
 def size_limit(model: keras.Model) -> int:
     """The most bytes that a weights file of this model can have."""
-    named = by_name(model).values()
-    numbers = sum(np.dtype(v.dtype).itemsize * math.prod(v.shape) for v in named)
-    return numbers + _header_limit(named)
+    numbers = sum(np.dtype(v.dtype).itemsize * math.prod(v.shape) for v in model.weights)
+    return numbers + _header_limit(model)
 
 
 def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = None) -> dict:
@@ -109,7 +108,7 @@ def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = 
         )
     expected = by_name(model)
     try:
-        arrays, metadata = packing.unpack(data, _header_limit(expected))
+        arrays, metadata = packing.unpack(data, _header_limit(model))
         packing.check_fits(arrays, expected, half=True)
         if metadata != {"sha256": _digest(arrays)}:
             raise packing.ArraysError(f"expected the digest of it all, received {metadata!r:.120}")
@@ -121,8 +120,8 @@ def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = 
     return arrays
 
 
-def _header_limit(named):
-    return HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(named)
+def _header_limit(model):
+    return HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(model.weights)
 
 
 def _digest(arrays):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from s2d_tf import cli, data
 from s2d_tf.data import folder as folders
-from s2d_tf.zoo import own_data
+from s2d_tf.trainers.training import recipe_options
 
 CLASSES = {"ant": 20, "bee": 10, "cat": 3}
 
@@ -305,8 +305,8 @@ def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
 def test_statistics_of_the_training_images(monkeypatch):
     images = np.random.default_rng(0).integers(0, 256, (100, 5, 4, 3), dtype=np.uint8)
     images[..., 2] = 7
-    monkeypatch.setattr(own_data, "CHUNK_IMAGES", 33)
-    mean, stddev = own_data.statistics(images)
+    monkeypatch.setattr(recipe_options, "CHUNK_IMAGES", 33)
+    mean, stddev = recipe_options.statistics(images)
     np.testing.assert_allclose(mean, images.mean(axis=(0, 1, 2)), atol=0.051)
     np.testing.assert_allclose(stddev[:2], images.std(axis=(0, 1, 2))[:2], atol=0.051)
     assert stddev[2] == 1.0

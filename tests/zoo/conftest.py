@@ -1,89 +1,72 @@
-"""A small zoo, published from runs whose weights were never trained."""
+"""A small zoo of networks whose weights were never trained."""
 
 import json
 import shutil
-import types
 
 import pytest
 
 from s2d_tf import files, zoo
-from s2d_tf.evaluation import run_evaluation
-from s2d_tf.trainers import publishing
-from s2d_tf.zoo import networks, recipes, weights
-from s2d_tf.zoo.layout import ENTRY
+from s2d_tf.trainers.publishing import golden
+from s2d_tf.zoo import entries, networks, recipes, weights
+from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN
 
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
 SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
 
 
-def quiet(line):
-    pass
-
-
 def make_run(directory, recipe, seed=0, split="train"):
     """A run directory as training leaves it, with fresh weights."""
     run = zoo.Run.create(directory, recipe, seed, split)
-    network = networks.build_network(recipe, seed)
-    predictor = networks.build_predictor(recipe, [network])
-    weights.save(predictor if recipe.draws == "swag" else network, run.weights())
-    summary = {"name": recipe.name, "seed": seed, "finished": "2026-01-01T00:00:00+00:00"}
-    files.write_json(run.directory / "summary.json", summary | {"training_seconds": 1.0})
+    weights.save(networks.build_network(recipe, seed), run.weights())
     return run
 
 
-def without_times(patch):
-    """The speed of a network has no place in an entry's test; the one to compare is not built."""
-    patch.setattr(run_evaluation.cost, "inference_time", lambda *_: (1.0, 1.0))
-    patch.setattr(run_evaluation, "build", types.SimpleNamespace(build_network=lambda _: None))
-
-
-@pytest.fixture(name="without_times", scope="session")
-def fixture_without_times():
-    return without_times
+def make_entry(folder, name, members=1):
+    """An entry beside the single model, to whose weights it refers."""
+    recipe = recipes.resolve(name).replace(num_members=max(members, 2) if name != SINGLE else 1)
+    built = [networks.build_network(recipe, seed) for seed in range(members)]
+    predictor = networks.build_predictor(recipe, built)
+    (folder / name).mkdir()
+    items = []
+    for seed, network in enumerate(built):
+        refers = seed == 0 and name != SINGLE
+        path = (
+            folder / (SINGLE if refers else name) / f"{'member_1' if seed else 'model'}.safetensors"
+        )
+        if not refers:
+            weights.save(network, path, half=True)
+        weights.load(network, path)
+        item = entries.WeightsFile(
+            path.name, files.sha256(path), "float16", seed, "0" * 64, SINGLE if refers else None
+        )
+        items.append(item)
+    files.write_json(folder / name / GOLDEN, golden.answers(predictor))
+    record = entries.Record(
+        name=name,
+        recipe=recipe,
+        preprocessing=entries.preprocessing(recipe),
+        class_names=recipe.class_names,
+        kind=predictor.kind,
+        num_members=predictor.num_members,
+        parameters=predictor.num_parameters,
+        weights=tuple(items),
+        golden=entries.GoldenFile(GOLDEN, files.sha256(folder / name / GOLDEN)),
+        metrics={"digits/accuracy": 0.125, "digits/nll": 2.0, "digits/ece": 0.01},
+        spread={"digits/accuracy": {"mean": 0.125, "stddev": 0.01, "seeds": 3}},
+        provenance={"split": "train", "seeds": list(range(members))},
+        inputs=predictor.contract.to_dict(),
+    )
+    files.write_text(folder / name / ENTRY, record.to_json())
+    files.write_text(folder / name / CARD, f"# {name}\n")
 
 
 @pytest.fixture(scope="session")
-def make_runs():
-    return make_run
-
-
-@pytest.fixture(scope="session")
-def runs(tmp_path_factory):
-    """An evaluated ensemble of two."""
-    folder = tmp_path_factory.mktemp("runs") / "ensemble"
-    recipe = recipes.override(recipes.resolve(ENSEMBLE), members=2)
-    zoo.Run.create(folder, recipe, 0)
-    for seed in range(2):
-        make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        without_times(patch)
-        run_evaluation.evaluate_run(folder, log=quiet)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def small_zoo(tmp_path_factory, runs):
+def small_zoo(tmp_path_factory):
     """A single model in half precision, an ensemble and a Monte Carlo entry that refer to it."""
-    folder, evaluate = tmp_path_factory.mktemp("zoo"), publishing.precision._evaluate
-    evaluated = {ENSEMBLE: files.read_json(runs / "metrics.json")}
-
-    def evaluate_once(opened, *args):
-        """What half precision moves has a test of its own."""
-        if opened.name not in evaluated:
-            evaluated[opened.name] = evaluate(opened, *args)
-        return evaluated[opened.name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        without_times(patch)
-        patch.setattr(publishing.precision, "_evaluate", evaluate_once)
-        # Untrained weights answer by small margins; the rule itself has a test of its own.
-        patch.setattr(publishing.precision, "TOLERANCE", 1.0)
-        for run, name in (
-            (runs / "member_0", SINGLE),
-            (runs, ENSEMBLE),
-            (runs / "member_0", MONTE_CARLO),
-        ):
-            publishing.publish(run, name, folder, other_numbers=True, log=quiet)
+    folder = tmp_path_factory.mktemp("zoo")
+    make_entry(folder, SINGLE)
+    make_entry(folder, ENSEMBLE, members=2)
+    make_entry(folder, MONTE_CARLO)
     return folder
 
 

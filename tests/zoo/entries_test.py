@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from s2d_tf import cli, files, zoo
-from s2d_tf.zoo import entries, golden, sources
+from s2d_tf.trainers.publishing import golden
+from s2d_tf.zoo import entries, sources
 from s2d_tf.zoo.layout import ENTRY, GOLDEN
 from tests.zoo.conftest import ENSEMBLE, SINGLE
 
@@ -71,7 +72,7 @@ def test_an_unknown_name_lists_near_ones():
 
 def test_an_entry_loads_from_a_folder(entry):
     assert answers_as_stored(zoo.load(str(entry)), entry)
-    for form in (entry, entry / "entry.json", entry.as_uri()):
+    for form in (entry, entry / "entry.json"):
         assert sources.find(form).path == entry
 
 
@@ -145,11 +146,11 @@ def test_an_entry_loads_from_an_address(address, small_zoo):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nothing", "received 404"),
+        ("nothing", "received an error: HTTP Error 404"),
         ("endless", "expected at most 1,048,576 bytes, received more"),
-        ("short", "can be fetched|expected 1000 bytes, received 2"),
+        ("short", "received an error|expected 1000 bytes, received 2"),
         ("away", "redirect to https, received 'ftp://127.0.0.1/entry.json'"),
-        ("noise", "can be fetched, received an error"),
+        ("noise", "expected a file, received an error"),
         ("entry?x=1", r"without \? and #"),
     ],
 )

@@ -16,7 +16,7 @@ from s2d_tf import files, zoo
 from s2d_tf.trainers import publishing
 from s2d_tf.trainers.publishing import hub as publishing_hub
 from s2d_tf.zoo import sources
-from s2d_tf.zoo.hub import Repository
+from s2d_tf.zoo.sources import HubFolder
 
 NAME = "wrn_10_2_s2.s2d.digits"
 FOLDER = zoo.directory() / NAME
@@ -176,11 +176,11 @@ def test_all_files_come_from_one_commit(stand_in):
 def test_a_folder_in_a_repository_and_its_neighbors(stand_in):
     stand_in.commit("me/zoo", contents(f"entries/{NAME}"))
     assert zoo.load(f"hf://me/zoo/entries/{NAME}").num_classes == 8
-    neighbor = Repository.parse("hf://me/zoo/entries/a.b.c").sibling(NAME)
+    neighbor = HubFolder.parse("hf://me/zoo/entries/a.b.c").sibling(NAME)
     assert str(neighbor) == f"hf://me/zoo/entries/{NAME}"
     assert neighbor.read("entry.json", 10**6) == (FOLDER / "entry.json").read_bytes()
     with pytest.raises(zoo.ZooError, match="expected an entry with all its weights"):
-        Repository.parse("hf://me/zoo").sibling(NAME)
+        HubFolder.parse("hf://me/zoo").sibling(NAME)
 
 
 def test_what_is_too_large_is_not_fetched(stand_in):
@@ -257,5 +257,5 @@ def test_publish_to_keeps_nothing_here_unless_told(stand_in, monkeypatch, tmp_pa
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=r"pip install 's2d_tf\[hf\]'"):
+    with pytest.raises(zoo.ZooError, match=r"pip install 's2d_tf\[hf\]'"):
         zoo.load("hf://me/digits")

@@ -5,13 +5,12 @@ import numpy as np
 import pytest
 
 from s2d_tf import backbones, data, layers, losses, models, uncertainty
-from s2d_tf.trainers.training import schedules, strategies
+from s2d_tf.trainers.training import schedules
 from s2d_tf.zoo import networks, recipes
 
 METHODS = (
     "individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc", "ensemble",
-    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss", "h2d", "h2d_spread", "plain_dir",
-    "plain_gauss",
+    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss", "h2d", "plain_dir",
 )  # fmt: skip
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
@@ -51,13 +50,13 @@ def test_two_steps(method, digits, monkeypatch):
         return tiny(method).replace(backbone="one_convolution", arguments={})
 
     recipe = small(method)
-    networks = []
+    trained_networks = []
     members = 2 if recipe.draws == "ensemble" else 1
     trained = recipe.member_recipe if recipe.draws == "ensemble" else recipe
     trained = trained.replace(backbone="one_convolution")
     for seed in range(members):
         network = networks.build_network(trained, seed)
-        networks.append(network)
+        trained_networks.append(network)
         if seed:
             continue
         network.compile(schedules.optimizer(trained.training, 2), run_eagerly=True)
@@ -72,7 +71,7 @@ def test_two_steps(method, digits, monkeypatch):
         assert all(np.isfinite(values).all() for values in history.values())
         after = network.get_weights()
         assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-    predictor = networks.build_predictor(recipe, networks)
+    predictor = networks.build_predictor(recipe, trained_networks)
     if recipe.draws == "swag":
         predictor.recompute_statistics([digits[0][:32], digits[0][32:]])
     stack = predictor.member_logits(digits[0][:8])
@@ -82,7 +81,7 @@ def test_two_steps(method, digits, monkeypatch):
     dirichlet = method.startswith(("s2d", "h2d", "en2d", "plain_dir"))
     assert predictor.kind == ("dirichlet" if dirichlet else "categorical")
     expected = {"mimo": 2, "s2d_mimo": 2, "ensemble": 2, "s2d_ensemble": 2}
-    expected |= dict.fromkeys(("h2d_gauss", "h2d_spread", "plain_gauss"), 50)
+    expected |= {"h2d_gauss": 50}
     drawn = 5 if recipe.draws in ("swag", "dropout") else 1
     assert stack.shape == (expected.get(method, drawn), 8, 8)
 
@@ -108,24 +107,14 @@ def test_numbers_of_the_recipe_reach_the_model():
 
 
 def test_numbers_of_the_recipe_reach_a_student():
-    recipe = tiny("h2d_spread").replace(
-        model={
-            "distribution_weight": 0.3,
-            "temperature": 2.0,
-            "scale_student": False,
-            "detach_scale": True,
-            "teacher_kind": "categorical",
-            "student_draws": "mean",
-        }
-    )
-    student = networks.build_network(recipe)
-    objective = student.objective
-    assert (student.draws, student.kind, student.num_members) == ("mean", "categorical", 1)
-    term = objective.categorical
+    numbers = {"distribution_weight": 0.3, "temperature": 2.0, "scale_student": False}
+    student = networks.build_network(tiny("h2d_gauss").replace(model=numbers | {"num_draws": 7}))
+    objective, term = student.objective, student.objective.categorical
+    assert (student.kind, student.num_members) == ("dirichlet", 7)
     assert (objective.weight, term.temperature, term.scale_student) == (0.3, 2.0, False)
     assert type(objective.distribution) is losses.NormalKLDivergence
-    plain = recipe.replace(model={"distribution_weight": None})
-    assert type(networks.build_network(plain).objective) is losses.NormalKLDivergence
+    plain = networks.build_network(tiny("h2d_gauss"))
+    assert type(plain.objective) is losses.NormalKLDivergence
     unscaled = tiny("end").replace(model={"scale_student": False})
     assert not networks.build_network(unscaled).objective.scale_student
 
@@ -176,14 +165,9 @@ def test_two_steps_at_full_architecture(architecture, method):
     keras.utils.clear_session()  # Or all 28 stay in memory until the end.
 
 
-def test_a_batch_that_replicas_cannot_share_is_refused(two_replicas):
-    strategies.check_batch_size(32, two_replicas)
-    with pytest.raises(ValueError, match="batch that 2 replicas can share, received 33") as error:
-        strategies.check_batch_size(33, two_replicas)
-    assert "\n" not in str(error.value)
-
-
-def test_unknown_strategy_is_refused():
-    with pytest.raises(ValueError, match=r"strategy: expected one of .*mirrored.*'gpu'") as error:
-        strategies.make("gpu")
-    assert "\n" not in str(error.value)
+@pytest.mark.parametrize("method", ["ensemble", "s2d_ensemble"])
+def test_an_ensembles_recipe_builds_its_members(method):
+    """So that an entry needs no other recipe than its own."""
+    recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+    for name in ("backbone", "arguments", "num_classes", "heads", "learns", "objective", "model"):
+        assert getattr(recipe, name) == getattr(recipe.member_recipe, name)

@@ -1,205 +1,101 @@
-"""Runs and entries that carry fitted steps: fitted, loaded, published, rejected."""
+"""Runs and entries that carry fitted steps: loaded, or rejected by name."""
 
+import dataclasses
 import json
 import shutil
 
 import numpy as np
 import pytest
 
-from s2d_tf import cli, data, export, files, posthoc, zoo
-from s2d_tf.evaluation import run_evaluation
-from s2d_tf.posthoc import chain, root
-from s2d_tf.trainers import publishing
-from s2d_tf.zoo import recipes, sources, weights
+from s2d_tf import data, files, posthoc, zoo
+from s2d_tf.posthoc import chain
+from s2d_tf.zoo import entries, recipes, steps, weights
 from s2d_tf.zoo.layout import ENTRY
-from tests.zoo.conftest import SINGLE, quiet
+from tests.zoo.conftest import SINGLE, make_run
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch, without_times, tmp_path):
-    without_times(monkeypatch)
-    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
-
-
-def make_run(directory, split="train", seed=0):
-    """A run with the weights of a published entry, so that its answers are not all wrong."""
-    run = zoo.Run.create(directory, recipes.resolve(SINGLE), seed, split)
-    weights.save(zoo.load(SINGLE), run.weights())
-    summary = {"finished": "2026-01-01T00:00:00+00:00", "training_seconds": 1.0}
-    files.write_json(directory / "summary.json", summary)
-    return directory
+FACTS = {"data": "digits", "split": "train"}
 
 
 @pytest.fixture(scope="module")
-def stepped(tmp_path_factory):
-    """A run whose network has four steps, fitted by the command."""
-    directory = make_run(tmp_path_factory.mktemp("runs") / "s2d", "train_without_validation")
-    for arguments in (
-        ["temperature_scaling"],
-        ["knn", "--set", "k=7"],
-        ["ConformalSets", "--set", "coverage=0.8", "--set", "method=aps"],
-        ["selective_classifier", "--set", "score=knn", "--set", "max_risk=0.4"],
-    ):
-        assert cli.main(["fit-step", str(directory), *arguments]) == 0
-    return directory
+def fitted():
+    """A published model with a temperature and a detector."""
+    examples = data.load_arrays("digits", "train")
+    scaled = posthoc.TemperatureScaling().fit(zoo.load(SINGLE), examples)
+    return posthoc.KNN(k=5).fit(scaled, examples)
+
+
+def save_steps(folder, predictor):
+    """Writes the steps as `s2d fit-step` does."""
+    folder.mkdir(exist_ok=True)
+    for index, own in enumerate(chain(predictor)):
+        posthoc.save(own, folder / steps.file_name(index, own.step), FACTS)
 
 
 @pytest.fixture(scope="module")
-def images():
-    return data.load_arrays("digits", "test")[0][:16]
+def run(tmp_path_factory, fitted):
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    made = zoo.Run.create(directory, recipes.resolve(SINGLE), 0)
+    weights.save(zoo.load(SINGLE), made.weights())
+    save_steps(directory / "steps", fitted)
+    return directory
 
 
 @pytest.fixture
-def entry(tmp_path):
-    return shutil.copytree(sources.pretrained_directory() / SINGLE, tmp_path / SINGLE)
-
-
-def fitted_by_hand(directory):
-    """The same steps, fitted without files or caches."""
-    model = zoo.open_run(zoo.Run.open(directory), with_steps=False).predictor
-    train, held_out = (
-        data.load_arrays("digits", split) for split in ("train_without_validation", "validation")
+def entry(tmp_path, fitted):
+    folder = shutil.copytree(zoo.directory() / SINGLE, tmp_path / SINGLE)
+    save_steps(folder, fitted)
+    record = entries.read((folder / ENTRY).read_bytes(), folder)
+    names = [steps.file_name(index, own.step) for index, own in enumerate(chain(fitted))]
+    listed = tuple(
+        entries.StepFile(name, files.sha256(folder / name), repr(own.step), "digits/train")
+        for name, own in zip(names, chain(fitted), strict=True)
     )
-    model = posthoc.TemperatureScaling().fit(model, held_out)
-    model = posthoc.KNN(k=7).fit(model, train)
-    model = posthoc.ConformalSets(0.8, "aps").fit(model, held_out)
-    return posthoc.SelectiveClassifier(0.4, score="knn").fit(model, held_out)
+    files.write_text(folder / ENTRY, dataclasses.replace(record, steps=listed).to_json())
+    return folder
 
 
-def test_a_run_has_the_steps_that_the_command_fitted(stepped, images):
-    assert [path.name for path in sorted((stepped / "steps").iterdir())] == [
-        "0_TemperatureScaling.safetensors",
-        "1_knn.safetensors",
-        "2_prediction_set.safetensors",
-        "3_abstain.safetensors",
-    ]
-    model = zoo.load(stepped)
-    expected = fitted_by_hand(stepped)
-    assert [repr(own.step) for own in chain(model)] == [repr(own.step) for own in chain(expected)]
-    found, wanted = (each.predict_uncertainty(images) for each in (model, expected))
-    assert set(found) == set(wanted)
-    for key in wanted:
-        np.testing.assert_allclose(found[key], wanted[key], rtol=1e-4, atol=1e-5, err_msg=key)
-    bare = zoo.open_run(zoo.Run.open(stepped), with_steps=False).predictor
-    assert not chain(bare)
+def test_steps_come_with_the_model(run, entry, fitted):
+    images = data.load_arrays("digits", "test")[0][:16]
+    expected = fitted.predict_uncertainty(images)
+    for where in (run, entry):
+        found = zoo.load(where).predict_uncertainty(images)
+        assert set(found) == set(expected)
+        for key in expected:
+            np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
+    assert not chain(zoo.open_run(zoo.Run.open(run), with_steps=False).predictor)
 
 
-def test_the_provenance_names_the_data(stepped):
-    opened = zoo.open_model(stepped)
-    held_out = data.load_arrays("digits", "validation")
-    temperature, knn, *_ = opened.metadata["steps"]
-    assert temperature["fitted_on"] == "digits/validation"
-    assert temperature["fingerprint"] == data.fingerprint(*held_out)
-    assert temperature["examples"] == len(held_out[0])
-    assert knn["fitted_on"] == "digits/train_without_validation"
-    assert knn["fitted_with"].startswith("s2d_tf ")
-    assert opened.predictor.metadata["steps"][1]["step"] == knn["step"]
-    json.dumps(opened.metadata)
+def test_the_metadata_name_the_steps_and_their_data(run):
+    described = zoo.load(run).metadata["steps"]
+    assert [item["fitted_on"] for item in described] == ["digits/train"] * 2
+    assert described[1]["step"].startswith("KNN(k=5")
+    json.dumps(described)
 
 
-def test_steps_of_another_model_are_rejected(stepped, make_runs, tmp_path):
-    other = tmp_path / "other"
-    make_runs(other, recipes.resolve(SINGLE), seed=1)  # with other weights
-    shutil.copytree(stepped / "steps", other / "steps")
+def test_steps_of_another_model_are_rejected(run, tmp_path):
+    make_run(tmp_path / "other", recipes.resolve(SINGLE), seed=1)
+    shutil.copytree(run / "steps", tmp_path / "other" / "steps")
     with pytest.raises(posthoc.StepError, match="received one with other weights or steps"):
-        zoo.load(other)
+        zoo.load(tmp_path / "other")
 
 
-def test_a_missing_or_foreign_file_is_an_error_and_an_unfinished_one_is_not(stepped, tmp_path):
-    run = shutil.copytree(stepped, tmp_path / "run")
-    (run / "steps" / ".partial_1234_4_gen.safetensors").write_bytes(b"")
-    assert len(chain(zoo.load(run))) == 4
-    (run / "steps" / "1_knn.safetensors").unlink()
+def test_a_missing_or_foreign_file_is_an_error_and_an_unfinished_one_is_not(run, tmp_path):
+    run = shutil.copytree(run, tmp_path / "run")
+    (run / "steps" / ".partial_1234_2_gen.safetensors").write_bytes(b"")
+    assert len(chain(zoo.load(run))) == 2
+    (run / "steps" / "0_TemperatureScaling.safetensors").unlink()
     with pytest.raises(zoo.RunError, match="steps: expected files 0_NAME"):
         zoo.load(run)
-    (run / "steps" / "1_knn.safetensors").write_bytes(b"damaged")
+    (run / "steps" / "0_TemperatureScaling.safetensors").write_bytes(b"damaged")
     with pytest.raises(posthoc.StepError, match="expected a fitted post-hoc step"):
         zoo.load(run)
-
-
-def test_a_step_twice_and_bad_options_are_errors(stepped, capsys):
-    before = sorted((stepped / "steps").iterdir())
-    for arguments, message in (
-        (["knn"], "a key that the model does not have"),
-        (["knnn"], "step: expected one such as KNN"),
-        (["gen", "--set", "k=3"], "--set: expected options of GEN"),
-        (["gen", "--set", "gamma=-3"], "gamma: expected a number above 0"),
-        (["vector_scaling", "--split=none"], "received 'none'"),
-        ([], "RUN_OR_NAME STEP: expected two arguments"),
-    ):
-        assert cli.main(["fit-step", str(stepped), *arguments]) == 1
-        assert message in capsys.readouterr().err
-    assert sorted((stepped / "steps").iterdir()) == before
-
-
-def test_a_run_with_steps_is_evaluated_and_seen_as_another_method_without(stepped, tmp_path):
-    run = shutil.copytree(stepped, tmp_path / "run")
-    found = run_evaluation.evaluate_run(run, log=quiet)
-    assert found["run/step_0"] == "TemperatureScaling() fitted on digits/validation"
-    assert found["run/step_1"].startswith("KNN(k=7")
-    assert {"digits_photos/auroc/knn", "digits/set_coverage/prediction_set"} <= set(found)
-    seen = run_evaluation.evaluate_run(run, log=quiet, method="s2d_mc", members=2)
-    assert not [key for key in seen if key.startswith("run/step")]
-
-
-def test_publish_includes_the_steps_of_a_run(tmp_path, images):
-    run = make_run(tmp_path / "run")
-    publishing.fit_step(run, posthoc.TemperatureScaling(), split="test", log=quiet)
-    publishing.fit_step(run, posthoc.KNN(k=5), log=quiet)
-    metrics = run_evaluation.evaluate_run(run, log=quiet)
-    older = {key: value for key, value in metrics.items() if key != "run/step_1"}
-    files.write_json(run / "metrics.json", older)
-    with pytest.raises(publishing.PublishError, match="received those with others"):
-        publishing.publish(run, SINGLE, tmp_path / "zoo", log=quiet)
-    files.write_json(run / "metrics.json", metrics)
-    lines = []
-    folder = publishing.publish(run, SINGLE, tmp_path / "zoo", log=lines.append)
-    assert "float32 is kept: the run's steps were fitted on it" in lines
-    record = json.loads((folder / ENTRY).read_text())
-    assert [(item["file"], item["fitted_on"]) for item in record["steps"]] == [
-        ("0_TemperatureScaling.safetensors", "digits/test"),
-        ("1_knn.safetensors", "digits/train"),
-    ]
-    assert record["num_members"] == 1
-    assert "digits_photos/auroc/knn" in record["metrics"]
-    card = (folder / "README.md").read_text()
-    assert "## Steps" in card
-    assert "`KNN(k=5, " in card
-    found, expected = (zoo.load(each).predict_uncertainty(images) for each in (folder, run))
-    for key in ("probs", "knn", "knowledge"):
-        np.testing.assert_array_equal(found[key], expected[key])
-    for name in ("0_TemperatureScaling.safetensors", "1_knn.safetensors"):
-        assert (folder / name).read_bytes() == (run / "steps" / name).read_bytes()
-
-
-def test_a_step_is_fitted_on_an_entry(entry, images, capsys):
-    before = zoo.load(entry)
-    assert cli.main(["fit-step", str(entry), "knn", "--set", "k=5"]) == 0
-    path = entry / "0_knn.safetensors"
-    assert capsys.readouterr().out == f"Wrote {path}\n"
-    model = zoo.load(entry)
-    by_hand = posthoc.KNN(k=5).fit(before, data.load_arrays("digits", "train"))
-    np.testing.assert_allclose(model.score(images), by_hand.score(images), atol=1e-4)
-    record = zoo.opening.read_record(sources.Folder(entry))
-    assert record.steps[0].sha256 == files.sha256(path)
-    assert "digits_photos/auroc/knn" in record.metrics
-    assert record.golden.sha256 == files.sha256(entry / "golden.json")
-    assert cli.main(["fit-step", str(entry), "temperature_scaling"]) == 1
-    assert "Pass --split=test" in capsys.readouterr().err
-    assert cli.main(["fit-step", str(entry), "temperature_scaling", "--split=test"]) == 0
-    assert [type(own.step).__name__ for own in chain(zoo.load(entry))] == [
-        "KNN",
-        "TemperatureScaling",
-    ]
-    text = (entry / ENTRY).read_text()
-    assert zoo.entries.read(text, "entry").to_json() == text
 
 
 BAD_STEPS = {
     "a path": {"file": "../0_knn.safetensors"},
     "another hash": {"sha256": "0" * 64},
     "no hash": {"sha256": "abc"},
-    "a missing file": {"file": "1_knn.safetensors"},
+    "a missing file": {"file": "1_gen.safetensors"},
     "another step": {"step": "KNN(k=6)"},
     "other data": {"fitted_on": "digits/test"},
     "an unknown key": {"code": "import os"},
@@ -207,75 +103,37 @@ BAD_STEPS = {
 }
 
 
-@pytest.fixture(scope="module")
-def entry_with_step(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("zoo") / SINGLE
-    shutil.copytree(sources.pretrained_directory() / SINGLE, folder)
-    publishing.fit_step(folder, posthoc.KNN(k=5), log=quiet)
-    return folder
-
-
-def test_a_bad_record_of_a_step_is_rejected(entry_with_step, tmp_path):
-    folder = shutil.copytree(entry_with_step, tmp_path / SINGLE)
-    good = json.loads((folder / ENTRY).read_text())
-    listed = [{"steps": [good["steps"][0] | change]} for change in BAD_STEPS.values()]
+def test_a_bad_record_of_a_step_is_rejected(entry):
+    good = json.loads((entry / ENTRY).read_text())
+    first, second = good["steps"]
+    listed = [{"steps": [first, second | change]} for change in BAD_STEPS.values()]
     listed += [{"steps": good["steps"] * 21}, {"steps": "knn"}, {"steps": [3]}]
     for change in listed:
-        (folder / ENTRY).write_text(json.dumps(good | change))
+        (entry / ENTRY).write_text(json.dumps(good | change))
         with pytest.raises(zoo.ZooError) as caught:
-            zoo.load(folder)
+            zoo.load(entry)
         assert "\n" not in str(caught.value)
-    (folder / ENTRY).write_text(json.dumps(good | {"steps": good["steps"] * 2}))
+    (entry / ENTRY).write_text(json.dumps(good | {"steps": [second]}))
     with pytest.raises(posthoc.StepError, match="other weights or steps"):
-        zoo.load(folder)
+        zoo.load(entry)
 
 
-def test_crafted_steps_of_an_entry_are_rejected_with_their_own_hash(entry_with_step, tmp_path):
-    folder = shutil.copytree(entry_with_step, tmp_path / SINGLE)
-    path, good = folder / "0_knn.safetensors", json.loads((folder / ENTRY).read_text())
-    path.write_bytes(path.read_bytes()[:-4])
-    step = good["steps"][0] | {"sha256": files.sha256(path)}
-    (folder / ENTRY).write_text(json.dumps(good | {"steps": [step]}))
+def test_crafted_steps_of_an_entry_are_rejected_with_their_own_hash(entry):
+    path, good = entry / "1_knn.safetensors", json.loads((entry / ENTRY).read_text())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4])
+    changed = good["steps"][1] | {"sha256": files.sha256(path)}
+    (entry / ENTRY).write_text(json.dumps(good | {"steps": [good["steps"][0], changed]}))
     with pytest.raises(posthoc.StepError, match="expected a safetensors file"):
-        zoo.load(folder)
-    path.unlink()
-    path.symlink_to(entry_with_step / path.name)
+        zoo.load(entry)
+    path.rename(entry / "elsewhere")
+    path.symlink_to(entry / "elsewhere")
     with pytest.raises(zoo.ZooError, match="symbolic link"):
-        zoo.load(folder)
+        zoo.load(entry)
 
 
-def test_no_more_is_read_than_all_steps_may_have(stepped, entry_with_step, monkeypatch):
-    monkeypatch.setattr(zoo.steps, "MAX_BYTES", 500)
-    with pytest.raises(ValueError, match="expected at most 500 bytes, received more"):
-        zoo.load(entry_with_step)
-    with pytest.raises(ValueError, match=r"expected at most .* bytes, received more"):
-        zoo.load(stepped)
-
-
-def test_entries_on_the_web_are_not_changed(monkeypatch):
-    from s2d_tf.zoo.web import Address
-
-    opened = zoo.open_model(SINGLE)
-    monkeypatch.setattr(zoo, "open_model", lambda _, **options: opened)
-    monkeypatch.setattr(publishing.steps.sources, "find", lambda _: Address("https://host/entry"))
-    with pytest.raises(publishing.PublishError, match="where: expected a run or an entry on this"):
-        publishing.fit_step("https://host/entry", posthoc.MSP(), log=quiet)
-
-
-def test_the_command_exports_a_run_with_its_steps(stepped, images, tmp_path, capsys):
-    import tensorflow as tf
-
-    assert cli.main(["export", str(stepped), str(tmp_path / "model")]) == 0
-    path = capsys.readouterr().out.strip()
-    answers = tf.saved_model.load(path).signatures["serving_default"](images=tf.constant(images))
-    model = zoo.load(stepped)
-    expected = model.predict_uncertainty(images)
-    for output, key in (("ood_score", "knn"), ("prediction_set",) * 2, ("abstain",) * 2):
-        np.testing.assert_allclose(answers[output], expected[key], rtol=1e-4, atol=1e-5)
-    described = files.read_json(f"{path}/assets/model.json")
-    assert [item["fitted_on"] for item in described["metadata"]["steps"]][:2] == [
-        "digits/validation",
-        "digits/train_without_validation",
-    ]
-    assert export.check(path)
-    assert root(model).num_members == described["num_members"]
+def test_no_more_is_read_than_all_steps_may_have(run, entry, monkeypatch):
+    monkeypatch.setattr(steps, "MAX_BYTES", 500)
+    for where in (run, entry):
+        with pytest.raises(zoo.ZooError, match=r"expected at most .* bytes, received more"):
+            zoo.load(where)

@@ -10,7 +10,6 @@ import numpy as np
 from s2d_tf import data, zoo
 from s2d_tf.evaluation import names, run_data
 from s2d_tf.models import Predictor
-from s2d_tf.zoo import own_data
 
 DEFAULT = ("wrn_10_2_s2.individual.digits", "wrn_10_2_s2.s2d.digits")
 """Shipped with their data, so that the demo needs neither network nor downloads."""
@@ -122,7 +121,7 @@ def open_demo(
     recipe, run = opened[0].recipe, opened[0].run
     try:
         place = run_data.known(run, folder) if run is not None else None
-        inputs, labels = own_data.load_arrays(recipe, "test", data_dir, place)
+        inputs, labels = recipe.load_arrays("test", data_dir, place)
     except data.MissingDataError as error:
         return Demo(models, note=f"No distribution and no threshold: {error}")
     unknown, missing = {}, []

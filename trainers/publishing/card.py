@@ -103,7 +103,7 @@ works on the listed datasets.
 
 {_table([("file", "precision", "seed", "sha256"), *map(_file, record.weights)])}
 {inputs.origin}
-`{record.golden.file}` has the predictions for fixed {inputs.taken} (`s2d_tf.zoo.golden`), \
+`{record.golden.file}` has the predictions for fixed {inputs.taken}, \
 to check that an installation reproduces them.
 
 ## Citation

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pathlib
 
 from s2d_tf import files, zoo
-from s2d_tf.zoo import entries, golden
+from s2d_tf.zoo import entries
 from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN
 
-from . import card
+from . import card, golden
 from .checks import PublishError
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from s2d_tf import files
-from s2d_tf.zoo import opening, sources
-from s2d_tf.zoo.hub import Repository, library
+from s2d_tf.zoo import loading
 from s2d_tf.zoo.layout import CARD, ENTRY
+from s2d_tf.zoo.sources import Folder, HubFolder, hub_library
 
 from .checks import PublishError
 from .publication import publish
@@ -41,7 +41,7 @@ def publish_to(
     >>> publishing.publish_to(to, "run", "wrn_10_2_s2.s2d.digits")  # doctest: +SKIP
     'hf://user/repository'
     """
-    library(), Repository.parse(to)  # before minutes are spent
+    hub_library(), HubFolder.parse(to)  # before minutes are spent
     with contextlib.ExitStack() as stack:
         place = zoo_dir or stack.enter_context(tempfile.TemporaryDirectory())
         return upload(publish(directory, name, zoo_dir=place, log=log, **options), to, log)
@@ -64,15 +64,15 @@ def upload(folder: str | os.PathLike, to: str, log: Callable[[str], object] = pr
     >>> publishing.upload(folder, "hf://user/repository")  # doctest: +SKIP
     'hf://user/repository'
     """
-    folder, target = pathlib.Path(folder), Repository.parse(to)
-    record = opening.read_record(sources.Folder(folder))
+    folder, target = pathlib.Path(folder), HubFolder.parse(to)
+    record = loading.read_record(Folder(folder))
     elsewhere = sorted({item.entry for item in record.weights if item.entry})
     if elsewhere:
         raise PublishError(
             f"{folder}: expected an entry with all its weights, received one that refers to "
             f"{', '.join(elsewhere)}. Publish it without --zoo, or into an empty folder."
         )
-    api = library().HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    api = hub_library().HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     address = str(target)
     with tempfile.TemporaryDirectory() as temporary:
         copied = pathlib.Path(shutil.copytree(folder, pathlib.Path(temporary) / record.name))
@@ -89,7 +89,7 @@ def upload(folder: str | os.PathLike, to: str, log: Callable[[str], object] = pr
             revision=target.revision,
             commit_message=f"Publish {record.name}",
         )
-    there = Repository(target.repo, target.folder, sent.oid)
-    opening.read_record(there, files.sha256(folder / ENTRY))
+    there = HubFolder(target.repo, target.folder, sent.oid)
+    loading.read_record(there, files.sha256(folder / ENTRY))
     log(f"published {address}, commit {sent.oid}")
     return address

@@ -17,7 +17,7 @@ from s2d_tf.zoo.layout import ENTRY, weights_file
 from .checks import PublishError
 
 if TYPE_CHECKING:
-    from s2d_tf.zoo import Opened
+    from s2d_tf.zoo import TrainedModel
 
 # Half of the last digit that the paper's tables print (0.1 percent; NLL a thousandth).
 TOLERANCE = 5e-4
@@ -26,7 +26,7 @@ METRICS = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")
 
 
 def write_weights(
-    opened: Opened,
+    opened: TrainedModel,
     metrics: dict | None,
     folder: pathlib.Path,
     target: pathlib.Path,

@@ -12,11 +12,11 @@ from s2d_tf import data, files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import evaluator, run_evaluation, views
 from s2d_tf.posthoc import root
-from s2d_tf.zoo import entries, golden, recipes
+from s2d_tf.zoo import entries, recipes
 from s2d_tf.zoo.layout import GOLDEN, METRICS
 
 from ..studies import results
-from . import facts, portrait
+from . import facts, golden, portrait
 from .checks import PublishError, check_run
 from .folder import complete
 from .precision import weights_beside, write_weights
@@ -75,7 +75,7 @@ def publish(
     viewed = dataclasses.replace(run, recipe=recipe)
     opened = zoo.open_run(viewed, with_steps=recipe == run.recipe)
     head = opened.predictor
-    if "steps" in opened.metadata and precision == "auto":
+    if "steps" in opened.predictor.metadata and precision == "auto":
         log("float32 is kept: the run's steps were fitted on it")
         precision = "float32"
     metrics = _own_metrics(run, opened)
@@ -90,7 +90,7 @@ def publish(
             name=name,
             recipe=recipe,
             preprocessing=entries.preprocessing(recipe),
-            class_names=opened.class_names,
+            class_names=opened.predictor.class_names,
             kind=head.kind,
             num_members=root(head).num_members,
             parameters=head.num_parameters,
@@ -125,7 +125,7 @@ def _own_metrics(run, opened):
             f"evaluate {run.directory}` again."
         )
     evaluated = sum(key.startswith("run/step_") for key in metrics)
-    if evaluated != len(opened.metadata.get("steps", ())):
+    if evaluated != len(opened.predictor.metadata.get("steps", ())):
         raise PublishError(
             f"{path}: expected metrics with these fitted steps, received those with others. "
             f"Run `s2d evaluate {run.directory}` again."
@@ -148,7 +148,7 @@ def _portrait(run, opened, folder, data_dir):
     except data.MissingDataError:
         return {}
     portrait.draw(gathered, folder / portrait.PICTURE)
-    return {"picture": portrait.PICTURE, **portrait.facts(gathered, opened.class_names)}
+    return {"picture": portrait.PICTURE, **portrait.facts(gathered, opened.predictor.class_names)}
 
 
 def _check_references(target, folder):

@@ -17,12 +17,13 @@ from s2d_tf.data import location
 from s2d_tf.evaluation import detectors, run_evaluation
 from s2d_tf.evaluation.sources import open_source
 from s2d_tf.posthoc import StepPredictor, chain, root
-from s2d_tf.zoo import entries, golden, sources
+from s2d_tf.zoo import entries, sources
 from s2d_tf.zoo import steps as steps_lib
 from s2d_tf.zoo.layout import GOLDEN, PREDICTIONS, STEPS
 
 from ..studies import results
 from ..training.run_directory import lock
+from . import golden
 from .checks import PublishError
 from .folder import complete
 

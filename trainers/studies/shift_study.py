@@ -100,7 +100,7 @@ def open_any(where: str) -> tuple:
 
     Returns:
         The predictor or `ExportedModel`, a label for it, the folder of its cache, and the
-        `zoo.Opened` where it is not exported.
+        `zoo.TrainedModel` where it is not exported.
     """
     from s2d_tf import export
     from s2d_tf.evaluation import exported, run_evaluation

@@ -21,7 +21,7 @@ import tensorflow as tf
 from absl import logging
 
 from s2d_tf import data, files
-from s2d_tf.zoo import layout, networks, own_data, recipes, weights
+from s2d_tf.zoo import layout, networks, recipes, weights
 from s2d_tf.zoo.runs import Run, snapshot_epoch
 
 from . import (
@@ -104,7 +104,7 @@ def train(
     Example:
 
     >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
-    >>> recipe = recipes.override(recipe, ["data.batch_size=128"], epochs=1)
+    >>> recipe = training.override(recipe, ["data.batch_size=128"], epochs=1)
     >>> run = training.train(recipe, "trained", settings=training.Settings(verbose=0))
     >>> run.finished
     True
@@ -142,7 +142,7 @@ def _train_network(run, settings, strategy, team, stop):
     strategies.set_determinism(settings.deterministic, strategy, settings.jit_compile)
     if team.is_chief:
         files.sweep(run.directory)
-    images, labels = own_data.load_arrays(recipe, run.split, settings.data_dir, run.data)
+    images, labels = recipe.load_arrays(run.split, settings.data_dir, run.data)
     steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
     network = _network(run, settings, strategy, steps)
     state = [*network.variables, *network.optimizer.variables]

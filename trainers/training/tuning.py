@@ -13,9 +13,8 @@ from scipy import stats
 from s2d_tf import files, metrics, uncertainty
 from s2d_tf._types import PathLike
 from s2d_tf.metrics.statistics import LEVEL
-from s2d_tf.zoo import own_data, recipes
 
-from . import loop, precision
+from . import loop, precision, recipe_options
 
 if TYPE_CHECKING:
     from s2d_tf.zoo.recipes import Recipe
@@ -58,9 +57,9 @@ def tune(
     directory = pathlib.Path(directory)
     settings = dataclasses.replace(settings or loop.Settings(), split="train_without_validation")
     # All of them before the first is trained: a mistake in the last value costs nothing, too.
-    varied = [(value, recipes.override(recipe, [f"{key}={value}"])) for value in values]
+    varied = [(value, recipe_options.override(recipe, [f"{key}={value}"])) for value in values]
     place = settings.data_dir, settings.data
-    images, labels = own_data.load_arrays(recipe, "validation", *place)
+    images, labels = recipe.load_arrays("validation", *place)
     rows, losses = [], {}
     for value, each in varied:
         run = loop.train(each, directory / f"{key}={value}".replace("/", "_"), seed, settings)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pathlib
 
+from s2d_tf import zoo
 from s2d_tf._types import PathLike
-from s2d_tf.zoo import opening, sources, weights
+from s2d_tf.zoo import weights
 from s2d_tf.zoo.layout import ENTRY
 from s2d_tf.zoo.runs import Run
 
 
 def is_entry(where: PathLike) -> bool:
     """Whether a path or a name is that of an entry with weights."""
-    return str(where) in sources.pretrained_names() or (pathlib.Path(where) / ENTRY).is_file()
+    return str(where) in zoo.names(pretrained=True) or (pathlib.Path(where) / ENTRY).is_file()
 
 
 def unpack(where: PathLike, directory: PathLike) -> Run:
@@ -27,7 +28,7 @@ def unpack(where: PathLike, directory: PathLike) -> Run:
     Raises:
         RunError: the directory holds another run.
     """
-    opened = opening.open_entry(sources.find(where))
+    opened = zoo.open_model(where)
     run = Run.create(directory, opened.recipe, opened.seeds[0], opened.split)
     if run.finished:
         return run
@@ -36,6 +37,6 @@ def unpack(where: PathLike, directory: PathLike) -> Run:
         member = run.recipe.member_recipe
         pairs = zip(run.member_directories, opened.seeds, strict=True)
         parts = [Run.create(folder, member, seed, run.split) for folder, seed in pairs]
-    for part, network in zip(parts, opened.head.networks, strict=True):
+    for part, network in zip(parts, opened.predictor.networks, strict=True):
         weights.save(network, part.weights())
     return run

@@ -10,12 +10,12 @@ import pytest
 
 from s2d_tf import data, files, zoo
 from s2d_tf.evaluation import run_evaluation
-from s2d_tf.trainers import publishing
+from s2d_tf.trainers import publishing, training
 from s2d_tf.trainers.publishing import checks, facts, precision
 from s2d_tf.trainers.studies import results
 from s2d_tf.zoo import entries, recipes
 from s2d_tf.zoo.layout import CARD, ENTRY
-from tests.zoo.conftest import SINGLE, quiet
+from tests.trainers.publishing.conftest import SINGLE, quiet
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_provenance_names_data_seeds_and_commands(small_zoo):
 
 def test_the_command_of_changed_numbers_makes_them_again():
     recipe = recipes.resolve(SINGLE)
-    changed = recipes.override(
+    changed = training.override(
         recipe, ["model.noise_stddev=[0.0, 0.3]", "model.proxy=mean_precision"], epochs=2
     )
     run = zoo.Run("somewhere", changed, 0)
@@ -112,7 +112,7 @@ def test_the_command_of_changed_numbers_makes_them_again():
     command = facts.commands(run, recipe, changes, summary={})[0]
     assert "--epochs=2" in command
     assignments = re.findall(r"--set '([^']*)'", command)
-    assert recipes.override(recipe, assignments, epochs=2) == changed
+    assert training.override(recipe, assignments, epochs=2) == changed
 
 
 def refused(run, message, tmp_path, name=SINGLE, **kwargs):

@@ -150,7 +150,7 @@ def train_command(directory, *flags, name=NAME, numbers=SAME):
 
 
 def train_on_one_replica(directory, name=NAME, numbers=SAME, teachers=None):
-    recipe = recipes.override(recipes.resolve(name), numbers, EPOCHS)
+    recipe = training.override(recipes.resolve(name), numbers, EPOCHS)
     settings = training.Settings(
         strategy="one_device", synchronized_batch_norm=True, verbose=0, teachers=teachers
     )
@@ -200,7 +200,7 @@ def one_replica(tmp_path_factory):
 def teachers(tmp_path_factory):
     """Two S2D networks after two epochs, with the snapshot that H2D starts from."""
     recipe = recipes.resolve("wrn_10_2_s2.s2d_ensemble.digits")
-    recipe = recipes.override(recipe, epochs=2, members=2)
+    recipe = training.override(recipe, epochs=2, members=2)
     settings = training.Settings(strategy="one_device", verbose=0)
     return training.train(recipe, tmp_path_factory.mktemp("teachers") / "run", 0, settings)
 

@@ -9,7 +9,7 @@ import pytest
 from s2d_tf import files
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import callbacks, checkpoints, loop, teachers
-from s2d_tf.zoo import networks, recipes, runs
+from s2d_tf.zoo import networks, runs
 from tests.trainers.training.small_runs import (
     NETWORK,
     STEPS,
@@ -113,7 +113,7 @@ def test_a_plain_ensemble_is_one_more_choice_of_teachers(tmp_path, ensemble, ima
 
 @pytest.mark.usefixtures("quick")
 def test_teachers_of_another_kind_are_rejected(tmp_path, ensemble, images):
-    ours = recipes.override(recipe("h2d_dir"), ["teachers=ensemble"])
+    ours = training.override(recipe("h2d_dir"), ["teachers=ensemble"])
     run = runs.Run.create(tmp_path / "run", ours, 0)
     with pytest.raises(
         ValueError, match=r"expected kind 'dirichlet', as .* received 'categorical'"

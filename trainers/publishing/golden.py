@@ -20,29 +20,12 @@ def images(image_shape: tuple[int, ...], count: int = NUM_IMAGES) -> np.ndarray:
 
     Returns:
         uint8 `[count, height, width, channels]`.
-
-    Raises:
-        ValueError: the model takes something else, or images of any size.
     """
-    if image_shape is None or None in image_shape:
-        raise ValueError(
-            f"image_shape: expected images of one size, received {image_shape}. Use a model with "
-            "a fixed size of images."
-        )
     height, width, channels = image_shape
     index, y, x, channel = np.ogrid[:count, :height, :width, :channels]
     phase = (3 + 5 * index) * y + (7 + 2 * index * (channel + 1)) * x + 37 * index + 61 * channel
     wave = phase % 512
     return np.minimum(wave, 511 - wave).astype(np.uint8)
-
-
-def vectors(size: int, count: int = NUM_IMAGES) -> np.ndarray:
-    """The same waves as numbers from -0.5 to 0.5, which float32 holds exactly.
-
-    Returns:
-        float32 `[count, size]`.
-    """
-    return (images((1, size, 1), count)[:, 0, :, 0].astype(np.float32) - 128) / 256
 
 
 def answers(predictor: Predictor) -> dict[str, Any]:
@@ -73,10 +56,6 @@ def _answers(predictor):
     """`predict_uncertainty` without a graph, which would take longer than these few inputs."""
     from s2d_tf import uncertainty
 
-    taken = predictor.contract.tensors[0]
-    if len(predictor.contract.tensors) == len(taken.shape) == 1 and taken.is_float:
-        batch = vectors(*taken.shape)
-    else:
-        batch = images(predictor.image_shape).astype(np.float32)
+    batch = images(predictor.image_shape).astype(np.float32)
     answer = uncertainty.from_members(predictor.kind, predictor.member_logits(batch))
     return {name: answer[name].numpy() for name in uncertainty.NAMES}

@@ -69,6 +69,6 @@ def test_a_lock_is_held_once_and_says_by_whom(tmp_path):
 
 
 def test_locks_can_be_imported_where_the_system_has_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(files.locks, "fcntl", None)
+    monkeypatch.setattr(files.writing, "fcntl", None)
     with files.locked(tmp_path / ".lock"), files.locked(tmp_path / ".lock"):
         pass

@@ -1,37 +1,28 @@
-"""Files and folders that exist completely or not at all."""
+"""Files and folders that exist completely or not at all, and locks. No TensorFlow."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import io
 import json
 import os
 import pathlib
 import secrets
 import shutil
-import stat
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 from s2d_tf._types import Array, PathLike
 
+try:
+    import fcntl
+except ImportError:  # not a Unix system: nothing is locked there
+    fcntl = None  # type: ignore[assignment]
+
 PARTIAL = ".partial_"
 """How the names of unfinished files and folders begin; what a killed process left can go."""
-
-
-def sha256(path: PathLike) -> str:
-    """Hex digest of a file.
-
-    Example:
-
-    >>> files.write_text("note.txt", "abc")
-    >>> files.sha256("note.txt")[:8]
-    'ba7816bf'
-    """
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class DiskFullError(OSError):
@@ -229,72 +220,31 @@ def write_bytes(path: PathLike, data: bytes | memoryview) -> None:
         temporary.write_bytes(data)
 
 
-def read_json(path: PathLike) -> Any:
-    """Values of a JSON file of our own; see `parse_json` for those of others.
-
-    Example:
-
-    >>> files.write_json("facts.json", {"seed": 0})
-    >>> files.read_json("facts.json")["seed"]
-    0
-    """
-    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-
-
-def read_bytes(
-    path: PathLike, limit: int, error: type[Exception] = ValueError, follow_links: bool = True
-) -> bytes:
-    """Bytes of a regular file from outside.
+@contextlib.contextmanager
+def locked(path: PathLike, error: type[Exception] = RuntimeError) -> Iterator[None]:
+    """Holds a lock file for this process; the system releases it when the process ends.
 
     Args:
-        path: the file. Pipes, devices and folders are rejected without waiting for them.
-        limit: the most bytes that it may have.
-        error: class of the error to raise.
-        follow_links: whether `path` may be a symbolic link.
+        path: the lock file, in the folder that it protects.
+        error: class of the error to raise if another process holds it.
 
     Example:
 
-    >>> files.write_bytes("note.bin", b"abc")
-    >>> files.read_bytes("note.bin", limit=1000)
-    b'abc'
+    >>> with files.locked("run.lock"):
+    ...     files.write_text("note.txt", "no other process writes here now")
     """
-    # These flags exist on Unix only; elsewhere links are followed.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
-    try:
-        descriptor = os.open(path, flags)
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            os.close(descriptor)
+    with open(path, "a+", encoding="utf-8") as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder, folder = file.read().strip() or "another process", pathlib.Path(path).parent
             raise error(
-                f"{path}: expected a regular file, received another kind. Pass the path of a file."
-            )
-        with open(descriptor, "rb") as file:
-            data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
-    except FileNotFoundError:
-        raise error(f"{path}: expected a file, received none. Get it again.") from None
-    except OSError as failure:  # of a link: too many levels of symbolic links
-        raise error(
-            f"{path}: expected a file, received {failure.strerror!r}. Check the path and its "
-            "permissions."
-        ) from None
-    return within(data, limit, path, error)
-
-
-def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = ValueError) -> bytes:
-    """The data, if it has no more bytes than `limit`.
-
-    Raises:
-        ValueError: there are more; or `error`, if one was passed. The message names `where`.
-
-    Example:
-
-    >>> files.within(b"abc", limit=3, where="note.bin")
-    b'abc'
-    """
-    if len(data) > limit:
-        raise error(
-            f"{where}: expected at most {limit:,} bytes, received more. Check that it is the "
-            "right file."
-        )
-    return data
+                f"{folder}: expected a folder that no other process uses, received one in use by "
+                f"{holder}. Wait for it, or choose another folder."
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield

@@ -20,14 +20,14 @@ def run(tmp_path_factory):
     return made
 
 
-def test_a_name_a_folder_and_an_address_are_the_same_entry(tmp_path):
+def test_a_name_and_a_folder_are_the_same_entry(tmp_path):
     folder = shutil.copytree(zoo.directory() / NAME, tmp_path / "entry")
     expected = None
-    for where in (NAME, str(folder), folder, folder.as_uri()):
+    for where in (NAME, str(folder), folder):
         opened = zoo.open_model(where)
-        assert opened.name == opened.record.name == opened.metadata["name"] == NAME
+        assert opened.name == opened.record.name == opened.predictor.metadata["name"] == NAME
         assert (opened.seeds, opened.split, opened.run) == ((0,), "train", None)
-        assert opened.class_names == opened.predictor.class_names == tuple("01234567")
+        assert opened.predictor.class_names == tuple("01234567")
         assert opened.predictor.networks == [opened.predictor]
         values = [weight.numpy() for weight in opened.predictor.weights]
         for ours, theirs in zip(values, expected or values, strict=True):
@@ -39,8 +39,8 @@ def test_a_run(run):
     opened = zoo.open_model(str(run.directory))
     assert (opened.run, opened.record, opened.recipe) == (run, None, run.recipe)
     assert (opened.seeds, opened.split) == ((3,), "train")
-    assert opened.metadata == opened.predictor.metadata
-    assert {k: opened.metadata[k] for k in ("name", "seed", "split")} == {
+    metadata = opened.predictor.metadata
+    assert {k: metadata[k] for k in ("name", "seed", "split")} == {
         "name": NAME,
         "seed": 3,
         "split": "train",

@@ -1,12 +1,102 @@
-"""JSON and dataclasses from outside: every name and type is checked."""
+"""Data from outside: bytes within limits, JSON and dataclasses that are checked. No TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
+import os
+import pathlib
+import stat
 import typing
 from typing import Any
+
+from s2d_tf._types import PathLike
+
+
+def sha256(path: PathLike) -> str:
+    """Hex digest of a file.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    >>> files.sha256("note.txt")[:8]
+    'ba7816bf'
+    """
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: PathLike) -> Any:
+    """Values of a JSON file of our own; see `parse_json` for those of others.
+
+    Example:
+
+    >>> files.write_json("facts.json", {"seed": 0})
+    >>> files.read_json("facts.json")["seed"]
+    0
+    """
+    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+
+
+def read_bytes(
+    path: PathLike, limit: int, error: type[Exception] = ValueError, follow_links: bool = True
+) -> bytes:
+    """Bytes of a regular file from outside.
+
+    Args:
+        path: the file. Pipes, devices and folders are rejected without waiting for them.
+        limit: the most bytes that it may have.
+        error: class of the error to raise.
+        follow_links: whether `path` may be a symbolic link.
+
+    Example:
+
+    >>> files.write_bytes("note.bin", b"abc")
+    >>> files.read_bytes("note.bin", limit=1000)
+    b'abc'
+    """
+    # These flags exist on Unix only; elsewhere links are followed.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
+    try:
+        descriptor = os.open(path, flags)
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            os.close(descriptor)
+            raise error(
+                f"{path}: expected a regular file, received another kind. Pass the path of a file."
+            )
+        with open(descriptor, "rb") as file:
+            data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
+    except FileNotFoundError:
+        raise error(f"{path}: expected a file, received none. Get it again.") from None
+    except OSError as failure:  # of a link: too many levels of symbolic links
+        raise error(
+            f"{path}: expected a file, received {failure.strerror!r}. Check the path and its "
+            "permissions."
+        ) from None
+    return within(data, limit, path, error)
+
+
+def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = ValueError) -> bytes:
+    """The data, if it has no more bytes than `limit`.
+
+    Raises:
+        ValueError: there are more; or `error`, if one was passed. The message names `where`.
+
+    Example:
+
+    >>> files.within(b"abc", limit=3, where="note.bin")
+    b'abc'
+    """
+    if len(data) > limit:
+        raise error(
+            f"{where}: expected at most {limit:,} bytes, received more. Check that it is the "
+            "right file."
+        )
+    return data
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -62,7 +152,7 @@ def read_record(kind: Any, value: Any, where: str, error: type[Exception] = Valu
             raise error(f"{where}: expected a list, received {value!r:.80}. Correct the value.")
         return tuple(read_record(options[0], item, f"{where}, item", error) for item in value)
     nested = [option for option in options if dataclasses.is_dataclass(option)]
-    if nested and not (value is None and type(None) in options):
+    if nested and not isinstance(value, options):
         return _read_fields(nested[0], value, where, error)
     value = tuple(value) if isinstance(value, list) else value
     if float in options and type(value) is int:

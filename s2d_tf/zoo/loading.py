@@ -1,0 +1,222 @@
+"""One way to open a trained model, wherever it is.
+
+TensorFlow is imported when a model is opened, not before: `s2d list` and tables need none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+from s2d_tf._types import PathLike
+from s2d_tf.zoo import entries, sources, steps
+from s2d_tf.zoo.entries import Record, ZooError
+from s2d_tf.zoo.layout import ENTRY, STEPS
+from s2d_tf.zoo.recipe_fields import Recipe
+from s2d_tf.zoo.runs import Run, RunError
+
+if TYPE_CHECKING:
+    from s2d_tf.models import Predictor
+    from s2d_tf.zoo.sources import Source
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedModel:
+    """A trained model and what is known about it.
+
+    Attributes:
+        predictor: the `models.Predictor`. Its `class_names` are those of its data, and its
+            `metadata`, which an export keeps, is the entry's record, or the run's recipe, seed,
+            split and fitted steps.
+        recipe: the resolved recipe.
+        seeds: of the training runs, one for each network.
+        split: what it was trained on.
+        run: the run, if it is one.
+        record: the entry's record, if it is one.
+
+    Example:
+
+    >>> model = zoo.open_model("wrn_10_2_s2.s2d.digits")
+    >>> model.split, model.seeds
+    ('train', (0,))
+    """
+
+    predictor: Predictor
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    split: str
+    run: Run | None = None
+    record: Record | None = None
+
+    @property
+    def name(self) -> str:
+        """`architecture.method.dataset`."""
+        return self.recipe.name
+
+
+def load(where: PathLike, sha256: str | None = None) -> Predictor:
+    """Loads a trained predictor; see `zoo.open_model` for all that is known about it.
+
+    Args:
+        where: the name of an entry; the path or the http(s) address of an entry's folder, or
+            `hf://user/repository[@revision][/folder]` (needs `s2d_tf[hf]`); or a run directory. A
+            folder that has the name of an entry is meant by a `pathlib.Path` or `./NAME`.
+        sha256: expected hash of the `entry.json`, to pin one version of an entry.
+
+    Returns:
+        A `models.Predictor`; it has the `class_names`, and the entry's record as `metadata`, which
+        an export keeps.
+
+    Raises:
+        ZooError: there are no such weights, or their files are damaged.
+        RunError: a run is not finished or damaged.
+        RecipeError: the name is unknown; the message lists the closest ones.
+
+    Example:
+
+    >>> model = zoo.load("wrn_10_2_s2.s2d.digits")
+    >>> model.num_members, len(model.class_names)
+    (1, 8)
+    """
+    return open_model(where, sha256).predictor
+
+
+def open_model(where: PathLike, sha256: str | None = None) -> TrainedModel:
+    """Opens a trained model.
+
+    The network is built by this library and the arrays are checked before they are used, so files
+    can be wrong but do no harm.
+
+    Args:
+        where, sha256: as for `zoo.load`.
+
+    Example:
+
+    >>> model = zoo.open_model("wrn_10_2_s2.s2d.digits")
+    >>> model.recipe.method, model.predictor.num_members
+    ('s2d', 1)
+    """
+    source = sources.find(where)
+    if not isinstance(source, Run):
+        return _open_entry(source, sha256)
+    if sha256 is not None:
+        raise RunError(
+            f"sha256: expected None for the run directory {where}, received {sha256!r}. Leave it "
+            "out; it is for entries."
+        )
+    return open_run(source)
+
+
+def open_run(run: Run, with_steps: bool = True) -> TrainedModel:
+    """Opens a finished run; see `open_model`.
+
+    Args:
+        run: the run.
+        with_steps: with its fitted post-hoc steps, if any, or without.
+
+    Raises:
+        RunError: the run is not finished.
+
+    Example:
+
+    >>> zoo.open_run(zoo.Run.open("run")).predictor.kind
+    'dirichlet'
+    """
+    from s2d_tf.zoo import networks, weights
+
+    if not run.finished:
+        workdir = shlex.quote(str(run.directory))
+        raise RunError(
+            f"{run.directory}: expected a finished run, received one that is not finished. "
+            f"`s2d train {run.recipe.train_arguments} --workdir={workdir} --seed={run.seed}`, with "
+            "all other flags that it had, continues it."
+        )
+    parts = run.members or [run]
+    built = [networks.build_network(part.recipe, part.seed) for part in parts]
+    predictor = networks.build_predictor(run.recipe, built)
+    for network, part in zip(predictor.networks, parts, strict=True):
+        weights.load(network, part.weights())
+    metadata = {
+        "name": run.recipe.name,
+        "recipe": run.recipe.to_dict(),
+        "seed": run.seed,
+        "split": run.split,
+    }
+    fitted = [path.name for path in steps.of_run(run.directory)] if with_steps else []
+    if fitted:
+        predictor = steps.apply(predictor, sources.Folder(run.directory / STEPS), fitted)
+        metadata["steps"] = steps.summaries(predictor)
+    predictor.class_names, predictor.metadata = run.recipe.class_names, metadata
+    seeds = tuple(part.seed for part in parts)
+    return TrainedModel(predictor, run.recipe, seeds, run.split, run=run)
+
+
+def read_record(source: Source, sha256: str | None = None) -> Record:
+    """The record of an entry, without its weights.
+
+    Args:
+        source: where the entry is.
+        sha256: expected hash of the `entry.json`.
+    """
+    text = source.read(ENTRY, entries.MAX_TEXT_BYTES)
+    received = hashlib.sha256(text).hexdigest()
+    if sha256 not in (None, received):
+        raise ZooError(
+            f"{source}/{ENTRY}: expected the sha256 {sha256}, received {received}. Get the version "
+            "that was pinned, or check this one and pin it."
+        )
+    return entries.read(text, f"{source}/{ENTRY}")
+
+
+def _open_entry(source, sha256):
+    from s2d_tf.zoo import networks, weights
+
+    record = read_record(source, sha256)
+    seeds = tuple(item.seed for item in record.weights)
+    built = [networks.build_network(record.recipe, seed) for seed in seeds]
+    predictor = networks.build_predictor(record.recipe, built)
+    # All files are read and checked before the first weight is set.
+    pairs = list(zip(predictor.networks, record.weights, strict=True))
+    held = [_read_weights(source, item, network) for network, item in pairs]
+    for (network, _), arrays in zip(pairs, held, strict=True):
+        weights.assign(network, arrays)
+    if (predictor.kind, predictor.num_members) != (record.kind, record.num_members):
+        raise ZooError(
+            f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
+            f"{record.num_members} {record.kind}. Get the entry again."
+        )
+    if record.inputs is not None and record.inputs != predictor.contract.to_dict():
+        raise ZooError(
+            f"{source}: expected the inputs {predictor.contract.to_dict()}, received "
+            f"{record.inputs!r:.200}. Get the entry again."
+        )
+    predictor = steps.apply(predictor, source, record.steps)
+    predictor.class_names = record.class_names
+    predictor.metadata = {"name": record.name, "entry": json.loads(record.to_json())}
+    split = record.provenance.get("split", "train")
+    return TrainedModel(predictor, record.recipe, seeds, split, record=record)
+
+
+def _read_weights(source, item, network):
+    """Arrays of an entry's file, or of the entry that it refers to: beside it, else in our zoo."""
+    from s2d_tf.zoo import weights
+
+    limit = weights.size_limit(network)
+    place = source
+    try:
+        place = source.sibling(item.entry) if item.entry else source
+        content = place.read(item.file, limit)
+    except ZooError as error:
+        if not item.entry:
+            raise
+        if item.entry not in sources.pretrained_names():
+            raise ZooError(
+                f"{source}: expected the weights of {item.entry}, to which it refers, received "
+                f"none. {error}"
+            ) from None
+        place = sources.Folder(sources.pretrained_directory() / item.entry)
+        content = place.read(item.file, limit)
+    return weights.parse(content, network, f"{place}/{item.file}", item.sha256)
