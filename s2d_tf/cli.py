@@ -109,7 +109,8 @@ def _is_for_the_user(error):
         return True
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     own = frame.f_globals.get("__name__", "").startswith("s2d_tf.")
-    return own and isinstance(error, (ValueError, RuntimeError, ImportError))
+    kind = isinstance(error, (ValueError, RuntimeError, ImportError))
+    return own and kind and ": expected " in str(error)
 
 
 def _known(wanted):

@@ -6,7 +6,7 @@ import pytest
 
 from s2d_tf import evaluation, models
 from s2d_tf.evaluation import cost
-from s2d_tf.zoo import golden
+from s2d_tf.trainers.publishing import golden
 
 TEXTS = np.array(["red", "green", "red green", ""] * 3, object)
 

@@ -21,7 +21,7 @@ import pytest
             "s2d: error: command: expected greet, received 'gret'. `s2d --help` lists the "
             "commands.\n",
         ),
-        (("fail", "empty"), 1, "", "s2d fail: error: ValueError\n"),
+        (("fail", "empty"), 1, "", "s2d fail: error: UserError\n"),
     ],
 )
 def test_as_a_process(s2d_process, args, code, output, message):

@@ -11,10 +11,13 @@ def test_the_overview_lists_every_command_with_its_summary(s2d, args):
     result = s2d(*args)
     assert result.returncode == 0
     assert result.stderr == ""
-    commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
-    assert [line.split()[0] for line in commands.splitlines()] == [
-        name.replace("_", "-") for name in sorted(TRAINERS) if not name.startswith("_")
+    first, others = (text.split("\n\n")[0] for text in result.stdout.split(":\n")[1:])
+    assert [line.split()[0] for line in first.splitlines()] == ["list", "train"]
+    named = [name.replace("_", "-") for name in sorted(TRAINERS) if not name.startswith("_")]
+    assert [line.split()[0] for line in others.splitlines()] == [
+        name for name in named if name not in ("list", "train")
     ]
+    commands = others
     assert "Says hello to people." in commands
     assert "The rest of the story." not in commands
 
@@ -90,8 +93,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(s2d, args, message):
         ("file", "s2d fail: error: [Errno 2] No such file or directory: '/no/such/file'\n"),
         ("directory", "s2d fail: error: [Errno 21] Is a directory: '/'\n"),
         ("loss", "s2d fail: error: the loss is nan\n"),
-        ("extra", "s2d fail: error: s2d serve needs FastAPI: pip install 's2d_tf[serve]'\n"),
-        ("empty", "s2d fail: error: ValueError\n"),
+        ("extra", "s2d fail: error: FastAPI: expected it, received none. Run `pip install x`.\n"),
+        ("empty", "s2d fail: error: UserError\n"),
     ],
 )
 def test_an_expected_failure_is_one_line_and_exit_code_1(s2d, how, message):

@@ -9,7 +9,7 @@ import pytest
 
 from s2d_tf import _paths, cli
 
-DISPATCHER = ("__init__", "__main__", "_backend", "_lazy", "_paths", "_quiet", "cli")
+DISPATCHER = ("__init__", "__main__", "_backend", "_lazy", "_paths", "_quiet", "cli", "errors")
 TRAINERS = {
     "__init__": '"""Programs."""',
     "_private": '"""Not a command."""',
@@ -40,7 +40,9 @@ TRAINERS = {
 
         from absl import flags
 
-        class NonFiniteLossError(RuntimeError):
+        from s2d_tf.errors import UserError
+
+        class NonFiniteLossError(UserError):
             pass
 
         _TIMES = flags.DEFINE_integer("times", 1, "shares its name with a flag of another command")
@@ -48,17 +50,17 @@ TRAINERS = {
         def main(argv):
             how = argv[1]
             if how == "value":
-                raise ValueError("num_samples: expected at least 1,\\n    received 0")
+                raise UserError("num_samples: expected at least 1,\\n    received 0")
             if how == "file":
                 open("/no/such/file")
             if how == "loss":
                 raise NonFiniteLossError(f"the loss is {float('nan')}")
             if how == "extra":
-                raise ImportError("s2d serve needs FastAPI: pip install 's2d_tf[serve]'")
+                raise ImportError("FastAPI: expected it, received none. Run `pip install x`.")
             if how == "directory":
                 pathlib.Path("/").read_text()
             if how == "empty":
-                raise ValueError
+                raise UserError
             if how == "type":
                 raise TypeError("an accident")
             if how == "value_of_python":
@@ -104,6 +106,8 @@ TRAINERS = {
             import s2d_tf
             s2d_tf.layers
     ''',
+    "train": '"""Comes after list."""',
+    "list": '"""Comes first."""',
     "modules": '''
         """Prints which of the heavy modules are loaded."""
         import sys

@@ -17,6 +17,7 @@ import keras
 import numpy as np
 
 from s2d_tf import files, models
+from s2d_tf.errors import UserError
 from s2d_tf.models.fitting import broken_parts
 
 from . import checkpoints, multi_worker
@@ -30,7 +31,7 @@ LARGEST_LOSS = 100.0
 classes has 14."""
 
 
-class NonFiniteLossError(RuntimeError):
+class NonFiniteLossError(UserError):
     """Training produced NaN or infinity; the last good checkpoint is kept."""
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from s2d_tf.errors import UserError
+
 from .preemption import Preempted
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ SAVE, STOP = 1, 1000
 """Votes on what to do after a step; they are summed over at most 999 workers."""
 
 
-class WorkerLostError(RuntimeError):
+class WorkerLostError(UserError):
     """Another worker of the job died, so that this one cannot go on; all can be started again.
 
     `train` raises it. `exit_code` is the one with which a scheduler starts a job again.

@@ -8,8 +8,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
+from s2d_tf.errors import UserError
 
-class Preempted(RuntimeError):
+
+class Preempted(UserError):
     """Training stopped before its end; the same call continues it."""
 
     exit_code = 75  # of `s2d`: EX_TEMPFAIL
