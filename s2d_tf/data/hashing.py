@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from s2d_tf._types import ArrayLike, Inputs
+from s2d_tf.errors import UserError
 
 VALIDATION_FRACTION = 0.1
 _VALIDATION_SEED = b"20220311"
@@ -41,6 +42,11 @@ class Content:
         named = _named_arrays(inputs)
         images = len(named) == 1 and named[0][1].dtype == np.uint8
         labels = np.asarray(labels).astype("<i8")  # little-endian on every machine
+        if {len(array) for _, array in named} != {len(labels)}:
+            raise UserError(
+                f"labels: expected one for each example, received {len(labels)} for inputs of the "
+                f"shapes {[array.shape for _, array in named]}. Pass as many labels."
+            )
         columns = [_rows(name, array, images) for name, array in named]
         for label, *row in zip(labels, *columns, strict=True):
             example = b"".join(row)

@@ -30,7 +30,7 @@ def _tar(path, members):
 
 def _read_all(path):
     if path.suffix == ".zip":
-        return list(archives.read_zip(path))
+        return list(archives.read_zip(path).items())
     return list(archives.read_tar(path))
 
 
@@ -94,7 +94,7 @@ def test_links_in_zip_files_are_refused(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_member_that_appears_twice_is_refused(tmp_path):
-    with pytest.raises(archives.ArchiveError, match=r"'folder/a.txt' twice"):
+    with pytest.raises(archives.ArchiveError, match="2 names of 3 members"):
         _read_all(_zip(tmp_path / "a.zip", [*MEMBERS, MEMBERS[0]]))
 
 
@@ -123,7 +123,7 @@ def test_an_index_that_has_swallowed_members_is_refused(tmp_path):
     second = content.index(INDEX_ENTRY, content.index(INDEX_ENTRY) + 4)
     rest = content.index(INDEX_END) - second - 46 - len("folder/b.txt")
     _changed(path, second + 32, rest.to_bytes(2, "little"))  # the length of its comment
-    with pytest.raises(archives.ArchiveError, match="expected 3 members in its index, received 2"):
+    with pytest.raises(archives.ArchiveError, match=r"expected 3 different members .* received 2"):
         _read_all(path)
 
 
@@ -137,10 +137,10 @@ def test_an_index_of_the_longer_form_is_accepted(tmp_path):
     ("place", "new", "message"),
     [
         (6, b"\xff", "expected a complete zip file, .*zip file version"),
-        (8, b"\x01", "can be read, .*encrypted"),
-        (10, b"\x63", "can be read, .*compression"),
-        (16, bytes(8), "expected 5 bytes, received 0"),  # sum and stored size of nothing
-        (46, b"F", "can be read, .*differ"),
+        (8, b"\x01", "complete member, .*encrypted"),
+        (10, b"\x63", "complete member, .*compression"),
+        (16, bytes(8), "0 bytes in place of 5"),  # sum and stored size of nothing
+        (46, b"F", "complete member, .*differ"),
     ],
 )
 def test_what_the_index_says_wrongly_is_refused(tmp_path, place, new, message):
@@ -168,41 +168,27 @@ def test_md5(tmp_path):
         archives.check_md5(path, "900150983cd24fb0d6963f7d28e17f72")
 
 
+GRAY = np.random.RandomState(0).randint(0, 256, size=[6, 5, 1]).astype(np.uint8)
+PHOTO = np.random.RandomState(0).randint(0, 256, size=[64, 64, 3]).astype(np.uint8)
+
+
 class TestPictures:
-    grey = np.random.RandomState(0).randint(0, 256, size=[6, 5, 1]).astype(np.uint8)
+    def test_good_ones(self):
+        archives.check_picture(tf.io.encode_png(GRAY).numpy(), "x", 5, or_larger=True)
+        archives.check_picture(tf.io.encode_jpeg(PHOTO).numpy(), "x", 64)
 
-    def test_grey_pictures_get_three_equal_channels(self):
-        encoded = tf.io.encode_png(self.grey).numpy()
-        archives.check_picture(encoded, "x", 5, or_larger=True)
-        with pytest.raises(archives.ArchiveError, match="expected 5x5 pixels, received 6x5"):
-            archives.check_picture(encoded, "x", 5)
-        received = archives.decode_picture(encoded).numpy()
-        np.testing.assert_array_equal(received, np.repeat(self.grey, 3, axis=-1))
-
-    def test_colour_pngs_are_exact_and_jpegs_near(self):
-        colour = np.concatenate([self.grey, self.grey[::-1], self.grey[:, ::-1]], axis=-1)
-        png = tf.io.encode_png(colour).numpy()
-        np.testing.assert_array_equal(archives.decode_picture(png), colour)
-        flat = np.full([16, 16, 3], 77, np.uint8)
-        jpeg = tf.io.encode_jpeg(flat).numpy()
-        archives.check_picture(jpeg, "x", 16)
-        np.testing.assert_allclose(archives.decode_picture(jpeg), flat, atol=1)
-
-    def test_16_bits_are_refused(self):
-        encoded = tf.io.encode_png(tf.cast(self.grey, tf.uint16) * 257).numpy()
-        with pytest.raises(archives.ArchiveError, match=r"^here: expected 8 bits .* 16-bit"):
-            archives.check_picture(encoded, "here", 4)
-
-    @pytest.mark.parametrize("encode", [tf.io.encode_png, tf.io.encode_jpeg])
-    def test_damage_is_found(self, encode):
-        encoded = encode(np.random.RandomState(0).randint(0, 256, [64, 64, 3]).astype(np.uint8))
-        encoded = encoded.numpy()
-        with pytest.raises(archives.ArchiveError, match=r"^here: .*received a damaged one"):
-            archives.check_picture(encoded[: len(encoded) // 2], "here", 4)
-        with pytest.raises(archives.ArchiveError, match=r"^here: .*received a damaged one"):
-            archives.check_picture(encoded[:10], "here", 4)
-
-    @pytest.mark.parametrize("content", [b"", b"GIF89a", b"<html>"])
-    def test_other_content_is_refused(self, content):
-        with pytest.raises(archives.ArchiveError, match="expected a JPEG or PNG"):
-            archives.check_picture(content, "here", 4)
+    @pytest.mark.parametrize(
+        ("content", "received"),
+        [
+            (tf.io.encode_png(GRAY).numpy(), "6x5 pixels"),
+            (tf.io.encode_png(tf.cast(GRAY, tf.uint16) * 257).numpy(), "16 bits"),
+            (tf.io.encode_png(PHOTO).numpy()[:5_000], "another or damaged file"),
+            (tf.io.encode_jpeg(PHOTO).numpy()[:2_000], "another or damaged file"),
+            (tf.io.encode_jpeg(PHOTO).numpy()[:10], "another or damaged file"),
+            (b"", "another or damaged file"),
+            (b"GIF89a", "another or damaged file"),
+        ],
+    )
+    def test_bad_ones(self, content, received):
+        with pytest.raises(archives.ArchiveError, match=f"^here: .*received {received}"):
+            archives.check_picture(content, "here", 5)

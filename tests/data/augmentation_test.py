@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from s2d_tf.data.augmentation import PixelTable
+from s2d_tf.data.augmentation import shifted_views
 
 
 def _images(count=6, height=7, width=9, channels=3):
@@ -35,33 +35,24 @@ def _one_at_a_time(images, index, shift, mirror, padding, mean=None):
 def test_every_view_is_that_of_numpy(padding, channels):
     images = _images(channels=channels)
     mean = np.array([129.3, 124.1, 112.4])[:channels]
-    table = PixelTable(images, padding, mean)
+    gather = shifted_views(images, padding, mean)
     views = list(itertools.product(range(-4, 5), range(-4, 5), (False, True)))
     assert len(views) == 162
     index = np.arange(len(views)) % len(images)
     shift = np.array([view[:2] for view in views], np.int32)
     mirror = np.array([view[2] for view in views])
-    received = table.gather(index, shift, mirror).numpy()
+    received = gather(index, shift, mirror).numpy()
     assert received.dtype == np.uint8
     expected = _one_at_a_time(images, index, shift, mirror, padding, mean)
     np.testing.assert_array_equal(received, expected)
 
 
-def test_padding_colour_is_the_rounded_mean_not_black():
+def test_padding_color_is_the_rounded_mean_not_black():
     black = np.zeros([1, 8, 8, 3], np.uint8)
-    table = PixelTable(black, "mean", (129.3, 124.1, 112.4))
-    moved = table.gather([0], np.array([[-4, 0]], np.int32), np.array([False])).numpy()
+    gather = shifted_views(black, "mean", (129.3, 124.1, 112.4))
+    moved = gather([0], np.array([[-4, 0]], np.int32), np.array([False])).numpy()
     np.testing.assert_array_equal(moved[0, 0, 0], [129, 124, 112])
     np.testing.assert_array_equal(moved[0, 4:], 0)
-
-
-def test_no_shift_and_no_mirror_change_nothing():
-    images = _images()
-    index = np.array([3, 0, 5])
-    still = PixelTable(images, "reflect").gather(
-        index, np.zeros([3, 2], np.int32), np.zeros(3, bool)
-    )
-    np.testing.assert_array_equal(still, images[index])
 
 
 @pytest.mark.parametrize(
@@ -69,11 +60,11 @@ def test_no_shift_and_no_mirror_change_nothing():
     [
         ("zero", None, "padding: expected one of mean, reflect, received 'zero'"),
         (None, None, "padding: expected one of"),
-        ("mean", None, "one value for each of"),
-        ("mean", (1.0, 2.0), "one value for each of"),
-        ("mean", (1.0, 2.0, 300.0), r"values in \[0, 255\]"),
+        ("mean", None, "a value in .* for each of 3"),
+        ("mean", (1.0, 2.0), "a value in .* for each of 3"),
+        ("mean", (1.0, 2.0, 300.0), "a value in .* for each of 3"),
     ],
 )
 def test_bad_arguments(padding, mean, message):
     with pytest.raises(ValueError, match=message):
-        PixelTable(_images(), padding, mean)
+        shifted_views(_images(), padding, mean)

@@ -1,10 +1,12 @@
+"""Fingerprints, and the splits that hashes choose."""
+
 import hashlib
-import time
 
 import numpy as np
 import pytest
 
 from s2d_tf import data
+from s2d_tf.data.hashing import validation_mask
 
 
 def _examples(count=50):
@@ -49,17 +51,40 @@ def test_everything_else_counts():
     assert len(seen) == 7
 
 
-def test_refuses_what_is_not_a_dataset():
+def test_as_many_labels_as_examples():
     images, labels = _examples()
-    with pytest.raises(ValueError, match="uint8 images or texts and as many labels"):
-        data.fingerprint(images.astype(np.float32), labels)
-    with pytest.raises(ValueError, match="uint8 images or texts and as many labels"):
+    with pytest.raises(ValueError, match="labels: expected one for each example, received 49"):
         data.fingerprint(images, labels[:-1])
 
 
-def test_speed_is_enough_for_a_whole_dataset():
-    images = np.zeros([6_000, 32, 32, 3], np.uint8)
-    start = time.perf_counter()
-    data.fingerprint(images, np.zeros(6_000, np.int64))
-    # A tenth of CIFAR-100. A few milliseconds a hundred images; the bound is for busy machines.
-    assert time.perf_counter() - start < 3
+def test_several_inputs_count_with_their_places():
+    images, labels = _examples()
+    inputs = {"pixels": images, "more": [labels, labels * 0.5]}
+    content = data.Content()
+    for part in (slice(20), slice(20, None)):
+        batch = {"pixels": images[part], "more": [labels[part], labels[part] * 0.5]}
+        content.update(batch, labels[part])
+    assert content.fingerprint == data.fingerprint(inputs, labels)
+    np.testing.assert_array_equal(content.labels, labels)
+    moved = {"pixels": images, "more": [labels * 0.5, labels]}
+    assert data.fingerprint(moved, labels) != content.fingerprint
+
+
+def test_validation_is_a_rounded_tenth_of_each_class_in_any_order():
+    labels = np.array([0] * 14 + [1] * 16 + [2] * 4)
+    images = np.arange(len(labels), dtype=np.uint8).reshape(-1, 1, 1, 1)
+    mask = validation_mask(images, labels)
+    assert np.bincount(labels[mask]).tolist() == [1, 2]
+    order = np.random.RandomState(1).permutation(len(labels))
+    again = validation_mask(images[order], labels[order])
+    assert set(images[order][again].ravel()) == set(images[mask].ravel())
+
+
+def test_validation_and_the_rest_make_up_train():
+    def rows(split):
+        images, labels = data.load_arrays("digits", split)
+        return sorted((i.tobytes(), n) for i, n in zip(images, labels, strict=True))
+
+    assert sorted(rows("validation") + rows("train_without_validation")) == rows("train")
+    assert not set(rows("validation")) & set(rows("train_without_validation"))
+    np.testing.assert_array_equal(np.bincount(data.load_arrays("digits", "validation")[1]), [2] * 8)

@@ -128,7 +128,7 @@ class TestShape:
             ({"batch_size": 0}, "batch_size: expected at least 1"),
             ({"start_step": 31}, "start_step: expected 0 to 30, received 31"),
             ({"start_step": -1}, "start_step: expected 0 to 30"),
-            ({"epochs": 0}, "epochs, num_heads: expected at least 1"),
+            ({"epochs": 0}, "epochs: expected at least 1"),
             ({"augmentation": "flip"}, "augmentation: expected None or mirror_shift"),
             ({"augmentation": "mirror_shift"}, "padding: expected one of"),
             (AUGMENTED | {"max_shift": 8}, "max_shift: expected 0 to 7, received 8"),
@@ -140,7 +140,7 @@ class TestShape:
 
     def test_bad_arrays(self):
         images, labels = numbered.examples()
-        with pytest.raises(ValueError, match=r"images: expected uint8 .* received float64"):
+        with pytest.raises(ValueError, match=r"images: expected .*uint8 .* received float64"):
             numbered.train(images / 255.0, labels)
         with pytest.raises(ValueError, match=r"labels: expected integers \[84\], .*\[83\]"):
             numbered.train(images, labels[1:])

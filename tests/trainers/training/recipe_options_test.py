@@ -1,5 +1,6 @@
 """What a command line can change in a recipe, and what is rejected."""
 
+import numpy as np
 import pytest
 
 from s2d_tf.trainers.training import recipe_options
@@ -129,3 +130,13 @@ def test_a_typo_in_set_gets_the_nearest_key(assignment, near):
     with pytest.raises(recipes.RecipeError, match=f"--set: expected {near}") as caught:
         recipe_options.override(recipes.resolve("wrn_10_2_s2.s2d.digits"), [assignment])
     assert f"received {assignment!r}. Correct the key." in str(caught.value)
+
+
+def test_statistics_of_the_training_images(monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (100, 5, 4, 3), dtype=np.uint8)
+    images[..., 2] = 7
+    monkeypatch.setattr(recipe_options, "CHUNK_IMAGES", 33)
+    mean, stddev = recipe_options.statistics(images)
+    np.testing.assert_allclose(mean, images.mean(axis=(0, 1, 2)), atol=0.051)
+    np.testing.assert_allclose(stddev[:2], images.std(axis=(0, 1, 2))[:2], atol=0.051)
+    assert stddev[2] == 1.0

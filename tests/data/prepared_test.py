@@ -1,0 +1,293 @@
+"""Datasets that are built from published archives, in small copies of their layout."""
+
+import dataclasses
+import hashlib
+import io
+import pathlib
+import shutil
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from s2d_tf import data
+from s2d_tf.data import prepared
+
+ODIN = [name for name in data.names() if name.startswith("odin_")]
+WNIDS = ["n03", "n01", "n02"]
+ROOT = "tiny-imagenet-200"
+MANUAL = pathlib.Path("downloads", "manual")
+
+
+def picture(seed, side=32, channels=3):
+    shape = [side, side, channels]
+    return np.random.RandomState(seed).randint(0, 256, size=shape).astype(np.uint8)
+
+
+def png(pixels):
+    return tf.io.encode_png(pixels).numpy()
+
+
+def jpeg(seed, channels=3, side=64):
+    coarse = picture(seed, side // 8, channels)
+    return tf.io.encode_jpeg(np.kron(coarse, np.ones([8, 8, 1], np.uint8))).numpy()
+
+
+def decoded(encoded):
+    return tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE").numpy()
+
+
+@pytest.fixture
+def publish(tmp_path, monkeypatch):
+    """Writes a small archive in place of one of ODIN's, whose MD5 it takes over."""
+
+    def write(name, members, *, md5=None, cut=0):
+        config = name.removeprefix("odin_")
+        archive = prepared.ODIN[config]
+        path = tmp_path / "data" / MANUAL / archive.file_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w:gz") as file:
+            for member, content in members.items():
+                if isinstance(member, str):
+                    member = tarfile.TarInfo(member.replace("@", archive.folder))
+                    member.size = len(content)
+                file.addfile(member, io.BytesIO(content))
+        if cut:
+            path.write_bytes(path.read_bytes()[:-cut])
+        md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
+        monkeypatch.setitem(prepared.ODIN, config, dataclasses.replace(archive, md5=md5))
+        return tmp_path / "data"
+
+    return write
+
+
+class TestOdin:
+    @pytest.mark.parametrize("name", ODIN)
+    def test_pictures_come_in_the_order_of_their_numbers(self, publish, name):
+        members = {f"@/{number}.png": png(picture(number)) for number in (10, 2, 0)}
+        others = {"@/._0.png": b"mac", "@/.DS_Store": b"mac", "README": b"text"}
+        folder = publish(name, members | others)
+        images, labels = data.load_arrays(name, "test", folder)
+        np.testing.assert_array_equal(images, [picture(0), picture(2), picture(10)])
+        assert labels.tolist() == [-1, -1, -1]
+
+    def test_larger_and_gray_pictures(self, publish):
+        large, gray = picture(1, side=36), picture(2, channels=1)
+        folder = publish("odin_lsun_crop", {"@/0.png": png(large), "@/1.png": png(gray)})
+        images, _ = data.load_arrays("odin_lsun_crop", "test", folder)
+        np.testing.assert_array_equal(images[0], large[2:34, 2:34])
+        np.testing.assert_array_equal(images[1], np.repeat(gray, 3, axis=-1))
+
+    @pytest.mark.parametrize(
+        ("members", "options", "message"),
+        [
+            ({}, {"md5": "0" * 32}, r"LSUN\.tar\.gz: expected MD5 0000.*received .*fetch it"),
+            ({}, {"cut": 100}, "expected a complete tar file"),
+            ({"../evil.png": b""}, {}, "received '../evil.png'"),
+            ({"@/1.png": png(picture(1, side=31))}, {}, r"1\.png': .* received 31x31"),
+            (None, {}, "pictures in the folder 'LSUN/test', received none"),
+        ],
+    )
+    def test_bad_archives(self, publish, members, options, message):
+        good = png(picture(0))
+        members = {"LSUN/train/0.png": good} if members is None else {"@/0.png": good} | members
+        folder = publish("odin_lsun_crop", members, **options)
+        with pytest.raises(data.ArchiveError, match=message) as error:
+            data.load("odin_lsun_crop", "test", folder)
+        assert "\n" not in str(error.value)
+        # TFDS notes the name of its default configuration; of the dataset itself nothing is there.
+        left = {path.name for path in folder.parent.rglob("*") if path.is_file()}
+        assert left <= {"LSUN.tar.gz", "metadata.json"}
+
+    def test_a_missing_archive_says_what_to_put_where(self, tmp_path):
+        with pytest.raises(data.MissingDataError) as error:
+            data.load("odin_lsun_crop", "test", tmp_path)
+        message = str(error.value)
+        assert f"{tmp_path}/downloads/manual: expected LSUN.tar.gz" in message
+        assert "s2d data odin_lsun_crop --download" in message
+        assert not list(tmp_path.iterdir())
+
+    def test_a_download_is_checked_too(self, publish, tmp_path, monkeypatch):
+        """The download itself is TFDS' business; here a local file stands in for it."""
+        folder = publish("odin_lsun_crop", {"@/0.png": png(picture(0))})
+        fetched = tmp_path / "fetched"
+        (folder / MANUAL / "LSUN.tar.gz").rename(fetched)
+        asked = []
+
+        def download(self, url):
+            asked.append(url)
+            return fetched
+
+        monkeypatch.setattr(tfds.download.DownloadManager, "download", download)
+        with pytest.raises(data.MissingDataError):
+            data.load("odin_lsun_crop", "test", folder)
+        assert not asked
+        complete = fetched.read_bytes()
+        fetched.write_bytes(complete[:-1])
+        with pytest.raises(data.ArchiveError, match="expected MD5"):
+            data.fetch("odin_lsun_crop", folder)
+        fetched.write_bytes(complete)
+        data.fetch("odin_lsun_crop", folder)
+        assert asked == [prepared.ODIN["lsun_crop"].url] * 2
+        np.testing.assert_array_equal(
+            data.load_arrays("odin_lsun_crop", "test", folder)[0], [picture(0)]
+        )
+
+    def test_published_sums_are_complete(self):
+        assert {len(archive.md5) for archive in prepared.ODIN.values()} == {32}
+        assert len({archive.md5 for archive in prepared.ODIN.values()}) == 4
+        assert {f"odin_{name}" for name in prepared.ODIN} == set(ODIN)
+
+
+def official(count=6, train_images=0):
+    """Name to content. Picture i of the validation folder has class i modulo 3."""
+    lines = [f"val_{i}.JPEG\t{WNIDS[i % 3]}\t0\t0\t62\t62\n" for i in range(count)]
+    members = {f"{ROOT}/wnids.txt": "".join(wnid + "\n" for wnid in WNIDS)}
+    members[f"{ROOT}/val/val_annotations.txt"] = "".join(lines)
+    members[f"{ROOT}/val/images/"] = ""
+    # The official archive is in the order of the names, not of the numbers.
+    for i in sorted(range(count), key=str):
+        members[f"{ROOT}/val/images/val_{i}.JPEG"] = jpeg(i)
+    for wnid in WNIDS:
+        for i in sorted(range(train_images), key=str):
+            seed = 1_000 + 100 * WNIDS.index(wnid) + i
+            members[f"{ROOT}/train/{wnid}/images/{wnid}_{i}.JPEG"] = jpeg(seed)
+    return members
+
+
+def zipped(folder, members):
+    (folder / MANUAL).mkdir(parents=True)
+    with zipfile.ZipFile(folder / MANUAL / f"{ROOT}.zip", "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return folder
+
+
+class TestTinyImagenet:
+    def test_validation_only(self, tmp_path):
+        members = official(count=12)
+        folder = zipped(tmp_path, members)
+        originals = [decoded(members[f"{ROOT}/val/images/val_{i}.JPEG"]) for i in range(12)]
+        blocks = np.stack(originals).reshape(12, 32, 2, 32, 2, 3).astype(int)
+        offsets = prepared.crop_offsets(12)
+        crops = [
+            image[row : row + 32, column : column + 32]
+            for image, (row, column) in zip(originals, offsets, strict=True)
+        ]
+        means = np.floor(blocks.mean(axis=(2, 4)) + 0.5)
+        for name, expected in (("tiny_imagenet_resize", means), ("tiny_imagenet_crop", crops)):
+            images, labels = data.load_arrays(name, "test", folder)
+            assert labels.tolist() == [0, 1, 2] * 4
+            np.testing.assert_array_equal(images, expected)
+            for split in ("train", "validation"):
+                with pytest.raises(data.MissingDataError, match="'train', received only test"):
+                    data.load_arrays(name, split, folder)
+
+    def test_with_training_pictures(self, tmp_path):
+        members = official(train_images=11)
+        members[f"{ROOT}/val/images/val_1.JPEG"] = jpeg(1, channels=1)
+        folder = zipped(tmp_path, members)
+        name = "tiny_imagenet_resize"
+        images, labels = data.load_arrays(name, "train", folder)
+        assert labels.tolist() == [0] * 11 + [1] * 11 + [2] * 11
+        tenth = decoded(members[f"{ROOT}/train/n03/images/n03_10.JPEG"]).astype(int)
+        expected = np.floor(tenth.reshape(32, 2, 32, 2, 3).mean(axis=(1, 3)) + 0.5)
+        np.testing.assert_array_equal(images[10], expected)
+        assert np.bincount(data.load_arrays(name, "validation", folder)[1]).tolist() == [1, 1, 1]
+        gray = data.load_arrays(name, "test", folder)[0][1]
+        assert np.ptp(gray, axis=-1).max() == 0 < np.ptp(gray)
+
+    def test_crops_depend_on_seed_and_index_only_and_cover_all_places(self):
+        offsets = prepared.crop_offsets(3_000)
+        np.testing.assert_array_equal(prepared.crop_offsets(10), offsets[:10])
+        assert not np.array_equal(prepared.crop_offsets(10, seed=1), offsets[:10])
+        for axis in range(2):
+            # 33 places, 91 of each expected with standard deviation 9.4.
+            counts = np.bincount(offsets[:, axis], minlength=33)
+            assert (len(counts), counts.min() > 50, counts.max() < 140) == (33, True, True)
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("wnids.txt", None, "'tiny-imagenet-200/wnids.txt'"),
+            ("val/val_annotations.txt", None, "val_annotations.txt'"),
+            ("val/images/val_3.JPEG", None, r"1 missing or not annotated, first .*val_3\.JPEG'"),
+            ("val/images/val_9.JPEG", jpeg(9), r"1 missing or not .*val_9\.JPEG'"),
+            ("wnids.txt", "n03\nn01\n", "'n02'"),
+            ("wnids.txt", b"n03\n\xff\n", "utf-8"),
+            ("val/val_annotations.txt", "val_0.JPEG\n", "expected the official layout"),
+            ("train/n01/images/first.JPEG", jpeg(2), "'first'"),
+            ("train/n01/images/n01_0.JPEG", jpeg(2), "classes without training pictures"),
+            ("val/images/val_2.JPEG", jpeg(2)[:300], r"val_2\.JPEG': .*damaged file"),
+            ("val/images/val_2.JPEG", jpeg(2, side=32), "64x64 pixels .*received 32x32"),
+            ("../../evil.JPEG", jpeg(2), "inside the archive's folder"),
+        ],
+    )
+    def test_bad_archives(self, tmp_path, name, content, message):
+        members = official() | {f"{ROOT}/{name}": content}
+        folder = zipped(tmp_path, {k: v for k, v in members.items() if v is not None})
+        with pytest.raises(data.ArchiveError, match=message) as error:
+            data.load("tiny_imagenet_resize", "test", folder)
+        assert "\n" not in str(error.value)
+        left = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path.name for path in left] == [f"{ROOT}.zip"]
+
+    @pytest.mark.slow
+    def test_real_archive(self, real_data_dir, tmp_path, monkeypatch):
+        monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
+        fingerprints = set()
+        for name in ("tiny_imagenet_resize", "tiny_imagenet_crop"):
+            images, labels = data.load_arrays(name, "test", real_data_dir)
+            assert images.shape == (10_000, 32, 32, 3)
+            np.testing.assert_array_equal(np.bincount(labels), [50] * 200)
+            assert 100 < images.mean() < 125
+            fingerprints.add(data.fingerprint(images, labels))
+        assert len(fingerprints) == 2
+
+
+class TestCopies:
+    def test_a_writable_folder_gets_a_copy_that_tfds_itself_reads(self, tmp_path):
+        zipped(tmp_path, official(1))
+        images, _ = data.load_arrays("tiny_imagenet_crop", "test", tmp_path)
+        assert images.shape == (1, 32, 32, 3)
+        (example,) = tfds.load("tiny_imagenet", split="test", data_dir=tmp_path, download=False)
+        assert example["image"].shape == (64, 64, 3)
+        # The archive is needed no longer.
+        (tmp_path / MANUAL / f"{ROOT}.zip").unlink()
+        assert len(data.load_arrays("tiny_imagenet_resize", "test", tmp_path)[1]) == 1
+
+    def test_a_read_only_folder_is_served_from_the_cache(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+        answers = []
+        for count in (1, 2):
+            folder = zipped(tmp_path / f"data{count}", official(count))
+            before = sorted(folder.rglob("*"))
+            folder.chmod(0o555)
+            try:
+                answers.append(data.load_arrays("tiny_imagenet_resize", "test", folder)[0])
+            finally:
+                folder.chmod(0o755)
+            # Root could write there; nothing may be touched all the same.
+            assert sorted(folder.rglob("*")) == before
+        assert list(map(len, answers)) == [1, 2]
+        assert len(list((tmp_path / "cache").rglob("dataset_info.json"))) == 2
+
+    @pytest.mark.parametrize("name", ["cifar10", "odin_lsun_crop"])
+    def test_nothing_is_fetched_into_a_read_only_folder(self, tmp_path, name):
+        folder = tmp_path / "data"
+        folder.mkdir()
+        folder.chmod(0o555)
+        with pytest.raises(data.MissingDataError, match=r"to fetch .* to, received a read-only"):
+            data.fetch(name, folder)
+        folder.chmod(0o755)
+        assert not list(folder.iterdir())
+
+    def test_a_copy_of_another_archive_is_not_used(self, tmp_path):
+        first, second = (zipped(tmp_path / str(count), official(count)) for count in (1, 2))
+        data.load_arrays("tiny_imagenet_resize", "test", first)
+        shutil.copytree(first / "tiny_imagenet", second / "tiny_imagenet")
+        with pytest.raises(data.ArchiveError, match="prepared from the tiny-imagenet-200"):
+            data.load_arrays("tiny_imagenet_resize", "test", second)
