@@ -21,8 +21,8 @@ from google.protobuf import message
 from pyarrow import parquet
 
 from s2d_tf import files
+from s2d_tf.data import image_files
 
-IMAGES = (".jpg", ".jpeg", ".png")
 PARQUET, TEXT = (".parquet", ".pq"), (".txt", ".list", ".lst")
 IMAGE_KEYS = ("image", "image/encoded", "image_bytes", "images", "img", "text")
 LABEL_KEYS = ("label", "image/class/label", "labels", "fine_label")
@@ -126,11 +126,7 @@ class Images(Source):
 
     @property
     def paths(self) -> Iterator[pathlib.Path]:
-        for parent, folders, names in os.walk(self.folder):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            for name in sorted(names):
-                if name.lower().endswith(IMAGES) and not name.startswith("."):
-                    yield pathlib.Path(parent, name)
+        return image_files.find(self.folder)
 
     def examples(self, start: int = 0) -> Iterator[Example]:
         for path in itertools.islice(self.paths, start, None):
