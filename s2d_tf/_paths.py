@@ -3,6 +3,7 @@
 import importlib.util
 import pathlib
 import sys
+from types import ModuleType
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 
@@ -20,12 +21,17 @@ def trainers_directory() -> pathlib.Path:
 def register_trainers() -> None:
     """Makes `trainers/` importable as `s2d_tf.trainers` in a checkout that is not installed."""
     if importlib.util.find_spec("s2d_tf.trainers") is None:
-        place = trainers_directory() / "__init__.py"
-        spec = importlib.util.spec_from_file_location("s2d_tf.trainers", place)
-        assert spec is not None  # for type checkers: a `.py` has a loader
-        assert spec.loader is not None
-        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        load_module("s2d_tf.trainers", trainers_directory() / "__init__.py")
+
+
+def load_module(name: str, path: pathlib.Path) -> ModuleType:
+    """Imports a file under a name, also if that was imported before."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # for type checkers: a `.py` has a loader
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _find(inside, beside, content):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib.util
 import os
 import pathlib
 import re
@@ -135,16 +134,13 @@ def _run(name, args, wants_help):
     """Loads a command, then prints its help or runs it; returns the exit code."""
     from absl import flags
 
-    # From the file, since `s2d_tf.trainers` is a package only where s2d_tf is installed.
-    spec = importlib.util.spec_from_file_location(f"s2d_tf.trainers.{name}", commands()[name])
-    assert spec is not None  # for type checkers: a `.py` has a loader
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    full_name = f"s2d_tf.trainers.{name}"
     try:
-        spec.loader.exec_module(module)
+        # Again in a second call of the same process, which defines its flags again.
+        module = _paths.load_module(full_name, commands()[name])
         if wants_help:
             # absl heads the flags with the module's name.
-            own_flags = flags.FLAGS.module_help(spec.name).replace(f"{spec.name}:", "Flags:")
+            own_flags = flags.FLAGS.module_help(full_name).replace(f"{full_name}:", "Flags:")
             print(f"{(module.__doc__ or '').strip()}\n{own_flags}".strip())
             return 0
         try:
@@ -159,7 +155,7 @@ def _run(name, args, wants_help):
     finally:
         # Commands share flag names such as --data_dir, which absl takes for an accident when a
         # second command is loaded into the same process (notebooks, tests).
-        for flag in list(flags.FLAGS.flags_by_module_dict().get(spec.name, ())):
+        for flag in list(flags.FLAGS.flags_by_module_dict().get(full_name, ())):
             delattr(flags.FLAGS, flag.name)
 
 
