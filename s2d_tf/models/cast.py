@@ -52,23 +52,10 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dens
         (inputs,) = inputs
     features = keras.Model(inputs, last.input, name=f"{model.name}_features")
     preprocessor = getattr(model, "preprocessor", None)
-    return (features if preprocessor is None else in_front(preprocessor, features)), last
+    return (features if preprocessor is None else _after_preprocessor(preprocessor, features)), last
 
 
-def mean_over_tokens(encoder: keras.Model, preprocessor: keras.layers.Layer) -> keras.Model:
-    """The network from texts to the mean of an encoder's outputs over their tokens.
-
-    Args:
-        encoder: a KerasHub backbone with the input "padding_mask" and the output "sequence_output".
-        preprocessor: the KerasHub preprocessor from texts to its inputs.
-    """
-    vectors = keras.layers.GlobalAveragePooling1D()(
-        encoder.output["sequence_output"], mask=encoder.input["padding_mask"]
-    )
-    return in_front(preprocessor, keras.Model(encoder.input, vectors, name="encoder"))
-
-
-def in_front(preprocessor: keras.layers.Layer, features: keras.Model) -> keras.Model:
+def _after_preprocessor(preprocessor: keras.layers.Layer, features: keras.Model) -> keras.Model:
     """The network from what a preprocessor takes: images of any size if it has a converter of
     images, else texts."""
     if getattr(preprocessor, "image_converter", None) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -65,13 +66,6 @@ class InputTensor:
         """The type in which a batch enters the network."""
         return tf.float32 if self.is_float else tf.as_dtype(self.dtype)
 
-    @property
-    def expected(self) -> str:
-        """The beginning of an error about values."""
-        what = "pixels" if self.is_image else "numbers"
-        bounds = " in [{:g}, {:g}]".format(*(self.range or ())) if self.bounded else ""
-        return f"{self.name}: expected {what}{bounds}"
-
     def learned(self, low: float, high: float) -> InputTensor:
         """The same with a range, of which the lowest and the highest value that was seen tell."""
         if self.is_image:
@@ -116,17 +110,30 @@ class Contract:
         if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
             (inputs,) = inputs
         paths, flat = zip(*keras.tree.flatten_with_path(inputs), strict=True)
+        if max(map(len, paths)) > 1:
+            raise ValueError(
+                "backbone: expected one input, or a dict, list or tuple of them, received nested "
+                f"ones {paths}. Flatten them."
+            )
         tensors = [
             InputTensor(_name(path, tensor, i, len(flat)), tuple(tensor.shape[1:]), tensor.dtype)
             for i, (path, tensor) in enumerate(zip(paths, flat, strict=True))
         ]
         if num_heads > 1:
             tensors = [_one_of_stacked(tensor, num_heads, len(flat)) for tensor in tensors]
-        sizes = _vocabulary_sizes(backbone, flat)
-        ranges = _declared_ranges(input_range, tensors)
+        names = [tensor.name for tensor in tensors]
+        if isinstance(input_range, dict) and not set(input_range) <= set(names):
+            raise ValueError(
+                f"input_range: expected names among {names}, received {sorted(input_range)}."
+                " Use these names."
+            )
+        ranges = [
+            _declared_range(tensor, input_range) or vocabulary
+            for tensor, vocabulary in zip(tensors, _vocabularies(backbone, flat), strict=True)
+        ]
         bounded = tuple(
             dataclasses.replace(tensor, range=bounds, bounded=True) if bounds else tensor
-            for tensor, bounds in zip(tensors, map(_first_given, ranges, sizes), strict=True)
+            for tensor, bounds in zip(tensors, ranges, strict=True)
         )
         return cls(bounded, keras.tree.pack_sequence_as(inputs, list(range(len(flat)))))
 
@@ -145,25 +152,14 @@ class Contract:
         """Positions of the inputs whose range is to be learned."""
         return [i for i, each in enumerate(self.tensors) if each.is_float and each.range is None]
 
-    def form(self) -> tuple:
-        """Names, shapes and types, without ranges: what two models must share to take turns."""
-        nested = keras.tree.lists_to_tuples(self.structure)
-        return nested, tuple((each.name, each.shape, each.dtype) for each in self.tensors)
-
     def fits(self, other: Contract) -> bool:
-        """Whether the same inputs can go into both: one with free sizes has none to compare."""
-        (nested, own), (others_nested, theirs) = self.form(), other.form()
-        return nested == others_nested and all(
-            (name, dtype) == (other_name, other_dtype)
-            and tf.TensorShape(shape).is_compatible_with(other_shape)
-            for (name, shape, dtype), (other_name, other_shape, other_dtype) in zip(
-                own, theirs, strict=True
-            )
+        """Whether the same inputs can go into both, whatever their ranges; free sizes fit all."""
+        nested = [keras.tree.lists_to_tuples(each.structure) for each in (self, other)]
+        return nested[0] == nested[1] and all(
+            (own.name, own.dtype) == (its.name, its.dtype)
+            and tf.TensorShape(own.shape).is_compatible_with(its.shape)
+            for own, its in zip(self.tensors, other.tensors, strict=True)
         )
-
-    def bounds(self) -> tuple:
-        """The range of each input outside of which values are wrong, or `None`."""
-        return tuple(each.range if each.bounded else None for each in self.tensors)
 
     def specs(self) -> Any:
         """The structure of `tf.TensorSpec` of a batch."""
@@ -176,33 +172,29 @@ class Contract:
 
     def pack(self, tensors: Iterable[Any]) -> Inputs:
         """The structure of inputs from one tensor for each."""
-        if self.structure == 0:
-            (tensor,) = tensors
-            return tensor
         return keras.tree.pack_sequence_as(self.structure, list(tensors))
 
-    def flatten(self, inputs: Inputs) -> list:
+    def flatten(self, x: Inputs) -> list:
         """One tensor for each input; `ValueError` where names or number are others."""
-        if self.structure == 0 and isinstance(inputs, (np.ndarray, tf.Tensor)):
-            return [inputs]
-        if self.structure == 0:
-            wrong = isinstance(inputs, (dict, list, tuple))
-        elif isinstance(self.structure, dict):
-            wrong = not isinstance(inputs, dict) or set(inputs) != set(self.structure)
+        structure = self.structure
+        if isinstance(structure, dict):
+            fits = isinstance(x, dict) and set(x) == set(structure)
+        elif isinstance(structure, (list, tuple)):
+            fits = isinstance(x, (list, tuple)) and len(x) == len(structure)
         else:
-            wrong = not isinstance(inputs, (list, tuple)) or len(inputs) != len(self.structure)
-        flat = keras.tree.flatten(inputs)
-        if wrong or len(flat) != len(self.tensors):
-            received = f"a {type(inputs).__name__}"
-            if isinstance(inputs, dict):
-                received += f" of {sorted(map(str, inputs))}"
-            elif isinstance(inputs, (list, tuple)):
-                received += f" of {len(inputs)}"
-            raise ValueError(
-                f"x: expected {self._described()}, received {received}. Pass the inputs in this "
-                "form."
+            fits = not isinstance(x, (dict, list, tuple))
+        if not fits:
+            names = [tensor.name for tensor in self.tensors]
+            kind = (
+                f"a {type(structure).__name__} of {names}" if structure else "one array or tensor"
             )
-        return flat
+            received = sorted(map(str, x)) if isinstance(x, dict) else type(x).__name__
+            raise ValueError(
+                f"x: expected {kind}, received {received}. Pass the inputs in this form."
+            )
+        if structure == 0:
+            return [x]
+        return [x[name] for name in sorted(structure)] if isinstance(x, dict) else list(x)
 
     def learned(self, ranges: dict[int, tuple[float, float]]) -> Contract:
         """The same with ranges seen in training, by position, where none is known yet."""
@@ -247,53 +239,31 @@ class Contract:
 
     def to_dict(self) -> dict:
         """Plain values for JSON; `from_dict` reads them."""
-        tensors = [dataclasses.asdict(each) for each in self.tensors]
-        for values in tensors:
-            values |= {name: list(v) for name, v in values.items() if isinstance(v, tuple)}
-        structure = self.structure
-        return {
-            "structure": list(structure) if isinstance(structure, tuple) else structure,
-            "tensors": tensors,
-        }
+        values = json.loads(json.dumps(dataclasses.asdict(self)))  # JSON has no tuples
+        return {name: values[name] for name in ("structure", "tensors")}
 
     @classmethod
     def from_dict(cls, values: dict) -> Contract:
-        given: list[dict[str, Any]] = values["tensors"]
-        tensors = [InputTensor(**{n: _as_tuple(v) for n, v in each.items()}) for each in given]
+        tensors = (
+            InputTensor(**{n: tuple(v) if isinstance(v, list) else v for n, v in each.items()})
+            for each in values["tensors"]
+        )
         return cls(tuple(tensors), values["structure"])
 
-    def _described(self):
-        if self.structure == 0:
-            return "one array or tensor"
-        names = [tensor.name for tensor in self.tensors]
-        if isinstance(self.structure, dict):
-            return f"a dict of {sorted(self.structure)}"
-        return f"a {type(self.structure).__name__} of {len(names)} ({', '.join(names)})"
 
-
-def check_backbone(backbone: Any, name: str = "backbone") -> None:
-    """Rejects a network that does not end in a feature vector; `name` is the argument's."""
+def check_backbone(backbone: Any) -> None:
+    """Rejects a network that does not end in a feature vector."""
     if not isinstance(backbone, keras.Model) or not getattr(backbone, "inputs", None):
         raise ValueError(
-            f"{name}: expected a functional keras.Model or a Sequential that starts with "
+            "backbone: expected a functional keras.Model or a Sequential that starts with "
             f"keras.Input, received {type(backbone).__name__}. Build it from keras.Input."
         )
-    shapes = [tuple(tensor.shape) for tensor in backbone.outputs]
-    if len(shapes) != 1:
+    outputs = [(tuple(each.shape), each.dtype) for each in backbone.outputs]
+    shape, dtype = outputs[0]
+    if len(outputs) > 1 or len(shape) != 2 or not shape[1] or not tf.as_dtype(dtype).is_floating:
         raise ValueError(
-            f"{name}: expected one output, a feature vector, received {len(shapes)} of shapes "
-            f"{shapes}. Make a keras.Model that ends in the one you want."
-        )
-    if len(shapes[0]) != 2 or shapes[0][-1] is None:
-        raise ValueError(
-            f"{name}: expected feature vectors [batch, features] of a fixed size, received the "
-            f"shape {shapes[0]}. Pool or flatten them first."
-        )
-    dtype = tf.as_dtype(backbone.outputs[0].dtype)
-    if not dtype.is_floating:
-        raise ValueError(
-            f"{name}: expected feature vectors of floating-point numbers, received {dtype.name}. "
-            "End it with keras.layers.Embedding and pooling, or with Dense."
+            "backbone: expected one output, floating-point feature vectors [batch, features] of a "
+            f"fixed size, received outputs of shapes and types {outputs}. Pool or flatten them."
         )
 
 
@@ -304,18 +274,13 @@ def pixel_statistics(
     if values is None:
         return None
     values = tuple(float(value) for value in np.atleast_1d(values))
-    if contract.image is None:
-        shapes = [tensor.shape for tensor in contract.tensors]
-        raise ValueError(
-            f"{name}: expected None for a model whose input is not one image, received {values} "
-            f"for inputs of shapes {shapes}. Add keras.layers.Normalization to the backbone."
-        )
-    channels = contract.image.shape[-1]
+    channels = contract.image.shape[-1] if contract.image else 0
     if len(values) != channels or (name == "stddev" and not min(values) > 0):
         positive = "positive " if name == "stddev" else ""
         raise ValueError(
             f"{name}: expected one {positive}number for each of {channels} channels, received "
-            f"{values}. Compute them from the training images."
+            f"{values}. Compute them from the training images; for other inputs, add "
+            "keras.layers.Normalization to the backbone."
         )
     return values
 
@@ -341,43 +306,27 @@ def _one_of_stacked(tensor, num_heads, count):
     return dataclasses.replace(tensor, shape=(*tensor.shape[:2], channels // num_heads))
 
 
-def _vocabulary_sizes(backbone, inputs):
+def _vocabularies(backbone, inputs):
     """The range of the numbers that an embedding looks up, for inputs that go into one."""
-    sizes: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, tuple[float, float]] = {}
     for layer in backbone._flatten_layers():
         if isinstance(layer, keras.layers.Embedding):
             for node in layer._inbound_nodes:
-                sizes |= {id(tensor): (0, layer.input_dim - 1) for tensor in node.input_tensors}
-    return [sizes.get(id(tensor)) for tensor in inputs]
+                ranges |= {id(tensor): (0, layer.input_dim - 1) for tensor in node.input_tensors}
+    return [ranges.get(id(tensor)) for tensor in inputs]
 
 
-def _declared_ranges(input_range, tensors):
-    names = [tensor.name for tensor in tensors]
-    if isinstance(input_range, dict) and not set(input_range) <= set(names):
+def _declared_range(tensor, input_range):
+    if isinstance(input_range, dict):
+        input_range = input_range.get(tensor.name)
+    elif not tensor.is_float:
+        return PIXELS if tensor.is_image else None
+    if input_range is None:
+        return None
+    low, high = map(float, input_range)
+    if not low < high:
         raise ValueError(
-            f"input_range: expected names among {names}, received {sorted(input_range)}."
-            " Use these names."
+            f"input_range: expected (low, high) with low below high, received {input_range!r}."
+            " Pass two numbers in this order."
         )
-    ranges = []
-    for tensor in tensors:
-        bounds = input_range.get(tensor.name) if isinstance(input_range, dict) else input_range
-        if not tensor.is_float and not isinstance(input_range, dict):
-            bounds = PIXELS if tensor.is_image else None
-        if bounds is not None:
-            bounds = tuple(float(bound) for bound in bounds)
-            if len(bounds) != 2 or not bounds[0] < bounds[1]:
-                raise ValueError(
-                    f"input_range: expected (low, high) with low below high, received {bounds}."
-                    " Pass two numbers in this order."
-                )
-        ranges.append(bounds)
-    return ranges
-
-
-def _as_tuple(value: Any) -> Any:
-    """JSON has no tuples."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _first_given(*values):
-    return next((value for value in values if value is not None), None)
+    return low, high

@@ -44,8 +44,12 @@ class Ensemble(Predictor):
         compared: dict[str, list] = {
             "kind": [member.kind for member in members],
             "num_classes": [member.num_classes for member in members],
-            "inputs": [member.contract.form()[1] for member in members],
-            "input ranges": [m.contract.bounds() for m in members if not m.contract.unknown],
+            "inputs": [[(t.name, t.shape, t.dtype) for t in m.contract.tensors] for m in members],
+            "input ranges": [
+                [tensor.range if tensor.bounded else None for tensor in member.contract.tensors]
+                for member in members
+                if not member.contract.unknown
+            ],
         }
         for name, values in compared.items():
             if any(value != values[0] for value in values):

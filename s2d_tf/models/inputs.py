@@ -65,17 +65,12 @@ def examples(
         dataset = dataset.batch(batch_size) if _is_one_example(spec, contract) else dataset
         yield from (split_labels(element, contract) for element in dataset)
         return
-    arrays = _as_arrays(x, contract)
-    sizes = {len(part) for part in keras.tree.flatten(arrays)}
-    sizes |= set() if labels is None else {len(labels)}
-    if len(sizes) > 1:
-        raise ValueError(
-            "x: expected inputs of the same length and as many labels, received lengths "
-            f"{sorted(sizes)}. Pass one row of each for every example."
-        )
-    for start in range(0, max(sizes), batch_size):
+    if contract.structure == 0 and isinstance(x, list):  # of rows
+        x = np.asarray(x)
+    arrays = [np.asarray(part) for part in contract.flatten(x)]
+    for start in range(0, _num_examples(arrays, labels), batch_size):
         rows = slice(start, start + batch_size)
-        batch = keras.tree.map_structure(lambda array, rows=rows: array[rows], arrays)
+        batch = contract.pack([array[rows] for array in arrays])
         yield batch, None if labels is None else labels[rows]
 
 
@@ -178,15 +173,7 @@ def checked(x: Data, y: Any, check: Callable, arguments: dict[str, Any]) -> Data
         return adapter
     x = keras.tree.map_structure(_strings_as_tensors, x)
     y = np.asarray(y) if isinstance(y, (list, tuple)) else y
-    sizes = [len(part) for part in keras.tree.flatten(x)]
-    targets = [len(part) for part in keras.tree.flatten(y) if hasattr(part, "shape")]
-    if min(sizes + targets) == 0 or len(set(sizes + targets)) > 1:
-        received = ", ".join(map(str, dict.fromkeys(sizes)))
-        raise ValueError(
-            f"x: expected inputs and as many targets, at least one, received {received} inputs"
-            + (f" and {', '.join(map(str, targets))} targets." if targets else ".")
-            + " Pass one row of each for every example."
-        )
+    _num_examples(x, y)
     check(*(keras.tree.map_structure(tf.convert_to_tensor, part) for part in (x, y)))
     return x
 
@@ -250,13 +237,14 @@ def _is_arrays(x, also=()):
     return all(isinstance(leaf, also) or hasattr(leaf, "__array__") for leaf in leaves)
 
 
-def _as_arrays(x, contract):
-    """Arrays, tensors and lists of numbers or texts as arrays in the structure of the inputs."""
-    if isinstance(x, dict):
-        return {name: np.asarray(part) for name, part in x.items()}
-    if isinstance(contract.structure, (list, tuple)):
-        return [np.asarray(part) for part in x]
-    return np.asarray(x)
+def _num_examples(x, labels):
+    sizes = {len(part) for part in keras.tree.flatten((x, labels)) if hasattr(part, "shape")}
+    if len(sizes) != 1 or sizes == {0}:
+        raise ValueError(
+            "x: expected inputs and labels of the same length, at least one, received lengths "
+            f"{sorted(sizes)}. Pass one row of each for every example."
+        )
+    return sizes.pop()
 
 
 def _strings_as_tensors(x):
@@ -334,8 +322,8 @@ def _check_tensor(tensor, declared: InputTensor, num_heads=1):
     if received.is_floating:
         _require(
             tf.reduce_all(tf.math.is_finite(tensor)),
-            f"{declared.expected}, received NaN or infinity. Clean the inputs before they reach "
-            "the model.",
+            f"{declared.name}: expected numbers, received NaN or infinity. Clean the inputs before "
+            "they reach the model.",
         )
     elif declared.bounded and expected.is_integer and not declared.is_image:
         low, high = declared.range

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from s2d_tf import _choices, losses, numerics
 from s2d_tf._types import Data, Inputs
-from s2d_tf.layers import Head, MultiplicativeGaussianNoise, Noise
+from s2d_tf.layers import MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.classifier import Classifier
 
 STUDENT_LOSSES = _choices.STUDENT_LOSSES
@@ -45,8 +45,6 @@ class S2DClassifier(Classifier):
             with no example weighing more than its label, see `balance`), "reverse_kl", or
             "log_likelihood" (equation 3 on the softened teacher predictions, no proxy).
         noise: a `layers.Noise` in place of `num_samples` and `noise_stddev`.
-        teacher: the teacher's own branch: `None` shares the student's linear layer, "head" gives
-            the teacher another one, a Keras layer from features to logits is used as it is.
 
     Example:
 
@@ -71,7 +69,6 @@ class S2DClassifier(Classifier):
         proxy: str = "newton",
         student_loss: str = "balanced_kl",
         noise: Noise | None = None,
-        teacher: str | keras.layers.Layer | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
@@ -88,12 +85,12 @@ class S2DClassifier(Classifier):
         if student_loss not in STUDENT_LOSSES:
             raise ValueError(
                 f"student_loss: expected one of {STUDENT_LOSSES}, received {student_loss!r}. "
-                "Choose one of these."
+                "The paper has 'kl'."
             )
         if proxy not in numerics.FIT_METHODS:
             raise ValueError(
-                f"proxy: expected one of {numerics.FIT_METHODS}, received {proxy!r}. Choose one "
-                "of these."
+                f"proxy: expected one of {numerics.FIT_METHODS}, received {proxy!r}. The "
+                "paper has 'newton'."
             )
         self.num_samples = num_samples
         self.noise_stddev = noise_stddev
@@ -109,7 +106,6 @@ class S2DClassifier(Classifier):
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
-        self.teacher = self._teacher_branch(teacher)
         self.student_objective = (
             losses.DirichletNegativeLogLikelihood()
             if student_loss == "log_likelihood"
@@ -125,23 +121,16 @@ class S2DClassifier(Classifier):
             changes.setdefault("noise", None)  # a new one, since settings may have changed
         return super().head_only(fresh, **changes)
 
-    @property
-    def linear_layers(self) -> list[keras.layers.Layer]:
-        return [self.head] if self.teacher is None else [self.head, self.teacher]
-
     def call(self, inputs: Inputs, training: bool = False) -> Any:
         if not training:
             return super().call(inputs)
         features = tf.cast(self.features(inputs, training=True), tf.float32)
         features = tf.stack([features] * self.num_heads, axis=1)
         noisy = tf.cast(self.noise(features), tf.float32)
-        if self.teacher is None:  # one product for the student and all teacher passes
-            logits = self.head(tf.concat([features[:, :, None], noisy], axis=2))
-            # The gradient of a split is one concatenation, that of slices a padded copy for each.
-            student_logits, teacher_logits = tf.split(logits, [1, noisy.shape[2]], axis=2)
-        else:
-            student_logits = self.head(features[:, :, None])
-            teacher_logits = self.teacher(noisy, training=True)
+        # One product for the student and all teacher passes.
+        logits = self.head(tf.concat([features[:, :, None], noisy], axis=2))
+        # The gradient of a split is one concatenation, that of slices a padded copy for each.
+        student_logits, teacher_logits = tf.split(logits, [1, noisy.shape[2]], axis=2)
         return {
             "student_logits": self.heads_first(tf.squeeze(student_logits, axis=2)),
             "teacher_logits": tf.cast(teacher_logits, tf.float32),
@@ -225,18 +214,15 @@ class S2DClassifier(Classifier):
             return {name: results[name] for name in results if name not in self.trackers}
         return super().compute_metrics(x, y, y_pred["student_logits"], sample_weight)
 
-    def _teacher_branch(self, teacher):
-        if teacher == "head":
-            teacher = Head(self.num_classes, self.num_heads, seed=self.seed, name="teacher")
-        elif teacher is not None and not isinstance(teacher, keras.layers.Layer):
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        config = dict(config)
+        if config.pop("teacher", None) is not None:
             raise ValueError(
-                f"teacher: expected None, 'head' or a Keras layer, received {teacher!r}. Choose "
-                "one of these."
+                "teacher: expected None, the only choice since version 0.2, received a layer. Load "
+                "the model with version 0.1."
             )
-        if teacher is not None and not teacher.built:
-            passes, width = self.noise.num_samples, self.backbone.output_shape[-1]
-            teacher.build((None, self.num_heads, passes, width))
-        return teacher
+        return super().from_config(config)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -248,5 +234,4 @@ class S2DClassifier(Classifier):
             "proxy": self.proxy,
             "student_loss": self.student_loss,
             "noise": keras.saving.serialize_keras_object(self.noise),
-            "teacher": keras.saving.serialize_keras_object(self.teacher),
         }

@@ -110,18 +110,19 @@ class Student(Classifier):
 
     def check_teacher(self, teacher: Predictor) -> None:
         """Raises a `ValueError` where a `Predictor` cannot be this student's teacher."""
-        needed: dict[str, Any] = {"num_classes": self.num_classes}
-        if self.objective.teacher_kind is not None:
-            needed["kind"] = self.objective.teacher_kind
-        held = {name: getattr(teacher, name) for name in needed}
-        if not self.contract.fits(teacher.contract):
-            needed["inputs"] = self.contract.form()[1]
-            held["inputs"] = teacher.contract.form()[1]
-        for name, value in needed.items():
-            if held[name] != value:
+        needed = {
+            "num_classes": (self.num_classes, teacher.num_classes),
+            "kind": (self.objective.teacher_kind or teacher.kind, teacher.kind),
+            "inputs": (self.contract.tensors, teacher.contract.tensors),
+        }
+        if self.contract.fits(teacher.contract):
+            needed.pop("inputs")
+        for name, (expected, received) in needed.items():
+            if expected != received:
                 raise ValueError(
-                    f"teacher: expected {name} {value!r}, as {self.objective.name} needs, received "
-                    f"{held[name]!r}. Choose another teacher or objective."
+                    f"teacher: expected {name} {expected!r}, as this student with "
+                    f"{self.objective.name} needs, received {received!r}. Choose another teacher "
+                    "or objective."
                 )
 
     def warm_start(self, model: Classifier) -> Self:

@@ -94,8 +94,9 @@ def test_plain_values_round_trip():
         network = keras.Model(inputs, a)
         contract = Contract.of(network, input_range={"a": (0, 2)} if inputs is a else None)
         again = Contract.from_dict(json.loads(json.dumps(contract.to_dict())))
-        assert again.form() == contract.form()
-        assert again.bounds() == contract.bounds()
+        assert again.tensors == contract.tensors
+        assert again.fits(contract)
+        assert contract.fits(again)
         assert keras.tree.flatten(again.sample(2))[0].shape == (2, 4)
 
 
@@ -109,11 +110,11 @@ def test_members_of_an_ensemble_take_the_same_range():
 BACKBONES = {
     "feature_maps": (
         lambda x: keras.Model(x, keras.layers.Conv2D(4, 3)(x)),
-        r"backbone: expected feature vectors .* received the shape \(None, 6, 6, 4\)\. Pool",
+        r"feature vectors .* received outputs .* \[\(\(None, 6, 6, 4\), 'float32'\)\]\. Pool",
     ),
     "two_outputs": (
         lambda x: keras.Model(x, [keras.layers.Flatten()(x)] * 2),
-        "backbone: expected one output, a feature vector, received 2",
+        r"backbone: expected one output, .* received .*\(None, 64\).*\(None, 64\)",
     ),
     "not_built": (
         lambda x: keras.Sequential([keras.layers.Flatten()]),
@@ -121,7 +122,7 @@ BACKBONES = {
     ),
     "whole_numbers": (
         lambda x: keras.Model(x, keras.ops.cast(keras.layers.Flatten()(x), "int32")),
-        "backbone: expected feature vectors of floating-point numbers, received int32",
+        "backbone: expected one output, floating-point .* received .*int32",
     ),
     "layer": (lambda x: keras.layers.Flatten(), "backbone: expected .* received Flatten"),
 }
@@ -137,7 +138,9 @@ def test_unusable_backbones_are_rejected_in_one_line(name):
 
 def test_statistics_of_pixels_and_several_heads_are_for_images():
     x = keras.Input([5])
-    with pytest.raises(ValueError, match="mean: expected None for a model whose input is not one"):
+    with pytest.raises(
+        ValueError, match=r"mean: expected one number for each of 0"
+    ):
         models.Classifier(keras.Model(x, x), 3, mean=[1.0])
     with pytest.raises(ValueError, match=r"num_heads: expected 1, or a backbone of images"):
         models.Classifier(keras.Model(x, x), 3, num_heads=2)

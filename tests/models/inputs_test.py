@@ -43,8 +43,8 @@ BAD = {
     "one_hot_negative": (IMAGES, [[-0.5, 1.5, 0]] * 12, "at least 0 .* lowest number -0.5"),
     "one_hot_nan": (IMAGES, [[np.nan, 1, 0]] * 12, "that sum to 1, received sums from"),
     "one_hot_width": (IMAGES, np.eye(4, dtype=int)[LABELS], r"\[batch\] .* or \[batch, 3\]"),
-    "nan": (BROKEN, LABELS, "expected pixels.*, received NaN or infinity. Clean"),
-    "infinity": (INFINITE, LABELS, "expected pixels.*, received NaN or infinity. Clean"),
+    "nan": (BROKEN, LABELS, "expected numbers, received NaN or infinity. Clean"),
+    "infinity": (INFINITE, LABELS, "expected numbers, received NaN or infinity. Clean"),
     "size": (IMAGES[:, :4], LABELS, r"images \(batch, 8, 8, 1\), received the shape \("),
     "channels": (np.repeat(IMAGES, 3, axis=-1), LABELS, r"\(batch, 8, 8, 1\), received the shape"),
     "channels_first": (np.zeros([12, 1, 8, 8]), LABELS, r"1, 8, 8\)\. Transpose"),
@@ -116,8 +116,11 @@ def test_unbatched_and_shapeless_datasets(model):
 
 
 def test_numbers_of_images_and_labels(model):
-    check(lambda: model.fit(IMAGES, LABELS[:5], verbose=0), "received 12 inputs and 5 targets")
-    check(lambda: model.fit(IMAGES[:0], LABELS[:0], verbose=0), "at least one, received 0 inputs")
+    check(lambda: model.fit(IMAGES, LABELS[:5], verbose=0), r"received lengths \[5, 12\]")
+    check(
+        lambda: model.fit(IMAGES[:0], LABELS[:0], verbose=0),
+        r"received lengths \[0\]",
+    )
 
 
 def test_column_labels_are_accepted(model):
@@ -160,7 +163,6 @@ ARGUMENTS = {
     "proxy": ({"proxy": "minka"}, "proxy: expected one of .*newton.*mean_precision.*'minka'"),
     "student_loss": ({"student_loss": "l2"}, "student_loss: expected one of .*reverse_kl.*'l2'"),
     "noise": ({"noise": 0.1}, "noise: expected None or a layers.Noise, received 0.1"),
-    "teacher": ({"teacher": "tail"}, "teacher: expected None, 'head' or a Keras layer.*'tail'"),
 }
 
 

@@ -1,17 +1,15 @@
-"""S2DClassifier: its passes, a teacher branch, logs, prediction and saving."""
+"""S2DClassifier: its passes, logs and prediction."""
 
 import gc
 import weakref
 
 import keras
 import numpy as np
-import pytest
 import scipy.special
 import scipy.stats
 import tensorflow as tf
 
 from s2d_tf import layers, models
-from tests import contracts
 from tests.models.tiny import CLASSES, IMAGES, LABELS, s2d
 
 
@@ -46,33 +44,6 @@ def test_logged_parts_add_up_also_with_a_smaller_last_batch():
     assert set(logs) == {"loss", "accuracy", "teacher_loss", "student_loss", "log_concentration"}
     total = logs["teacher_loss"][0] + 0.5 * logs["student_loss"][0]
     np.testing.assert_allclose(logs["loss"][0], total, rtol=1e-5)
-
-
-def test_weight_decay_reaches_every_trainable_of_a_teacher_branch():
-    model = s2d(teacher="head", weight_decay=0.3)
-    expected = 0.15 * sum((v.numpy() ** 2).sum() for v in model.trainable_variables)
-    assert len(model.trainable_variables) == 6
-    np.testing.assert_allclose(model.decay(), expected, rtol=1e-5)
-
-
-def teacher_layers():
-    return keras.Sequential([keras.layers.Dense(7, "relu"), keras.layers.Dense(CLASSES)])
-
-
-@pytest.mark.parametrize("teacher", ["head", "layers"])
-def test_teacher_branch_trains_saves_and_goes_on(teacher):
-    model = s2d(teacher=teacher_layers() if teacher == "layers" else "head")
-    before = [w.copy() for w in model.teacher.get_weights()]
-    assert before, "the branch is built with the model, so that weights can be loaded at once"
-    settings = {"batch_size": 6, "shuffle": False, "verbose": 0}
-    model.fit(IMAGES, LABELS, **settings)
-    after = model.teacher.get_weights()
-    assert all(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-    twin = contracts.run_saving_test(model, IMAGES)
-    twin.run_eagerly = True
-    twin.noise.seed_generator.state.assign(model.noise.seed_generator.state)
-    expected = model.fit(IMAGES, LABELS, **settings).history
-    assert twin.fit(IMAGES, LABELS, **settings).history == expected
 
 
 def test_noise_of_another_precision_is_accepted():

@@ -201,7 +201,7 @@ def test_config_round_trip(name):
     assert (twin.num_draws, twin.initial_scale) == (7, 0.2)
     config = model.get_config()
     models.Student.from_config({**config, "draws": "independent"})  # of version 0.1
-    with pytest.raises(ValueError, match="draws: expected 'independent'.*received 'mean'"):
+    with pytest.raises(ValueError, match=r"draws: expected 'independent'.*received 'mean'"):
         models.Student.from_config({**config, "draws": "mean"})
 
 
