@@ -38,7 +38,6 @@ flags.DEFINE_integer("member", None, "Train only this ensemble member, from 0.",
 flags.DEFINE_string("split", "train", "Split to train on: train, or train_without_validation.")
 flags.DEFINE_string("strategy", "auto", "Devices: auto, one_device, mirrored or multi_worker.")
 flags.DEFINE_boolean("sync_batch_norm", False, "Compute batch statistics over all replicas.")
-flags.DEFINE_boolean("jit", None, "Compile training with XLA (default: depends on the device).")
 flags.DEFINE_string("precision", "float32", "float32, bfloat16, or auto (bfloat16 if supported).")
 flags.DEFINE_boolean("deterministic", None, "Same bits in every run (default: only on one CPU).")
 flags.DEFINE_float("checkpoint_seconds", 120, "Also checkpoint every N seconds; 0: off.")
@@ -62,7 +61,6 @@ def main(argv: list[str]) -> None:
         data=FLAGS.data,
         split=FLAGS.split,
         strategy=FLAGS.strategy,
-        jit_compile=FLAGS.jit,
         precision=FLAGS.precision,
         deterministic=FLAGS.deterministic,
         synchronized_batch_norm=FLAGS.sync_batch_norm,

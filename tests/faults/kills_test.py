@@ -1,11 +1,5 @@
-"""A digits run under random kills, damage and a full disk: what is lost is counted.
+"""A digits run under random kills, damage and a full disk: what is lost is counted."""
 
-    python tests/faults/kills_test.py --kills=50 --seed=1
-
-does the same from the command line and prints what it counted.
-"""
-
-import argparse
 import collections
 import json
 import os
@@ -15,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import pytest
@@ -140,6 +133,13 @@ def steps_done(directory):
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
+def newest_step(folder):
+    from s2d_tf.trainers.training import checkpoints
+
+    held = checkpoints.newest(folder)
+    return held and held[1]["step"]
+
+
 def final_state(directory):
     """All that the last checkpoint holds, and the files that a finished run leaves."""
     from s2d_tf import files
@@ -176,7 +176,7 @@ def damage(directory, dice):
     return kind
 
 
-def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
+def disturbed_run(trainer, directory, kills, seed, damages=0):
     """Trains to the end through random kills; returns what was counted.
 
     Every attempt is killed at a random moment: before it trains, or after a random number of its
@@ -190,7 +190,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
         progress_file(directory).unlink(missing_ok=True)
         began = time.monotonic()
         process = trainer.start(directory)
-        left = EPOCHS * STEPS_PER_EPOCH - (checkpoints.newest(folder) or 0)
+        left = EPOCHS * STEPS_PER_EPOCH - (newest_step(folder) or 0)
         share = left // max(1, kills - counts["kills"])
         # Some die while they build, restore and trace; near the end all do, or the run would end.
         early = counts["kills"] % 5 == 4 or left <= 2 * INTERVAL
@@ -210,7 +210,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
             return counts
         assert code == -signal.SIGKILL, log_file(directory).read_text()
         counts["kills"] += 1
-        newest = checkpoints.newest(folder)
+        newest = newest_step(folder)
         counts["unreadable"] += bool(checkpoints.found(folder)) and newest is None
         reached = done[-1] if done else newest or 0
         lost = reached - (newest or 0)
@@ -221,7 +221,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0, say=print):
             kind = damage(directory, dice)
             counts["damages"] += kind is not None
             counts[f"damage: {kind}"] += kind is not None
-        say(
+        print(
             f"kill {counts['kills']}: {time.monotonic() - began:.0f} s, {len(done)} steps, at step "
             f"{reached}, {lost} to repeat"
         )
@@ -249,8 +249,7 @@ def test_fifty_random_kills_lose_nothing(trainer, tmp_path, undisturbed):
     assert counts["kills"] == 50
     assert counts["unreadable"] == 0
     assert counts["epochs lost beyond the interval"] == 0
-    # A checkpoint is on disk before the next is begun, so that a kill costs less than two.
-    assert counts["lost steps, most"] < 2 * INTERVAL
+    assert counts["lost steps, most"] <= INTERVAL
     assert final_state(tmp_path / "run") == undisturbed
     assert not list((tmp_path / "run").rglob(".partial_*"))
 
@@ -280,9 +279,7 @@ def test_a_full_disk_stops_the_run_and_it_continues(trainer, small_disk, undistu
     ballast.write_bytes(b"\0" * (10 << 20))  # room for two checkpoints, not for three
     assert trainer.run(directory) == 1
     assert_one_clear_line(directory)
-    from s2d_tf.trainers.training import checkpoints
-
-    assert checkpoints.newest(directory / "checkpoints")
+    assert newest_step(directory / "checkpoints")
     ballast.unlink()
     assert trainer.run(directory) == 0, log_file(directory).read_text()
     assert final_state(directory) == undisturbed
@@ -295,25 +292,3 @@ def assert_one_clear_line(directory):
     assert "run the same command again" in error
     assert not any("Traceback" in line for line in lines)
     assert not list((directory / "checkpoints").glob(".partial_*"))
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--damages", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    sys.path.insert(0, str(ROOT))
-    with tempfile.TemporaryDirectory() as folder:
-        whole, run = pathlib.Path(folder, "whole"), pathlib.Path(folder, "run")
-        trainer = Trainer()
-        assert trainer.run(whole) == 0
-        counts = disturbed_run(trainer, run, options.kills, options.seed, options.damages)
-        trainer.close()
-        same = final_state(run) == final_state(whole)
-    print(json.dumps({**counts, "final state identical": same}, indent=2))
-    return 0 if same else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

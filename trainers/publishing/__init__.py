@@ -1,7 +1,7 @@
 """From a finished run to an entry of the zoo: weights, golden predictions, record and card."""
 
-from .checks import PublishError
 from .hub import publish_to, upload
+from .provenance import PublishError
 from .publication import publish
 from .steps import fit_step
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pathlib
 
+from s2d_tf import files, zoo
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names, tables
 from s2d_tf.uncertainty import decomposes
+from s2d_tf.zoo import entries
+from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN
 
-from . import front_matter
-from .inputs import describe_inputs
-
-if TYPE_CHECKING:
-    from s2d_tf.zoo import entries
+from . import golden
+from .provenance import PublishError
 
 WHAT = {
     "labels": "trained on labels with cross-entropy",
@@ -37,6 +37,14 @@ METRICS = (
     ("ECE %", "ece", 100, 2),
     ("Brier", "brier", 1, 4),
 )
+LICENSE = "Apache-2.0"  # of the weights
+TERMS = {
+    "cifar100": "CIFAR-100 is a research dataset that Alex Krizhevsky collected and published "
+    "without an explicit license.",
+    "digits": "The digits are scikit-learn's copy of the UCI dataset Optical Recognition of "
+    "Handwritten Digits, licensed under CC BY 4.0.",
+}
+"""The terms of the training data."""
 CITATION = """\
 @inproceedings{fathullah2022s2d,
   title     = {Self-Distribution Distillation: Efficient Uncertainty Estimation},
@@ -46,18 +54,31 @@ CITATION = """\
 }"""
 
 
+def complete(folder: pathlib.Path, record: entries.Record) -> None:
+    """Writes record and card beside weights and golden predictions; then loads it as a user."""
+    files.write_text(folder / ENTRY, record.to_json())
+    files.write_text(folder / CARD, text(record))
+    difference = golden.difference(zoo.load(folder), files.read_json(folder / GOLDEN))
+    if difference > golden.TOLERANCE:
+        raise PublishError(
+            f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
+            f"{difference:.2g}. Publish it again."
+        )
+
+
 def text(record: entries.Record) -> str:
     """Returns the card as Markdown."""
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
-    inputs, splits = describe_inputs(recipe), decomposes(record.kind, record.num_members)
+    splits = decomposes(record.kind, record.num_members)
+    shape, terms = ", ".join(map(str, recipe.image_shape)), TERMS.get(recipe.source_dataset)
     most_telling = "knowledge" if splits else "total"
     certain = "" if splits else (
         "- A single categorical prediction does not decompose: data uncertainty is the total, and "
         "knowledge uncertainty is zero.\n"
     )  # fmt: skip
     return f"""\
-{front_matter.text(record)}# {record.name}
+# {record.name}
 
 {_what(record)}
 
@@ -66,23 +87,24 @@ def text(record: entries.Record) -> str:
 ```python
 from s2d_tf import zoo
 
-{inputs.use(record.name)}
+model = zoo.load("{record.name}")
+answer = model.predict_uncertainty(images)   # raw pixels [n, {shape}], 0 to 255
 model.class_names[answer["probs"][0].argmax()], answer["{most_telling}"][0]
 ```
 
 `s2d export {record.name} DIR` writes a SavedModel for TensorFlow Serving or `s2d serve DIR`. \
-{inputs.preparation}
+Pass raw pixels: the model normalizes them.
 
 {_steps(record)}## Metrics
 
 These weights on the {known} test set:
 
 {_metrics(record)}
-{_portrait(record)}
+{_strengths(record)}
 ## Data
 
 Trained on the `{facts["split"]}` split of {_trained_on(recipe)}. Class names are in `entry.json`. \
-Fingerprints (sha256 of all {inputs.examples} and labels, in any order):
+Fingerprints (sha256 of all images and labels, in any order):
 
 - training: `{facts["training_data_fingerprint"] or "not available"}`
 {_fingerprints(record)}
@@ -93,18 +115,22 @@ Fingerprints (sha256 of all {inputs.examples} and labels, in any order):
 
 ## Limits
 
-- It predicts only the {recipe.num_classes} classes of {known}, for {inputs.size} like the \
+- It predicts only the {recipe.num_classes} classes of {known}, for {_size(recipe)} like the \
 training data. Any other input also gets one of these classes, ideally with high uncertainty.
-- Uncertainty ranks {inputs.examples} but guarantees nothing. The metrics above show how well it \
+- Uncertainty ranks images but guarantees nothing. The metrics above show how well it \
 works on the listed datasets.
 {certain}- Do not use it for decisions about people, or where errors cause harm.
 
 ## Files
 
 {_table([("file", "precision", "seed", "sha256"), *map(_file, record.weights)])}
-{inputs.origin}
-`{record.golden.file}` has the predictions for fixed {inputs.taken}, \
+
+`{record.golden.file}` has the predictions for fixed images, \
 to check that an installation reproduces them.
+
+## License
+
+The weights are licensed under {LICENSE}. {terms or f"Check the terms of {known} before use."}
 
 ## Citation
 
@@ -132,7 +158,7 @@ def _what(record):
     how = DRAWS[draws].format(n=record.num_members, one=one, kind=kind, outputs=outputs)
     known = names.dataset_title(recipe.source_dataset)
     return (
-        f"Classifies {describe_inputs(recipe).size} into the {recipe.num_classes} classes of "
+        f"Classifies {_size(recipe)} into the {recipe.num_classes} classes of "
         f"{known}. Returns class probabilities, confidence, and total, data and knowledge "
         "uncertainty in nats.\n\n"
         f"{recipe.title}: {recipe.architecture} ({network}){heads}, {WHAT[learns]}. {how} "
@@ -150,12 +176,8 @@ def _steps(record):
 
 
 def _trained_on(recipe):
-    augmentation = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace(
-        "_", " "
-    )
-    how = (
-        "without augmentation" if augmentation == "none" else f"with augmentation ({augmentation})"
-    )
+    how = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace("_", " ")
+    how = "without augmentation" if how == "none" else f"with augmentation ({how})"
     return f"{names.dataset_title(recipe.source_dataset)} {how}"
 
 
@@ -163,12 +185,9 @@ def _metrics(record):
     """A table of the test set, one of out-of-distribution detection, and the seeds."""
     spread = bool(record.spread)
     rows = [("", "this model", "mean ± std over seeds")]
-    for reading, words in {"": "", **names.READINGS}.items():
-        for title, name, factor, digits in METRICS:
-            key = f"{record.recipe.source_dataset}/{name}"
-            key = names.reading_key(reading, key) if reading else key
-            own, over = _value(record, key, factor, digits)
-            rows += [(f"{title}, {words}" if reading else title, own, over)] if own else []
+    for title, name, factor, digits in METRICS:
+        own, over = _value(record, f"{record.recipe.source_dataset}/{name}", factor, digits)
+        rows += [(title, own, over)] if own else []
     detection = [("dataset", *(names.LONG_NAMES[u].lower() for u in names.UNCERTAINTIES))]
     for name in record.recipe.out_of_distribution:
         values = [_value(record, f"{name}/auroc/{u}", 100, 1) for u in names.UNCERTAINTIES]
@@ -182,17 +201,22 @@ def _metrics(record):
             parts += [f"The recipe named its score, {score}, before these weights were tested."]
     seeds = next(iter(record.spread.values()))["seeds"] if spread else record.provenance["seeds"]
     which = "; the weights here are those of seed 0" if spread else ""
-    readings = record.metrics.get("run/test_readings")
-    count = "once" if readings == 1 else f"{readings} times"
-    examples = describe_inputs(record.recipe).examples
-    read = f" These weights were evaluated on the test {examples} {count}."
-    times = "" if readings is None else read
-    return "\n\n".join([*parts, f"Seeds: {', '.join(map(str, seeds))}{which}.{times}"])
+    parts += [f"Seeds: {', '.join(map(str, seeds))}{which}."]
+    evaluations = record.metrics.get("run/test_readings")
+    if evaluations is not None:
+        count = "once" if evaluations == 1 else f"{evaluations} times"
+        parts[-1] += f" These weights were evaluated on the test images {count}."
+    return "\n\n".join(parts)
 
 
-def _portrait(record):
+def _size(recipe):
+    height, width, _ = recipe.image_shape
+    return f"{height}x{width} images"
+
+
+def _strengths(record):
     """Strengths and weaknesses, if they were measured when the entry was published."""
-    facts, examples = record.provenance, describe_inputs(record.recipe).examples
+    facts = record.provenance
     if "picture" not in facts:
         return ""
     listed = (
@@ -207,10 +231,10 @@ def _portrait(record):
 
 {chr(10).join(lines)}
 
-![Histograms of each uncertainty on known and unknown {examples}]({facts["picture"]})
+![Histograms of each uncertainty on known and unknown images]({facts["picture"]})
 
-Each panel shows one uncertainty on correctly and wrongly classified test {examples} and on \
-{examples} of other datasets. Less overlap is better.
+Each panel shows one uncertainty on correctly and wrongly classified test images and on \
+images of other datasets. Less overlap is better.
 """
 
 
@@ -235,7 +259,7 @@ def _fingerprints(record):
         images, digest = (record.metrics.get(f"data/{name}/{f}") for f in ("images", "fingerprint"))
         read = ": not available, not evaluated"
         if digest:
-            read = f", {images:,} test {describe_inputs(record.recipe).examples}: `{digest}`"
+            read = f", {images:,} test images: `{digest}`"
         lines.append(f"- {names.dataset_title(name)}{read}")
     return "\n".join(lines)
 
@@ -251,8 +275,6 @@ def _training(record):
         before += f" It starts from {part} `{name}`, whose training time is not included."
     if recipe.teachers is not None:
         before += f" Its teachers are `{recipe.sibling(recipe.teachers).name}`."
-    if "validated_on" in facts:
-        before += f" Its temperature follows the `{facts['validated_on']}` split."
     listed = ", ".join(f"`{change}`" for change in facts.get("changed_numbers", ()))
     changed = f"\nValues that differ from this recipe: {listed}.\n" if listed else ""
     commands = "\n".join(facts["commands"])

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import pathlib
 import shutil
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import s2d_tf
 from s2d_tf import data, files, posthoc, zoo
-from s2d_tf._types import Data, PathLike
+from s2d_tf._types import PathLike
 from s2d_tf.data import location
-from s2d_tf.evaluation import detectors, run_evaluation
-from s2d_tf.evaluation.sources import open_source
-from s2d_tf.posthoc import StepPredictor, chain, root
+from s2d_tf.evaluation import run_evaluation
+from s2d_tf.models import Predictor
+from s2d_tf.posthoc import chain
 from s2d_tf.zoo import entries, sources
 from s2d_tf.zoo import steps as steps_lib
 from s2d_tf.zoo.layout import GOLDEN, PREDICTIONS, STEPS
 
 from ..studies import results
-from ..training.run_directory import lock
+from ..training import run_directory
 from . import golden
-from .checks import PublishError
-from .folder import complete
-
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
+from .card import complete
+from .provenance import PublishError
 
 
 def fit_step(
@@ -42,8 +39,8 @@ def fit_step(
     """Fits one more step on a trained model and stores it with the model.
 
     `zoo.open_model` and `zoo.load` then return the predictor with all its steps. An entry's
-    record, golden predictions, metrics and card are rewritten; a run's metrics are those of
-    before until `s2d evaluate`.
+    record, golden predictions, metrics and card are rewritten; a run keeps its old metrics until
+    the next `s2d evaluate`.
 
     Args:
         where: a run directory, or the name or the folder of a zoo entry.
@@ -67,36 +64,52 @@ def fit_step(
     >>> publishing.fit_step("run", posthoc.Energy(), log=lambda line: None).name
     '0_energy.safetensors'
     """
-    opened = zoo.open_model(where)
-    name = steps_lib.file_name(len(chain(opened.predictor)), step)
-    if opened.run is not None:
-        with lock(opened.run):
-            if len(steps_lib.of_run(opened.run.directory)) != len(chain(opened.predictor)):
-                raise PublishError(
-                    f"{where}: expected the steps that it was opened with, received others, "
-                    "since another process has added one. Try again."
-                )
-            cache = run_evaluation.cache_directory(opened.run)
-            fitted, facts = _fit(opened, step, split, data_dir, cache, batch_size, log)
+    with contextlib.ExitStack() as stack:
+        if zoo.is_run(where):
+            stack.enter_context(run_directory.lock(zoo.Run.open(where)))
+        opened = zoo.open_model(where)
+        source = None if opened.run else sources.find(where)
+        if source and not isinstance(source, sources.Folder):
+            raise PublishError(
+                f"where: expected a run or an entry on this machine, received {where!r}. Copy the "
+                "entry's folder first."
+            )
+        fitted, facts = _fit(opened, step, split, data_dir, batch_size, log)
+        name = steps_lib.file_name(len(chain(opened.predictor)), step)
+        if source is None:
             return posthoc.save(fitted, opened.run.directory / STEPS / name, facts)
-    source = sources.find(where)
-    if not isinstance(source, sources.Folder):
-        raise PublishError(
-            f"where: expected a run or an entry on this machine, received {where!r}. Copy the "
-            "entry's folder first."
+        folder = stack.enter_context(files.folder_written_beside(source.path))
+        shutil.copytree(source.path, folder, dirs_exist_ok=True)
+        posthoc.save(fitted, folder / name, facts)
+        stepped = dataclasses.replace(
+            opened, predictor=posthoc.load(folder / name, opened.predictor)
         )
-    cache = location.cache_dir() / PREDICTIONS / opened.name
-    fitted, facts = _fit(opened, step, split, data_dir, cache, batch_size, log)
-    _add(opened, source.path, name, fitted, facts, data_dir, cache, log)
+        log("evaluating the entry with its steps")
+        cache = location.cache_dir() / PREDICTIONS / opened.name
+        found, _ = run_evaluation.evaluate_opened(stepped, data_dir, cache, log=log)
+        files.write_text(folder / GOLDEN, json.dumps(golden.answers(stepped.predictor)) + "\n")
+        record = dataclasses.replace(
+            opened.record,
+            golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
+            metrics=results.public(found),
+            steps=(*opened.record.steps, _listed(stepped.predictor, folder / name)),
+        )
+        complete(folder, record)
     return source.path / name
 
 
 def write_steps(predictor: Predictor, folder: pathlib.Path) -> tuple[entries.StepFile, ...]:
     """Writes all steps of a predictor into an entry's folder; returns what the record lists."""
-    return tuple(_write(own, folder, i) for i, own in enumerate(chain(predictor)))
+    named = [(own, steps_lib.file_name(i, own.step)) for i, own in enumerate(chain(predictor))]
+    return tuple(_listed(own, posthoc.save(own, folder / name)) for own, name in named)
 
 
-def _fit(opened, step, split, data_dir, cache, batch_size, log):
+def _listed(predictor, path):
+    fitted_on = steps_lib.fitted_on(predictor)
+    return entries.StepFile(path.name, files.sha256(path), repr(predictor.step), fitted_on)
+
+
+def _fit(opened, step, split, data_dir, batch_size, log):
     """The fitted step on the opened model, and its provenance."""
     facts = {
         "fitted_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -105,55 +118,16 @@ def _fit(opened, step, split, data_dir, cache, batch_size, log):
     if not step.needs_data:
         return step.fit(opened.predictor), facts
     dataset = opened.recipe.source_dataset
-    split = split or _default_split(opened, step)
+    if split is None and step.held_out and opened.split != "train_without_validation":
+        raise PublishError(
+            f"split: expected the name of a split for {type(step).__name__}, which needs examples "
+            f"that the network was not trained on, received none: {opened.name} was trained on all "
+            f"of {opened.split}. Pass --split=test, and measure the step on other data."
+        )
+    split = split or ("validation" if step.held_out else opened.split)
     inputs, labels = data.load_arrays(dataset, split, data_dir)
     log(f"fitting {step!r} on {len(inputs):,} examples of {dataset}/{split}")
-    read: Data = (inputs, labels)
-    if detectors.has_features(opened.predictor):
-        source = open_source(dataset, split=split, data_dir=data_dir)
-        read, _ = detectors.features(root(opened.predictor), source, cache, batch_size)
-    fitted = step.fit(opened.predictor, read, batch_size)
+    fitted = step.fit(opened.predictor, (inputs, labels), batch_size)
     fingerprint = data.fingerprint(inputs, labels)
     used = {"data": dataset, "split": split, "examples": len(inputs), "fingerprint": fingerprint}
     return fitted, used | facts
-
-
-def _default_split(opened, step):
-    if not step.held_out:
-        return opened.split
-    if opened.split == "train_without_validation":
-        return "validation"
-    raise PublishError(
-        f"split: expected the name of a split for {type(step).__name__}, which needs examples that "
-        f"the network was not trained on, received none: {opened.name} was trained on all of "
-        f"{opened.split}. Pass --split=test, and measure the step on other data."
-    )
-
-
-def _add(opened, target, name, fitted, facts, data_dir, cache, log):
-    """Writes an entry's folder again with one more step."""
-    with files.folder_written_beside(target) as folder:
-        shutil.copytree(target, folder, dirs_exist_ok=True)
-        posthoc.save(fitted, folder / name, facts)
-        fitted = posthoc.load(folder / name, fitted.model)
-        stepped = dataclasses.replace(opened, predictor=fitted)
-        log("evaluating the entry with its steps")
-        found, _ = run_evaluation.evaluate_opened(stepped, data_dir, cache, log=log)
-        files.write_text(folder / GOLDEN, json.dumps(golden.answers(stepped.predictor)) + "\n")
-        record = dataclasses.replace(
-            opened.record,
-            golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
-            metrics=results.public(found),
-            steps=(*opened.record.steps, _listed(fitted, folder / name)),
-        )
-        complete(folder, record)
-
-
-def _write(predictor, folder, index):
-    path = pathlib.Path(folder) / steps_lib.file_name(index, predictor.step)
-    return _listed(predictor, posthoc.save(predictor, path))
-
-
-def _listed(predictor: StepPredictor, path: pathlib.Path) -> entries.StepFile:
-    fitted_on = steps_lib.fitted_on(predictor)
-    return entries.StepFile(path.name, files.sha256(path), repr(predictor.step), fitted_on)

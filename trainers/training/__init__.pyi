@@ -1,12 +1,11 @@
-from . import preemption as preemption
 from . import schedules as schedules
 from . import strategies as strategies
 from . import tuning as tuning
 from .loop import Settings as Settings
 from .loop import train as train
-from .multi_worker import WorkerLostError as WorkerLostError
-from .preemption import Preempted as Preempted
 from .recipe_options import override as override
 from .recipe_options import resolve as resolve
 from .run_directory import create as create
 from .run_directory import summary as summary
+from .stopping import Preempted as Preempted
+from .stopping import WorkerLostError as WorkerLostError

@@ -1,4 +1,4 @@
-"""What a run does beside training: log, checkpoints, snapshots, SWAG moments."""
+"""What a run does beside training: progress, log, checkpoints, SWAG moments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import math
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import s2d_tf._backend  # noqa: F401
@@ -18,67 +18,19 @@ import numpy as np
 
 from s2d_tf import files, models
 from s2d_tf.errors import UserError
-from s2d_tf.models.fitting import broken_parts
 
-from . import checkpoints, multi_worker
+from . import checkpoints, stopping, strategies
 
 if TYPE_CHECKING:
-    from . import preemption
     from .loop import Settings
 
 LARGEST_LOSS = 100.0
-"""A mean label loss in nats that no network has which still learns: guessing one of a million
+"""A mean label loss in nats above which a network no longer learns: guessing one of a million
 classes has 14."""
 
 
-class NonFiniteLossError(UserError):
-    """Training produced NaN or infinity; the last good checkpoint is kept."""
-
-
-class DivergedError(NonFiniteLossError):
-    """The loss is a number, but the network has lost what it had learned."""
-
-
-def _require_finite(
-    values: Mapping[str, float], where: str, writer: checkpoints.Writer | None = None
-) -> None:
-    """Raises `NonFiniteLossError` that names the parts of the loss which are not numbers."""
-    parts = broken_parts(values)
-    if parts:
-        what = f"expected numbers, received NaN or infinity in {parts}"
-        raise NonFiniteLossError(_stopped(where, what, writer))
-
-
-def _require_learning(
-    values: Mapping[str, float],
-    num_classes: int,
-    where: str,
-    writer: checkpoints.Writer | None = None,
-) -> None:
-    """Raises `DivergedError` where the label loss, a mean over the epoch so far, has exploded.
-
-    Args:
-        values: Keras' logs. S2D's label loss is its `teacher_loss`.
-        num_classes: guessing has a loss of `ln(num_classes)`.
-        where, writer: as for `_require_finite`.
-    """
-    name = "teacher_loss" if "teacher_loss" in values else "loss"
-    guessing = math.log(num_classes)
-    if values[name] > LARGEST_LOSS:
-        what = (
-            f"expected a {name} near the {guessing:.2g} of guessing or below, received "
-            f"{values[name]:.4g} (training diverged)"
-        )
-        raise DivergedError(_stopped(where, what, writer))
-
-
-def _stopped(where, what, writer):
-    step = writer and writer.newest()
-    kept = f"The checkpoint of step {step} is kept" if step else "There is no checkpoint yet"
-    return (
-        f"{where}: {what}. {kept}: try a lower learning rate or student weight with another "
-        "--workdir."
-    )
+class DivergedError(UserError):
+    """The loss is NaN, infinite or has exploded; the last good checkpoint is kept."""
 
 
 class Progress(keras.callbacks.ProgbarLogger):
@@ -114,39 +66,39 @@ class RunLog(keras.callbacks.Callback):
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Saves all that a run needs to resume; stops it on request or when the loss is not finite.
+    """Saves all that a run needs to resume; stops it on request or when it diverges.
 
     It saves at the end of each epoch, and within epochs every so many seconds and steps. A run that
     continues within an epoch gets back what its metrics had summed up, so that its history is that
     of a run that was never stopped.
 
     Args:
-        writer: `checkpoints.Writer`.
+        directory: folder of the run's checkpoints.
         variables: the variables of the run's state.
         facts: function that returns the JSON values to keep with them.
         held: where `fit` begins, as the newest checkpoint says: `epoch`, `step_in_epoch` and
             `metrics`, what the metrics had summed up within that epoch.
         steps_per_epoch: steps of a whole epoch.
         settings: `Settings`, which say how often to save within an epoch.
-        stop: `preemption.StopRequest`.
-        team: who has to agree; see `multi_worker`.
+        stop: `stopping.StopRequest`.
+        team: who has to agree; see `strategies.team`.
     """
 
-    requires_finite_loss = True  # so that `fit` does not look a second time
+    requires_finite_loss = True  # so that `fit` does not check a second time
 
     def __init__(
         self,
-        writer: checkpoints.Writer,
+        directory: pathlib.Path,
         variables: list[keras.Variable],
         facts: Callable[[], dict[str, Any]],
         held: dict[str, Any],
         steps_per_epoch: int,
         settings: Settings,
-        stop: preemption.StopRequest,
-        team: multi_worker.Alone | multi_worker.Team,
+        stop: stopping.StopRequest,
+        team: strategies.Alone,
     ) -> None:
         super().__init__()
-        self.writer = writer
+        self.directory = directory
         self.variables = variables
         self.facts = facts
         self.held = held
@@ -174,13 +126,13 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         step = self._first + batch + 1
-        self.writer.check()
-        logs, where = logs or {}, f"epoch {self._epoch + 1}, step {step}"
-        _require_finite(logs, where, self.writer)
-        if not isinstance(self.model, models.Student):  # a student's loss has no such scale
-            _require_learning(logs, self.model.num_classes, where, self.writer)
+        values = {name: float(value) for name, value in (logs or {}).items()}
+        label_loss = values.get("teacher_loss", values["loss"])
+        # A student's loss has no such scale.
+        healthy = isinstance(self.model, models.Student) or label_loss <= LARGEST_LOSS
+        self._require(healthy and all(map(math.isfinite, values.values())), step, values)
         decision = self.team.agree(self._vote(step))
-        self._stopping |= decision >= multi_worker.STOP
+        self._stopping |= decision >= strategies.STOP
         if decision and step < self.steps_per_epoch:  # else the end of the epoch follows, and saves
             self._save(self._epoch, step)
 
@@ -189,26 +141,35 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _vote(self, step):
         if self.stop.signal is not None:
-            return multi_worker.STOP
+            return strategies.STOP
         if not self.team.is_chief:
             return 0
         seconds, steps = self.settings.checkpoint_seconds, self.settings.checkpoint_steps
         late = seconds is not None and time.monotonic() - self._saved_at >= seconds
-        return multi_worker.SAVE * (late or (steps is not None and step % steps == 0))
+        return strategies.SAVE * (late or (steps is not None and step % steps == 0))
 
     def _save(self, epoch, step):
         arrays = checkpoints.collect(self.variables, self.model.metrics_variables if step else ())
         if self.team.is_chief:
             finite = all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f")
-            where = f"epoch {self._epoch + 1}" + (f", step {step}" if step else "")
-            _require_finite({"the weights": 0.0 if finite else math.nan}, where, self.writer)
+            self._require(finite, step or self.steps_per_epoch, "NaN or infinity in the weights")
             facts = {**self.facts(), "epoch": epoch, "step_in_epoch": step}
-            self.writer.write(int(self.model.optimizer.iterations.numpy()), arrays, facts)
+            step_in_run = int(self.model.optimizer.iterations.numpy())
+            checkpoints.write(self.directory, step_in_run, arrays, facts)
         self._saved_at = time.monotonic()
         if self._stopping:
-            self.writer.wait()
             place = f"at epoch {self._epoch + 1}, step {step or self.steps_per_epoch}"
             raise self.stop.error(f"{place}, where it is saved")
+
+    def _require(self, healthy, step, received):
+        """Stops a run that does not learn any more."""
+        if not healthy:
+            raise DivergedError(
+                f"epoch {self._epoch + 1}, step {step}: expected finite weights and losses near "
+                f"that of guessing or below, received {received} (training diverged). Checkpoints "
+                "from before are kept: try a lower learning rate or student weight with another "
+                "--workdir."
+            )
 
 
 class WeightMoments(keras.callbacks.Callback):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -36,26 +35,6 @@ class CheckpointError(UserError):
     """A checkpoint is damaged or belongs to another model."""
 
 
-def save(
-    directory: PathLike,
-    step: int,
-    variables: Sequence[keras.Variable],
-    facts: dict[str, Any],
-    keep: int = 3,
-    metrics: Sequence[keras.Variable] = (),
-) -> None:
-    """Writes a checkpoint and removes all but the newest `keep`.
-
-    Args:
-        directory: folder of the run's checkpoints.
-        step: number of training steps done.
-        variables: Keras variables, in an order that the same program reproduces.
-        facts: JSON values to keep with them (epoch, history, ...).
-        metrics: variables of metrics in the middle of an epoch.
-    """
-    write(directory, step, collect(variables, metrics), facts, keep)
-
-
 def collect(
     variables: Sequence[keras.Variable], metrics: Sequence[keras.Variable] = ()
 ) -> dict[str, np.ndarray]:
@@ -71,7 +50,15 @@ def write(
     facts: dict[str, Any],
     keep: int = 3,
 ) -> None:
-    """Writes what `collect` returned; see `save`."""
+    """Writes a checkpoint and removes all but the newest `keep`.
+
+    Args:
+        directory: folder of the run's checkpoints.
+        step: number of training steps done.
+        arrays: what `collect` returned.
+        facts: JSON values to keep with them (epoch, history, ...).
+        keep: how many checkpoints to keep.
+    """
     directory = pathlib.Path(directory)
     folder = directory / f"step_{step:09d}"
     with contextlib.suppress(*_DAMAGED):
@@ -87,47 +74,6 @@ def write(
         shutil.rmtree(old, ignore_errors=True)
 
 
-class Writer(contextlib.AbstractContextManager):
-    """Writes checkpoints in a thread of its own, one at a time, while training goes on.
-
-    On leaving the context, all is on disk.
-    """
-
-    def __init__(self, directory: PathLike, keep: int = 3) -> None:
-        self.directory = directory
-        self.keep = keep
-        self._pool = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
-        self._running: concurrent.futures.Future | None = None
-
-    def write(self, step: int, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> None:
-        """Starts to write; waits for the one before, and raises what went wrong with it."""
-        self.wait()
-        self._running = self._pool.submit(write, self.directory, step, arrays, facts, self.keep)
-
-    def check(self) -> None:
-        """Raises what went wrong, without waiting."""
-        if self._running is not None and self._running.done():
-            self.wait()
-
-    def wait(self) -> None:
-        """Returns when all is on disk; raises what went wrong."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()
-
-    def newest(self) -> int | None:
-        """Step of the newest checkpoint that is whole, or `None`."""
-        with contextlib.suppress(OSError):
-            self.wait()
-        return newest(self.directory)
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """Lets a write that is under way end, whatever else has happened."""
-        self._pool.shutdown(wait=True)
-        if kind is None:
-            self.wait()
-
-
 def found(directory: PathLike) -> list[pathlib.Path]:
     """Checkpoint folders, oldest first."""
     return sorted(
@@ -135,13 +81,16 @@ def found(directory: PathLike) -> list[pathlib.Path]:
     )
 
 
-def newest(directory: PathLike) -> int | None:
-    """Step of the newest checkpoint that is whole, or `None`."""
+def newest(directory: PathLike) -> tuple[pathlib.Path, dict[str, Any]] | None:
+    """Folder and manifest (`facts` and `step`) of the newest checkpoint that is whole.
+
+    A damaged one is named in the log, and the one before it is used; `None` if there is no other.
+    """
     for folder in reversed(found(directory)):
         try:
-            return _manifest(folder)["step"]
-        except _DAMAGED:
-            continue
+            return folder, _manifest(folder)
+        except _DAMAGED as error:
+            logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
     return None
 
 
@@ -149,30 +98,27 @@ def restore(directory: PathLike, variables: Sequence[keras.Variable]) -> dict[st
     """Sets the variables from the newest checkpoint that is whole.
 
     Returns:
-        The facts that were saved with it, `step`, and `metrics`, a list of arrays; or `None` where
-        there is no checkpoint. A damaged one is named in the log, and the one before it is used.
+        The facts that were saved with it, `step`, and `metrics`, a list of arrays; `None` if there
+        is no checkpoint.
 
     Raises:
         CheckpointError: where a checkpoint is another model's, or where all are damaged. To start
             over then would in time remove them, so a person has to decide it.
     """
-    folders = found(directory)
-    for folder in reversed(folders):
-        try:
-            manifest = _manifest(folder)
-        except _DAMAGED as error:
-            logging.warning("checkpoint %s is damaged, trying the one before: %s", folder, error)
-            continue
-        arrays, metrics = _read_arrays(folder / ARRAYS, variables)
-        for variable, array in zip(variables, arrays, strict=True):
-            variable.assign(array)
-        return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
-    if folders:
+    held = newest(directory)
+    if held is None:
+        folders = [folder.name for folder in found(directory)]
+        if not folders:
+            return None
         raise CheckpointError(
             f"{directory}: expected a checkpoint that is whole, received only damaged ones "
-            f"({', '.join(f.name for f in folders)}). Remove the folder to start over."
+            f"({', '.join(folders)}). Remove the folder to start over."
         )
-    return None
+    folder, manifest = held
+    arrays, metrics = _read_arrays(folder / ARRAYS, variables)
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.assign(array)
+    return {**manifest["facts"], "step": manifest["step"], "metrics": metrics}
 
 
 def _manifest(folder):

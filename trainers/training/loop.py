@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import errno
 import functools
 import pathlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf._types import PathLike
@@ -20,22 +21,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from s2d_tf import data, files
+from s2d_tf import data, files, zoo
+from s2d_tf.errors import UserError
 from s2d_tf.zoo import layout, networks, recipes, weights
-from s2d_tf.zoo.runs import Run, snapshot_epoch
+from s2d_tf.zoo.runs import Run, RunError, snapshot_epoch
 
-from . import (
-    callbacks,
-    checkpoints,
-    failures,
-    multi_worker,
-    precision,
-    preemption,
-    run_directory,
-    schedules,
-    strategies,
-    teachers,
-)
+from . import callbacks, checkpoints, run_directory, schedules, stopping, strategies, teachers
 
 if TYPE_CHECKING:
     from s2d_tf.zoo.recipes import Recipe
@@ -50,8 +41,7 @@ class Settings:
         data: folder of the images of a recipe for own data.
         split: "train", or "train_without_validation" for tuning.
         strategy: see `strategies.make`.
-        jit_compile: compile the step with XLA; `None` chooses.
-        precision: "float32", "bfloat16" or "auto", see `precision.choose`.
+        precision: "float32", "bfloat16" or "auto", see `strategies.choose_precision`.
         deterministic: operations that give the same bits every time; `None` chooses, see
             `strategies.set_determinism`.
         synchronized_batch_norm: batch statistics over all replicas.
@@ -69,7 +59,6 @@ class Settings:
     data: str | None = None
     split: str = "train"
     strategy: str = "auto"
-    jit_compile: bool | None = None
     precision: str = "float32"
     deterministic: bool | None = None
     synchronized_batch_norm: bool = False
@@ -101,6 +90,11 @@ def train(
     Returns:
         The finished `Run`.
 
+    Raises:
+        RunError: the directory is another run's, in use, cannot be written to, or holds a finished
+            run whose weights are damaged.
+        Preempted: it was stopped and saved; the same call continues it.
+
     Example:
 
     >>> recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
@@ -113,58 +107,109 @@ def train(
     members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
     if member is not None and member not in members:
         expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
-        raise ValueError(
+        raise UserError(
             f"member: expected {expected} ({recipe.name}), received {member!r}. Correct or "
             "drop --member."
         )
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
-    make = run_directory.create if team.is_chief else Run
     place = settings.data and str(pathlib.Path(settings.data).expanduser().absolute())
-    run = make(pathlib.Path(directory), recipe, seed, settings.split, place)
-    settings = dataclasses.replace(settings, data=run.data)  # For the members of an ensemble.
+    with _writable(directory):
+        make = run_directory.create if team.is_chief else Run
+        run = make(pathlib.Path(directory), recipe, seed, settings.split, place)
+    settings = dataclasses.replace(settings, data=run.data)  # for the members of an ensemble
     if members:
         for index in members if member is None else [member]:
             logging.info("member %d of %d", index + 1, recipe.num_members)
             train(recipe.member_recipe, run.member_directory(index), seed + index, settings)
-        return run
-    with run_directory.lock(run) if team.is_chief else contextlib.nullcontext():
-        if not run.finished:
-            with failures.explained(run), preemption.StopRequest() as stop:
-                _train_network(run, settings, strategy, team, stop)
+    elif run.finished:
+        _check_finished(run)
+    else:
+        with contextlib.ExitStack() as stack:
+            if team.is_chief:
+                with _writable(directory):
+                    stack.enter_context(run_directory.lock(run))
+            stack.enter_context(stopping.explained(run.directory))
+            stop = stack.enter_context(stopping.StopRequest())
+            _train_network(run, settings, strategy, team, stop)
     return run
+
+
+@contextlib.contextmanager
+def _writable(directory):
+    """Turns the errors of a folder that cannot be written to into one that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            raise
+        raise RunError(
+            f"--workdir: expected a folder that can be written to, received {str(directory)!r} "
+            f"({error.strerror}). Choose another one, or change its permissions."
+        ) from None
+
+
+def _check_finished(run):
+    """Rejects a finished run whose weights are no longer those that training wrote."""
+    try:
+        zoo.open_run(run, with_steps=False)
+    except weights.WeightsError as error:
+        raise RunError(
+            f"{run.weights()}: expected the weights that training wrote, received damaged ones. "
+            "Remove the file and run the same command again: it continues from the last "
+            f"checkpoint, and writes the file again. ({error})"
+        ) from None
 
 
 def _train_network(run, settings, strategy, team, stop):
     recipe, began = run.recipe, time.monotonic()
-    settings = dataclasses.replace(settings, precision=precision.choose(settings.precision))
-    strategies.check_batch_size(recipe.data.batch_size, strategy)
-    strategies.set_determinism(settings.deterministic, strategy, settings.jit_compile)
+    epochs, batch_size = recipe.training.epochs, recipe.data.batch_size
+    precision = strategies.choose_precision(settings.precision)
+    strategies.set_determinism(settings.deterministic, strategy)
+    if batch_size % strategy.num_replicas_in_sync:
+        raise UserError(
+            f"batch_size: expected a global batch that {strategy.num_replicas_in_sync} replicas "
+            f"can share, received {batch_size}. Choose a multiple, or fewer devices."
+        )
     if team.is_chief:
         files.sweep(run.directory)
     images, labels = recipe.load_arrays(run.split, settings.data_dir, run.data)
-    steps = data.steps_per_epoch(len(images), recipe.data.batch_size)
-    network = _network(run, settings, strategy, steps)
-    state = [*network.variables, *network.optimizer.variables]
+    steps = data.steps_per_epoch(len(images), batch_size)
+
+    # The network and all else that a checkpoint holds.
+    keras.utils.set_random_seed(run.seed)
     moments = None
-    if recipe.draws == "swag":
-        with strategy.scope():
+    with strategies.scope(strategy, precision):
+        network = networks.build_network(
+            recipe,
+            run.seed,
+            settings.synchronized_batch_norm,
+            free_size=bool(recipe.data.resolutions),
+        )
+        # XLA cannot compile the step of several replicas.
+        jit = "auto" if strategy.num_replicas_in_sync == 1 else False
+        network.compile(schedules.optimizer(recipe.training, steps), jit_compile=jit)
+        network.optimizer.build(network.trainable_variables)
+        state = [*network.variables, *network.optimizer.variables]
+        if recipe.draws == "swag":
             moments = callbacks.WeightMoments(network.trainable_variables)
-        state += moments.variables
+            state += moments.variables
     conditions = {
         "run": run.fingerprint,
         "steps_per_epoch": steps,
         "synchronized_batch_norm": settings.synchronized_batch_norm,
-        "precision": settings.precision,
+        "precision": precision,
     }
     held = _restore(run, state, steps, conditions)
     history = held["history"]
     team.check_same(held["step"])
+
+    # What comes from other runs.
     if not held["step"]:
         network.adapt(images)
         teachers.start(network, run, settings.start or settings.teachers)
     targets = None
-    # The chief first, who makes the file that the others read.
+    # The chief first, which makes the file that the others read.
     for turn_of_chief in (True, False) if recipe.teachers else ():
         if team.is_chief is turn_of_chief:
             targets = teachers.attach(network, run, settings, images)
@@ -173,60 +218,36 @@ def _train_network(run, settings, strategy, team, stop):
     def facts():
         return {
             **conditions,
-            "history": list(history),  # a copy, since it is written while training goes on
+            "history": history,
             "seconds": held["seconds"] + time.monotonic() - began,
         }
 
-    dataset = functools.partial(_dataset, recipe, run.seed, images, labels, targets)
-    with checkpoints.Writer(run.directory / layout.CHECKPOINTS) as writer, stop.deferred():
-        save = callbacks.Checkpoint(writer, state, facts, held, steps, settings, stop, team)
-        done = _callbacks(run, network, history) if team.is_chief else []
-        shown = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
-        options: dict[str, Any] = {
-            "callbacks": [each for each in (*done, moments, save) if each],
-            "verbose": shown if team.is_chief else 0,
-        }
-        if options["verbose"]:
-            options["callbacks"].append(callbacks.Progress(recipe.training.epochs))
-        _fit(network, team, dataset, held, steps, recipe.training.epochs, options)
+    dataset = functools.partial(make_dataset, recipe, run.seed, images, labels, targets)
+    team.adapt(network)
+    folder = run.directory / layout.CHECKPOINTS
+    called = _at_epoch_ends(run, network, history) if team.is_chief else []
+    called += [moments] if moments else []
+    called.append(callbacks.Checkpoint(folder, state, facts, held, steps, settings, stop, team))
+    verbose = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
+    verbose = verbose if team.is_chief else 0
+    called += [callbacks.Progress(epochs)] if verbose else []
+    with stop.deferred():
+        _fit(network, dataset, held, steps, epochs, called, verbose)
+
     values = [variable.numpy() for variable in network.variables]
     if team.is_chief:
         # What follows is for one device, in float32.
-        if strategy.num_replicas_in_sync > 1 or settings.precision != "float32":
+        if strategy.num_replicas_in_sync > 1 or precision != "float32":
             network = networks.build_network(recipe, run.seed)
             for variable, value in zip(network.variables, values, strict=True):
                 variable.assign(value)
-        _finish(run, network, moments, images, history, facts()["seconds"], settings.precision)
+        _finish(run, network, moments, images, history, facts())
     team.barrier()
-
-
-def _network(run, settings, strategy, steps):
-    """The network with its optimizer, as it is before the first step."""
-    keras.utils.set_random_seed(run.seed)
-    with precision.scope(settings.precision), strategy.scope():
-        network = networks.build_network(
-            run.recipe,
-            run.seed,
-            settings.synchronized_batch_norm,
-            free_size=bool(run.recipe.data.resolutions),
-        )
-        network.compile(
-            schedules.optimizer(run.recipe.training, steps),
-            jit_compile=strategies.choose_jit(settings.jit_compile, strategy),
-        )
-        network.optimizer.build(network.trainable_variables)
-    return network
 
 
 def _restore(run, state, steps, conditions):
     """What the newest checkpoint says, or the beginning."""
-    beginning: dict[str, Any] = {
-        "epoch": 0,
-        "step_in_epoch": 0,
-        "history": [],
-        "seconds": 0.0,
-        "step": 0,
-    }
+    beginning = {"epoch": 0, "step_in_epoch": 0, "history": [], "seconds": 0.0, "step": 0}
     held = checkpoints.restore(run.directory / layout.CHECKPOINTS, state) or beginning
     for name, value in conditions.items():
         if held.get(name, value) != value:
@@ -241,7 +262,7 @@ def _restore(run, state, steps, conditions):
     return held
 
 
-def _callbacks(run, network, history):
+def _at_epoch_ends(run, network, history):
     """What the chief does at the end of each epoch, before it is saved."""
     kept = {snapshot_epoch(run.recipe, at): at for at in recipes.snapshots(run.recipe)}
 
@@ -257,14 +278,13 @@ def _callbacks(run, network, history):
     ]
 
 
-def _fit(network, team, dataset, held, steps, epochs, options):
+def _fit(network, dataset, held, steps, epochs, called, verbose):
     """Keras' `fit` from any step on: first what is left of a begun epoch, then whole ones.
 
     Args:
         dataset: function from the number of steps done to the batches after them.
+        called: the callbacks.
     """
-    if isinstance(team, multi_worker.Team):
-        multi_worker.adapt(network, team)
     begun, done = held["epoch"], held["step_in_epoch"]
     whole = begun + bool(done)
     if done:
@@ -278,11 +298,12 @@ def _fit(network, team, dataset, held, steps, epochs, options):
                 epochs=end,
                 initial_epoch=first,
                 steps_per_epoch=steps - skipped,
-                **options,
+                callbacks=called,
+                verbose=verbose,
             )
 
 
-def _finish(run, network, moments, images, history, seconds, precision):
+def _finish(run, network, moments, images, history, facts):
     """Writes the summary and, as the very last thing, the final weights."""
     recipe, trained = run.recipe, network
     if moments:
@@ -296,8 +317,8 @@ def _finish(run, network, moments, images, history, seconds, precision):
             "name": recipe.name,
             "seed": run.seed,
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "training_seconds": round(seconds, 1),
-            "precision": precision,
+            "training_seconds": round(facts["seconds"], 1),
+            "precision": facts["precision"],
             "parameters": int(sum(np.prod(w.shape) for w in network.trainable_variables)),
             "last_epoch": history[-1],
         },
@@ -305,7 +326,15 @@ def _finish(run, network, moments, images, history, seconds, precision):
     weights.save(trained, run.weights())
 
 
-def _dataset(recipe, seed, images, labels, targets, start_step):
+def make_dataset(
+    recipe: Recipe,
+    seed: int,
+    images: np.ndarray,
+    labels: np.ndarray,
+    targets: np.ndarray | None = None,
+    start_step: int = 0,
+) -> tf.data.Dataset:
+    """The batches of a run from a step on; with the teachers' logits where `targets` has them."""
     dataset = data.train_pipeline(
         images,
         labels,

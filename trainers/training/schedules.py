@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf._types import TensorLike
@@ -12,8 +11,8 @@ from s2d_tf._types import TensorLike
 import keras
 import tensorflow as tf
 
+from s2d_tf.errors import UserError
 from s2d_tf.optimizers import Muon
-from s2d_tf.zoo.recipe_fields import SCHEDULES
 from s2d_tf.zoo.recipes import TrainingRecipe
 
 
@@ -29,7 +28,7 @@ def learning_rate(
     steps = round(recipe.epochs * steps_per_epoch)
     rising = round(_epochs(recipe.warmup, recipe) * steps_per_epoch)
     if rising and rising >= steps:
-        raise ValueError(
+        raise UserError(
             f"training.warmup: expected less than the run's {recipe.epochs} epochs, received "
             f"{recipe.warmup:g}. Use --set training.warmup=0 to train without a warm-up."
         )
@@ -48,13 +47,8 @@ def learning_rate(
         # Keras changes after its boundary, the recipes at the first step of the epoch.
         boundaries = [round(epoch * steps_per_epoch) - 1 - rising for epoch in epochs]
         schedule = keras.optimizers.schedules.PiecewiseConstantDecay(boundaries, rates)
-    elif recipe.schedule in ("steps", "constant"):
-        schedule = peak
     else:
-        raise ValueError(
-            f"training.schedule: expected one of {SCHEDULES}, received {recipe.schedule!r}. "
-            "Choose one of these."
-        )
+        schedule = peak
     return WarmUp(schedule, peak, rising) if rising else schedule
 
 
@@ -62,7 +56,6 @@ def _epochs(value, recipe):
     return value * recipe.epochs if value < 1 else value
 
 
-@keras.saving.register_keras_serializable(package="s2d_tf")
 class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
     """A linear rise from 0 to `peak`, then a schedule, or `peak` itself, from its beginning."""
 
@@ -79,15 +72,6 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
         if callable(after):
             after = after(tf.maximum(step - self.steps, 0.0))
         return tf.where(step < self.steps, self.peak * step / self.steps, after)
-
-    def get_config(self) -> dict[str, Any]:
-        schedule = keras.saving.serialize_keras_object(self.schedule)
-        return {"schedule": schedule, "peak": self.peak, "steps": self.steps}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> WarmUp:
-        schedule = keras.saving.deserialize_keras_object(config["schedule"])
-        return cls(schedule, config["peak"], config["steps"])
 
 
 def optimizer(recipe: TrainingRecipe, steps_per_epoch: int) -> keras.optimizers.Optimizer:

@@ -1,32 +1,50 @@
-"""Where a run computes."""
+"""Where a run computes, and in what precision: devices, machines, bfloat16.
+
+Weights, batch statistics, losses and the optimizer stay in float32 under bfloat16, and so does the
+finished model.
+
+Keras 3.15 cannot train under `MultiWorkerMirroredStrategy` (keras-team/keras#20585): before the
+first step it reduces batches that cannot be reduced, and after each step it reduces scalars over an
+axis that they do not have. `adapt` replaces the two methods of one model. A test says when plain
+Keras can do it and `adapt` can go.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
+import os
+import pathlib
+from collections.abc import Iterator
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
+import keras
 import tensorflow as tf
 
-from . import multi_worker
+from s2d_tf.errors import UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
+PRECISIONS = ("float32", "bfloat16", "auto")
+SAVE, STOP = 1, 1000
+"""Votes on what to do after a step; they are summed over at most 999 workers."""
 
 
 def make(name: str = "auto") -> tf.distribute.Strategy:
     """A `tf.distribute` strategy by name.
 
-    "mirrored" takes all GPUs of the machine, or all logical CPU devices where there is none;
+    "mirrored" takes all GPUs of the machine, or all logical CPU devices if it has none;
     "multi_worker" takes those of all machines that `TF_CONFIG` names. "auto" chooses
-    "multi_worker" where `TF_CONFIG` names more than one worker, "mirrored" where there is more than
-    one GPU, and "one_device" otherwise.
+    "multi_worker" if `TF_CONFIG` names more than one worker, "mirrored" if there is more than one
+    GPU, and "one_device" otherwise.
     """
     if name not in STRATEGIES:
-        raise ValueError(
-            f"strategy: expected one of {STRATEGIES}, received {name!r}. Choose one of these."
-        )
-    cluster = multi_worker.cluster() if name in ("auto", "multi_worker") else {}
-    workers = sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
+        raise UserError(f"strategy: expected one of {STRATEGIES}, received {name!r}.")
+    workers = _count_workers() if name in ("auto", "multi_worker") else 0
     if name == "multi_worker" and not workers:
-        raise ValueError(
+        raise UserError(
             "TF_CONFIG: expected workers in the environment of each, for the strategy "
             "multi_worker, received none. See docs/scaling.md."
         )
@@ -39,9 +57,22 @@ def make(name: str = "auto") -> tf.distribute.Strategy:
     return _only(tf.distribute.MirroredStrategy, tuple(device.name for device in devices))
 
 
+def _count_workers():
+    """How many workers `TF_CONFIG` names."""
+    text = os.environ.get("TF_CONFIG", "")
+    try:
+        cluster = json.loads(text or "{}").get("cluster", {})
+    except (ValueError, AttributeError):
+        raise UserError(
+            'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["host:port", ...]}, "task": '
+            f'{{"type": "worker", "index": 0}}}}, received {text!r}. See docs/scaling.md.'
+        ) from None
+    return sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
+
+
 @functools.cache
 def _only(kind, *arguments):
-    """One for the whole process, however many members it trains.
+    """One strategy for the whole process, however many members it trains.
 
     A process joins its cluster once; and TensorFlow tells reductions apart by numbers that every
     strategy counts from the start, so that a second one in the same process can fail at reductions
@@ -50,58 +81,158 @@ def _only(kind, *arguments):
     return kind(*arguments)
 
 
-@functools.cache
-def team(strategy: tf.distribute.Strategy) -> multi_worker.Alone | multi_worker.Team:
-    """Who computes: this process alone, or workers that have to agree."""
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return multi_worker.Team(strategy)
-    return multi_worker.Alone()
+def set_determinism(wanted: bool | None, strategy: tf.distribute.Strategy) -> None:
+    """Turns on operations that give the same bits every time, by default on one CPU device.
 
-
-def set_determinism(
-    wanted: bool | None, strategy: tf.distribute.Strategy, jit_compile: bool | None = None
-) -> bool:
-    """Turns on operations that give the same bits every time; returns whether it did.
-
-    By default on one CPU device. It holds for the rest of the process. Keras then leaves XLA off,
-    so XLA is not used by default.
+    It holds for the rest of the process. Keras then leaves XLA off.
     """
-    if wanted and jit_compile:
-        raise ValueError(
-            "deterministic: expected it without XLA, which it turns off, received both. "
-            "Choose one of the two."
-        )
     if wanted is None:
         one = strategy.num_replicas_in_sync == 1
-        wanted = one and not jit_compile and not tf.config.list_logical_devices("GPU")
+        wanted = one and not tf.config.list_logical_devices("GPU")
     if wanted:
         tf.config.experimental.enable_op_determinism()
-    return bool(wanted)
 
 
-def check_batch_size(batch_size: int, strategy: tf.distribute.Strategy) -> None:
-    """Rejects a global batch that the replicas cannot share equally."""
-    replicas = strategy.num_replicas_in_sync
-    if batch_size % replicas:
-        raise ValueError(
-            f"batch_size: expected a global batch that {replicas} replicas can share, "
-            f"received {batch_size}. Choose a batch size that {replicas} divides, or fewer "
-            "devices."
-        )
+def choose_precision(wanted: str) -> str:
+    """Which of float32 and bfloat16 to use: "auto" takes bfloat16 if the processor has it.
 
-
-def choose_jit(wanted: bool | None, strategy: tf.distribute.Strategy) -> bool | str:
-    """Whether XLA compiles the training step: what is wanted, else what Keras chooses.
-
-    Keras leaves XLA off on CPU, where oneDNN's kernels are faster, and on several replicas, where
-    it is not safe.
+    Raises:
+        UserError: the name is unknown, or the processor has no instructions for bfloat16 (some
+            kernels would then end the process).
     """
-    several = strategy.num_replicas_in_sync > 1
-    if wanted and several:
-        raise ValueError(
-            "jit_compile: expected None or False on several replicas, received True. XLA "
-            "cannot compile their step: leave --jit out."
+    if wanted not in PRECISIONS:
+        raise UserError(f"precision: expected one of {PRECISIONS}, received {wanted!r}.")
+    if wanted == "float32" or multiplies_bfloat16():
+        return "float32" if wanted == "float32" else "bfloat16"
+    if wanted == "bfloat16":
+        raise UserError(
+            "precision: expected a processor with AMX or AVX512-BF16, or a GPU of compute "
+            "capability 8.0, for bfloat16, received one without. Use precision float32."
         )
-    if wanted is not None:
-        return wanted
-    return False if several else "auto"
+    return "float32"
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether the devices that would train have instructions for bfloat16."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+        return all(d.get("compute_capability", (0, 0)) >= (8, 0) for d in details)
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:  # not Linux
+        return False
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return bool({"amx_bf16", "avx512_bf16"} & set(flags.split()))
+
+
+@contextlib.contextmanager
+def scope(strategy: tf.distribute.Strategy, precision: str) -> Iterator[None]:
+    """Layers that are created within it belong to the strategy and compute in that precision."""
+    before = keras.config.dtype_policy()
+    if precision == "bfloat16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        with strategy.scope():
+            yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+class Alone:
+    """One process, which has nobody to agree with."""
+
+    is_chief = True
+
+    def agree(self, vote: int) -> int:
+        return vote
+
+    def barrier(self) -> None:
+        pass
+
+    def check_same(self, step: int) -> None:
+        pass
+
+    def adapt(self, model: keras.Model) -> None:
+        pass
+
+
+class Team(Alone):
+    """Workers in lock step: all learn in the same step that one of them wants to save or stop.
+
+    The votes travel with the training step, so that no further round trip is needed. Agreement is
+    needed because reading a metric is a collective operation too, which one worker cannot do alone.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self.strategy = strategy
+        resolver = strategy.cluster_resolver
+        if resolver is not None:  # None for the replicas of one process
+            leader = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
+            self.is_chief = (resolver.task_type, resolver.task_id) == (leader, 0)
+        self._vote = tf.Variable(0, dtype=tf.int32, trainable=False, name="vote")
+        self._counted: tf.Tensor | int = 0
+
+    def agree(self, vote: int) -> int:
+        """What the workers had voted before the last step; `vote` counts in the next one."""
+        decision, self._counted = int(self._counted), 0
+        self._vote.assign(0 if decision else vote)
+        return decision
+
+    def barrier(self) -> None:
+        """Waits until all workers are here."""
+        self._mean(0.0)
+
+    def check_same(self, step: int) -> None:
+        """Rejects workers that restored different checkpoints."""
+        if self._mean(step) != step:
+            raise UserError(
+                "--workdir: expected one directory that all workers share, received others on "
+                f"some: they do not continue at the same step (here: {step}). Pass the same "
+                "directory to all."
+            )
+
+    def _mean(self, value):
+        @tf.function
+        def mean():
+            values = self.strategy.run(lambda: tf.constant(value, tf.float64))
+            return self.strategy.reduce("MEAN", values, axis=None)
+
+        return float(mean())
+
+    def adapt(self, model: keras.Model) -> None:
+        """Lets `model.fit` train under the team's strategy; counts the votes with each step."""
+        strategy = self.strategy
+
+        def build_symbolically(iterator=None, data_batch=None):
+            for _, _, batches in iterator or ():
+                data_batch = tf.nest.map_structure(
+                    lambda value: strategy.experimental_local_results(value)[0], next(batches)
+                )
+                break
+            with strategy.scope():
+                model._symbolic_build(data_batch=data_batch)
+
+        @tf.function(reduce_retracing=True)
+        def step(iterator):
+            logs = strategy.run(model.train_step, args=(next(iterator),))
+            logs = {name: strategy.reduce("MEAN", value, axis=None) for name, value in logs.items()}
+            votes = strategy.run(lambda: tf.identity(self._vote))
+            return logs, strategy.reduce("SUM", votes, axis=None)
+
+        def train_function(iterator):
+            logs, self._counted = step(iterator)
+            return logs
+
+        def make_train_function(force=False):
+            model.train_function = train_function
+
+        model._maybe_symbolic_build = build_symbolically
+        model.make_train_function = make_train_function
+
+
+@functools.cache
+def team(strategy: tf.distribute.Strategy) -> Alone:
+    """Who computes: this process alone, or a `Team` of workers that have to agree."""
+    several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    return Team(strategy) if several else Alone()

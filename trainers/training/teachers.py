@@ -12,14 +12,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from s2d_tf import files
+from s2d_tf import files, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.posthoc import root
 from s2d_tf.zoo import networks, weights
-from s2d_tf.zoo.layout import RECIPE, TEACHER_LOGITS
+from s2d_tf.zoo.layout import ENTRY, RECIPE, TEACHER_LOGITS
 from s2d_tf.zoo.runs import Run, RunError, is_run
 
-from . import unpacking
+from . import run_directory
 
 if TYPE_CHECKING:
     from s2d_tf import models
@@ -64,7 +63,7 @@ def attach(
                 f"{run.recipe.data.resolutions}. Use --set data.resolutions=[] --set "
                 "data.resolution_milestones=[]."
             )
-        network.learn_from(root(source.predictor()))  # Without fitted steps.
+        network.learn_from(_predictor(source))
         return None
     path = run.directory / TEACHER_LOGITS
     origin = {
@@ -76,13 +75,17 @@ def attach(
     if targets is not None:
         return targets
     logging.info("computing the predictions of %s once", source.directory)
-    predictor = root(source.predictor())
+    predictor = _predictor(source)
     network.check_teacher(predictor)
     _, members = predictor.predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
     files.write_array(path, targets)
     files.write_json(path.with_suffix(".json"), origin | {"sha256": files.sha256(path)})
     return targets
+
+
+def _predictor(source):
+    return zoo.open_run(source, with_steps=False).predictor
 
 
 def _kept(path, origin):
@@ -122,8 +125,8 @@ def find(run: Run, method: str, directory: PathLike | None = None) -> Run:
             for folders with the other recipe's or its ensemble's name.
     """
     recipe = run.recipe.sibling(method)
-    if directory and not is_run(directory) and unpacking.is_entry(directory):
-        directory = unpacking.unpack(directory, run.directory / "teachers").directory
+    if directory and not is_run(directory) and _is_entry(directory):
+        directory = unpack(directory, run.directory / "teachers").directory
     received = []
     for folder in [pathlib.Path(directory)] if directory else _nearby(run, recipe):
         found, what = _look(run, recipe, folder)
@@ -172,3 +175,34 @@ def _command(run, recipe):
     workdir = shlex.quote(str(inside if taken else beside))
     split = "" if run.split == "train" else f" --split={run.split}"
     return f"s2d train {recipe.train_arguments} --workdir={workdir}{split}"
+
+
+def _is_entry(where):
+    return str(where) in zoo.names(pretrained=True) or (pathlib.Path(where) / ENTRY).is_file()
+
+
+def unpack(where: PathLike, directory: PathLike) -> Run:
+    """Writes the recipe, seeds and weights of a zoo entry as the run it was published from.
+
+    A directory that already holds that run is left as it is.
+
+    Args:
+        where: an entry's name or folder.
+        directory: the run directory; an ensemble's members go into folders inside it.
+
+    Raises:
+        RunError: the directory holds another run.
+    """
+    opened = zoo.open_model(where)
+    run = run_directory.create(directory, opened.recipe, opened.seeds[0], opened.split)
+    if run.finished:
+        return run
+    parts = [run]
+    if run.member_directories:
+        pairs = zip(run.member_directories, opened.seeds, strict=True)
+        parts = [
+            run_directory.create(d, run.recipe.member_recipe, seed, run.split) for d, seed in pairs
+        ]
+    for part, network in zip(parts, opened.predictor.networks, strict=True):
+        weights.save(network, part.weights())
+    return run

@@ -1,27 +1,24 @@
-"""Choosing a number of a recipe on the validation split, with the table behind the choice."""
+"""Choosing a value of a recipe on the validation split, with the table behind the choice."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from s2d_tf import files, metrics, uncertainty
+from s2d_tf import files, metrics
 from s2d_tf._types import PathLike
-from s2d_tf.metrics.statistics import LEVEL
+from s2d_tf.evaluation import tables
+from s2d_tf.zoo.recipes import Recipe
 
-from . import loop, precision, recipe_options
-
-if TYPE_CHECKING:
-    from s2d_tf.zoo.recipes import Recipe
-
-    from .loop import Settings
+from . import loop, recipe_options, strategies
 
 RECORD = "tuning.json"
+LEVEL = 0.95
 COLUMNS = (
     ("accuracy", "accuracy", 100, ".1f"),
     ("nll", "NLL", 1, ".3f"),
@@ -35,14 +32,14 @@ def tune(
     key: str,
     values: Sequence[str],
     seed: int = 0,
-    settings: Settings | None = None,
+    settings: loop.Settings | None = None,
 ) -> list[dict[str, Any]]:
     """Trains a recipe once for each value, without the validation images, and validates.
 
     Args:
         recipe: the `recipes.Recipe` to vary.
         directory: one run directory for each value, and `tuning.json` with the recipe and rows.
-        key: the number to vary, for example "model.temperature".
+        key: the value to vary, for example "model.temperature".
         values: its values, as JSON text or plain words.
         seed: the seed of every run.
         settings: `loop.Settings`; its split is set here.
@@ -51,36 +48,33 @@ def tune(
         Rows, the best NLL first: `{"value", "accuracy", "nll", "ece", "examples",
         "accuracy_interval", "nll_interval", "nll_minus_best"}`. Intervals are `[low, high]` at 95%
         over the validation images, Wilson's for the accuracy and Student's for the NLL;
-        `nll_minus_best` is `[estimate, low, high]` of the paired difference to the first row. A
-        Gaussian student has "mean_accuracy" and so on as well, see `Predictor.readings`.
+        `nll_minus_best` is `[estimate, low, high]` of the paired difference to the first row.
     """
     directory = pathlib.Path(directory)
     settings = dataclasses.replace(settings or loop.Settings(), split="train_without_validation")
-    # All of them before the first is trained: a mistake in the last value costs nothing, too.
+    # All of them before the first is trained, so that a mistake in the last value costs nothing.
     varied = [(value, recipe_options.override(recipe, [f"{key}={value}"])) for value in values]
     place = settings.data_dir, settings.data
     images, labels = recipe.load_arrays("validation", *place)
     rows, losses = [], {}
     for value, each in varied:
         run = loop.train(each, directory / f"{key}={value}".replace("/", "_"), seed, settings)
-        predictor = run.predictor()
-        probs = predictor.predict_uncertainty(images)["probs"]
+        probs = run.predictor().predict_uncertainty(images)["probs"]
         with np.errstate(divide="ignore"):
             losses[value] = -np.log(np.float64(probs[np.arange(len(labels)), labels]))
         correct = int((probs.argmax(axis=-1) == labels).sum())
         wilson = stats.binomtest(correct, len(labels)).proportion_ci(LEVEL, "wilson")
-        row = {
-            "value": value,
-            **_measured(probs, labels),
-            "examples": len(labels),
-            "accuracy_interval": [wilson.low, wilson.high],
-            "nll_interval": list(metrics.mean_interval(losses[value])[1:]),
-        }
-        for reading, members in predictor.readings.items():
-            stack = members(predictor.predict_raw(images))
-            probs = uncertainty.from_members(predictor.kind, stack)["probs"].numpy()
-            row |= {f"{reading}_{k}": v for k, v in _measured(probs, labels).items()}
-        rows.append(row)
+        rows.append(
+            {
+                "value": value,
+                "accuracy": metrics.accuracy(probs, labels),
+                "nll": metrics.negative_log_likelihood(probs, labels),
+                "ece": metrics.expected_calibration_error(probs, labels),
+                "examples": len(labels),
+                "accuracy_interval": [wilson.low, wilson.high],
+                "nll_interval": list(metrics.mean_interval(losses[value])[1:]),
+            }
+        )
     rows.sort(key=lambda row: row["nll"])
     for row in rows:
         differences = losses[row["value"]] - losses[rows[0]["value"]]
@@ -92,7 +86,7 @@ def tune(
             "seed": seed,
             "key": key,
             "split": "validation",
-            "precision": precision.choose(settings.precision),
+            "precision": strategies.choose_precision(settings.precision),
             "rows": rows,
             "recipe": recipe.to_dict(),
         },
@@ -100,51 +94,32 @@ def tune(
     return rows
 
 
-def _measured(probs, labels):
-    return {
-        "accuracy": metrics.accuracy(probs, labels),
-        "nll": metrics.negative_log_likelihood(probs, labels),
-        "ece": metrics.expected_calibration_error(probs, labels),
-    }
-
-
 def table(key: str, rows: list[dict[str, Any]]) -> str:
-    """The rows as Markdown; those of sweeps without intervals as they are."""
+    """The rows as Markdown; older sweeps have no intervals, or metrics of the mean as well."""
     prefixes = ("", *(name.removesuffix("nll") for name in rows[0] if name.endswith("_nll")))
     head, cells = [key], [[f"{row['value']}"] for row in rows]
     for prefix in prefixes:
         by = f" by {prefix.rstrip('_')}" if prefix else ""
         for name, title, scale, form in COLUMNS:
-            name = f"{prefix}{name}"
-            head.append(f"{title}{by} [95%]" if f"{name}_interval" in rows[0] else f"{title}{by}")
+            interval = f"{prefix}{name}_interval"
+            head.append(f"{title}{by} [95%]" if interval in rows[0] else f"{title}{by}")
             for row, own in zip(rows, cells, strict=True):
-                own.append(_value(row, name, scale, form))
-    if "examples" not in rows[0]:
-        return _markdown(head, cells)
-    head.append("NLL minus the best's [95%]")
-    for row, own in zip(rows, cells, strict=True):
-        ends = _interval(row["nll_minus_best"][1:], "+.3f")
-        best = row is rows[0]
-        own.append("the best" if best else f"{row['nll'] - rows[0]['nll']:+.3f} {ends}")
-    return (
-        f"{_markdown(head, cells)}\n\n{rows[0]['examples']:,} validation examples, one seed. "
-        "Intervals are over the examples; where that of a difference holds 0, the order may be "
-        "chance."
-    )
+                ends = f" {_ends(row[interval], form, scale)}" if interval in row else ""
+                own.append(f"{scale * row[f'{prefix}{name}']:{form}}{ends}")
+    note = ""
+    if "examples" in rows[0]:
+        head.append("NLL minus the best's [95%]")
+        for row, own in zip(rows, cells, strict=True):
+            ends = _ends(row["nll_minus_best"][1:], "+.3f")
+            best = row is rows[0]
+            own.append("the best" if best else f"{row['nll'] - rows[0]['nll']:+.3f} {ends}")
+        note = (
+            f"\n\n{rows[0]['examples']:,} validation examples, one seed. Intervals are over the "
+            "examples; where that of a difference holds 0, the order may be chance."
+        )
+    made = tables.make("", head, [cells], stub=len(head))
+    return f"{tables.render(made, 'markdown').strip()}{note}"
 
 
-def _value(row, name, scale, form):
-    text = f"{scale * row[name]:{form}}" if name in row else ""
-    ends = row.get(f"{name}_interval")
-    if not ends:
-        return text
-    return f"{text} {_interval([None if end is None else scale * end for end in ends], form)}"
-
-
-def _markdown(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _interval(ends, form):
-    return "[?]" if None in ends else f"[{ends[0]:{form}}, {ends[1]:{form}}]"
+def _ends(ends, form, scale=1):
+    return "[?]" if None in ends else f"[{scale * ends[0]:{form}}, {scale * ends[1]:{form}}]"

@@ -64,7 +64,7 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="session")
 def small_zoo(tmp_path_factory, runs):
     """A single model in half precision, an ensemble and a Monte Carlo entry that refer to it."""
-    folder, evaluate = tmp_path_factory.mktemp("zoo"), publishing.precision._evaluate
+    folder, evaluate = tmp_path_factory.mktemp("zoo"), publishing.publication.evaluate
     evaluated = {ENSEMBLE: files.read_json(runs / "metrics.json")}
 
     def evaluate_once(opened, *args):
@@ -75,9 +75,9 @@ def small_zoo(tmp_path_factory, runs):
 
     with pytest.MonkeyPatch.context() as patch:
         without_times(patch)
-        patch.setattr(publishing.precision, "_evaluate", evaluate_once)
+        patch.setattr(publishing.publication, "evaluate", evaluate_once)
         # Untrained weights answer by small margins; the rule itself has a test of its own.
-        patch.setattr(publishing.precision, "TOLERANCE", 1.0)
+        patch.setattr(publishing.publication, "TOLERANCE", 1.0)
         for run, name in (
             (runs / "member_0", SINGLE),
             (runs, ENSEMBLE),

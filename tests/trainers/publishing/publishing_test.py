@@ -11,7 +11,7 @@ import pytest
 from s2d_tf import data, files, zoo
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.trainers import publishing, training
-from s2d_tf.trainers.publishing import checks, facts, precision
+from s2d_tf.trainers.publishing import card, hub, provenance, publication
 from s2d_tf.trainers.studies import results
 from s2d_tf.zoo import entries, recipes
 from s2d_tf.zoo.layout import CARD, ENTRY
@@ -25,7 +25,7 @@ def _no_timing(monkeypatch, without_times):
 
 def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr(precision, "TOLERANCE", -1.0)
+    monkeypatch.setattr(publication, "TOLERANCE", -1.0)
     folder = publishing.publish(runs / "member_0", SINGLE, tmp_path, log=said.append)
     record = entries.read((folder / ENTRY).read_bytes(), folder)
     assert [item.precision for item in record.weights] == ["float32"]
@@ -59,8 +59,8 @@ def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
 
 def test_the_rule_looks_at_the_figures_of_the_tables():
     found = ["c/accuracy", "c/nll", "s/auroc/knowledge", "c/scaled_nll", "run/seed", "time/x", "x"]
-    assert precision.table_metrics(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
-    assert precision.TOLERANCE == 5e-4
+    assert provenance.table_metrics(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
+    assert publication.TOLERANCE == 5e-4
 
 
 def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
@@ -108,8 +108,8 @@ def test_the_command_of_changed_numbers_makes_them_again():
         recipe, ["model.noise_stddev=[0.0, 0.3]", "model.proxy=mean_precision"], epochs=2
     )
     run = zoo.Run("somewhere", changed, 0)
-    changes = checks._differences(changed, recipe)
-    command = facts.commands(run, recipe, changes, summary={})[0]
+    changes = provenance.differences(changed, recipe)
+    command = provenance.commands(run, recipe, changes, summary={})[0]
     assert "--epochs=2" in command
     assignments = re.findall(r"--set '([^']*)'", command)
     assert training.override(recipe, assignments, epochs=2) == changed
@@ -187,7 +187,7 @@ def test_a_failure_leaves_the_entry_that_was_there(runs, small_zoo, tmp_path, mo
     folder = tmp_path / "zoo"
     shutil.copytree(small_zoo, folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    monkeypatch.setattr(publishing.card, "text", lambda record: 1 / 0)
+    monkeypatch.setattr(card, "text", lambda record: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
@@ -215,17 +215,40 @@ def test_the_command_says_what_is_missing(run_s2d, tmp_path):
     assert "--name" in result.stderr
 
 
-def test_the_card_of_a_gaussian_student_has_both_readings():
+def test_the_card_of_a_gaussian_student_says_what_is_drawn():
     record = dataclasses.replace(
         zoo.entry("wrn_10_2_s2.s2d.cifar100").record,
         recipe=recipes.resolve("wrn_10_2_s2.h2d_gauss.cifar100"),
         num_members=50,
     )
-    text = publishing.card.text(record)
-    assert "drawn from a Gaussian over log-concentrations" in text
-    assert "by its mean" not in text, "which was not measured when it was published"
-    measured = record.metrics | {"cifar100/mean_nll": 1.6312}
-    text = publishing.card.text(dataclasses.replace(record, metrics=measured))
-    assert re.search(r"NLL, by its mean +\| 1\.6312", text)
-    plain = publishing.card.text(dataclasses.replace(record, kind="categorical"))
+    assert "drawn from a Gaussian over log-concentrations" in card.text(record)
+    plain = card.text(dataclasses.replace(record, kind="categorical"))
     assert "drawn from a Gaussian over logits" in plain
+
+
+@pytest.mark.parametrize(
+    ("name", "terms"),
+    [
+        ("wrn_10_2_s2.s2d.cifar100", "Krizhevsky collected and published without an explicit"),
+        ("wrn_10_2_s2.s2d.digits", "UCI dataset .* licensed under CC BY 4.0"),
+    ],
+)
+def test_the_card_states_the_license_and_the_terms_of_the_data(name, terms):
+    section = card.text(zoo.entry(name).record).partition("## License\n")[2]
+    assert re.match(r"\s+The weights are licensed under Apache-2.0\. .*" + terms, section)
+
+
+@pytest.mark.parametrize(("method", "scores"), [("individual", 2), ("s2d", 4)])
+def test_the_hub_reads_license_and_metrics(method, scores):
+    """One softmax states no data and knowledge uncertainty."""
+    cards = pytest.importorskip("huggingface_hub.repocard_data", reason="needs s2d_tf[hf]")
+    yaml = pytest.importorskip("yaml")
+    record = zoo.entry(f"wrn_10_2_s2.{method}.digits").record
+    values = yaml.safe_load(hub.metadata(record).to_yaml())
+    stated = [values[key] for key in ("license", "library_name", "pipeline_tag")]
+    assert stated == ["apache-2.0", "s2d_tf", "image-classification"]
+    name, found = cards.model_index_to_eval_results(values["model-index"])
+    assert name == record.name
+    assert len(found) == 4 + scores * len(record.recipe.out_of_distribution)
+    assert found[0].metric_value == round(record.metrics["digits/accuracy"], 6)
+    assert all(0 <= each.metric_value <= 1 for each in found if each.metric_type == "roc_auc")

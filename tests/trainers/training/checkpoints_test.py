@@ -1,6 +1,13 @@
-"""Checkpoints: what was saved comes back, damage is passed over, another model is refused."""
+"""Checkpoints survive an exit at any moment of a write, damage and hostile files."""
 
-import keras
+import builtins
+import io
+import json
+import os
+import pathlib
+import random
+import sys
+
 import numpy as np
 import pytest
 
@@ -8,60 +15,168 @@ from s2d_tf import files
 from s2d_tf.files import arrays as packing
 from s2d_tf.trainers.training import checkpoints
 
+CRASH = 86
+ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
 
-def variables(value=0.0, shape=(3, 2), name="kernel"):
-    """Like a model's: a weight, a step, and a seed generator whose name Keras counts up."""
+
+class Value:
+    """What checkpoints use of a Keras variable. This file also runs as a program without Keras."""
+
+    def __init__(self, path, array):
+        self.path, self.array = path, np.asarray(array)
+        self.shape, self.dtype = self.array.shape, self.array.dtype.name
+
+    def numpy(self):
+        return self.array
+
+    def assign(self, array):
+        self.array = np.array(array)
+
+
+def state(step, shape=(60, 70), name="kernel"):
+    """Different values at every step; large enough for several writes."""
+    kernel = np.random.default_rng(step).normal(size=shape).astype(np.float32)
     return [
-        keras.Variable(np.full(shape, value, np.float32), name=name),
-        keras.Variable(int(value), dtype="int64", name="iteration"),
-        keras.random.SeedGenerator(int(value)).state,
+        Value(f"net/dense/{name}", kernel),
+        Value("net/seed/state", np.full(2, step, np.uint32)),
+        Value("net/iteration", np.int64(step)),
     ]
 
 
-def values(held):
-    return [v.numpy() for v in held]
+def save(directory, step):
+    arrays = checkpoints.collect(state(step), [Value("loss/total", np.float32(step) / 3)])
+    facts = {"epoch": step, "history": [{"loss": step / 7}]}
+    checkpoints.write(directory, step, arrays, facts, keep=2)
 
 
-def same(first, second):
-    return all(np.array_equal(a, b) for a, b in zip(values(first), values(second), strict=True))
+def assert_same(variables, others):
+    for variable, other in zip(variables, others, strict=True):
+        np.testing.assert_array_equal(variable.array, other.array)
+        assert variable.array.dtype == other.array.dtype
 
 
-def test_nothing_there(tmp_path):
-    held = variables(1)
-    assert checkpoints.restore(tmp_path / "none", held) is None
-    assert same(held, variables(1))
+def restored(directory):
+    """The step that a directory holds, after comparing every bit with what was saved there."""
+    variables = state(0)
+    held = checkpoints.restore(directory, variables)
+    if held is None:
+        assert_same(variables, state(0))
+        return None
+    step = held["step"]
+    assert_same(variables, state(step))
+    assert (held["epoch"], held["history"]) == (step, [{"loss": step / 7}])
+    assert held["metrics"] == [np.float32(step) / 3]
+    return step
 
 
-def test_round_trip(tmp_path):
-    saved = variables(1)
-    checkpoints.save(tmp_path, 10, saved, {"epoch": 2, "history": [{"loss": 0.1}]})
-    held = variables(5)
-    facts = checkpoints.restore(tmp_path, held)
-    assert (facts["epoch"], facts["history"], facts["step"]) == (2, [{"loss": 0.1}], 10)
-    assert same(held, saved)
-    assert [v.dtype for v in held] == [v.dtype for v in saved]
+def assert_rejected(directory, match, variables=None):
+    """Restoring raises one line, and changes nothing."""
+    variables = variables or state(0)
+    before = [Value(v.path, v.array) for v in variables]
+    with pytest.raises(checkpoints.CheckpointError, match=match) as error:
+        checkpoints.restore(directory, variables)
+    assert "\n" not in str(error.value)
+    assert_same(variables, before)
 
 
-def test_the_newest_wins_and_old_ones_go(tmp_path):
+def test_what_was_saved_comes_back_and_old_ones_go(tmp_path):
+    assert restored(tmp_path / "none") is None
     for step in (1, 20, 300, 4000):
-        checkpoints.save(tmp_path, step, variables(step), {"epoch": step}, keep=2)
-    steps = [folder.name for folder in checkpoints.found(tmp_path)]
-    assert steps == ["step_000000300", "step_000004000"]
-    held = variables()
-    assert checkpoints.restore(tmp_path, held)["epoch"] == 4000
-    assert same(held, variables(4000))
-    assert {path.name for path in tmp_path.iterdir()} == set(steps), "nothing partial is left"
+        save(tmp_path, step)
+        assert restored(tmp_path) == checkpoints.newest(tmp_path)[1]["step"] == step
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["step_000000300", "step_000004000"]
 
 
-DAMAGE = {
-    "flipped_bit": lambda folder: flip(folder / "arrays.safetensors"),
-    "cut": lambda folder: cut(folder / "arrays.safetensors"),
-    "no_arrays": lambda folder: (folder / "arrays.safetensors").unlink(),
-    "no_manifest": lambda folder: (folder / "manifest.json").unlink(),
-    "empty_manifest": lambda folder: (folder / "manifest.json").write_text(""),
-    "other_manifest": lambda folder: (folder / "manifest.json").write_text("[]"),
-    "deep_manifest": lambda folder: (folder / "manifest.json").write_text("[" * 10**5),
-}
+class CountedFile:
+    """A file whose writes count; the one that is to crash reaches the disk by half."""
+
+    def __init__(self, file, count):
+        self._file, self._count = file, count
+
+    def write(self, data):
+        self._count("write", lambda: (self._file.write(data[: len(data) // 2]), self._file.flush()))
+        return self._file.write(data)
+
+    def __enter__(self):
+        self._file.__enter__()
+        return self
+
+    def __exit__(self, *args):
+        return self._file.__exit__(*args)
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+
+def crash_after(number):
+    """Ends this process at its `number`-th operation on files, before that is done."""
+    seen = []
+
+    def count(name, before_exit=lambda: None):
+        seen.append(name)
+        if len(seen) == number:
+            before_exit()
+            os.write(1, f"{number} {name}\n".encode())
+            os._exit(CRASH)
+
+    def counted(function):
+        def call(*args, **kwargs):
+            count(function.__name__)
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in ("open", "fsync", "rename", "replace", "mkdir", "rmdir", "unlink"):
+        setattr(os, name, counted(getattr(os, name)))
+    original = io.open
+
+    def open_file(path, mode="r", *args, **kwargs):
+        count("open")
+        file = original(path, mode, *args, **kwargs)
+        return CountedFile(file, count) if "w" in mode else file
+
+    io.open = builtins.open = open_file
+
+
+def crash_everywhere(directory):
+    """For each operation of a checkpoint's write, a process that ends there; checks what is left.
+
+    Forks, so it runs in a process without TensorFlow and its threads. What is on the disk and what
+    only in the system's memory makes no difference to a process that ends, so nothing waits for
+    the disk.
+    """
+    os.fsync = lambda descriptor: None
+    os.fsync.__name__ = "fsync"
+    for number in range(1, 1000):
+        folder = pathlib.Path(directory) / str(number)
+        for step in (1, 2):
+            save(folder, step)
+        child = os.fork()
+        if child == 0:
+            crash_after(number)
+            save(folder, 3)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert restored(folder) in ((2, 3) if code == CRASH else (3,)), number
+        save(folder, 3)
+        save(folder, 4)
+        assert restored(folder) == 4
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == ["step_000000003", "step_000000004"], (number, names)
+        if code != CRASH:
+            assert code == 0, code
+            return number - 1
+    raise AssertionError("the write never ended")
+
+
+def test_an_exit_at_any_operation_leaves_a_whole_checkpoint(tmp_path, run_python):
+    done = run_python(__file__, tmp_path)
+    assert done.returncode == 0, done.stderr
+    *crashes, last = done.stdout.splitlines()
+    kinds = {line.split()[1] for line in crashes}
+    assert {"open", "write", "fsync", "rename", "replace", "mkdir"} <= kinds
+    assert int(last) == len(crashes) > 20
 
 
 def flip(path):
@@ -70,118 +185,128 @@ def flip(path):
     path.write_bytes(data)
 
 
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-20])
+def rewrite(folder, arrays=None, **changes):
+    """Other arrays or facts in the place of one, under checksums that fit: an attack, not damage.
+
+    The checksum is that of `manifest.json` itself, so this follows the format and not the code.
+    """
+    import hashlib
+
+    path = folder / MANIFEST
+    manifest = files.read_json(path) | changes
+    manifest.pop("checksum")
+    if arrays is not None:
+        (folder / ARRAYS).write_bytes(arrays)
+        manifest["sha256"] = {ARRAYS: files.sha256(folder / ARRAYS)}
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(manifest | {"checksum": checksum}))
 
 
-@pytest.mark.parametrize("damage", sorted(DAMAGE))
-def test_a_damaged_one_is_passed_over_and_all_damaged_is_an_error(tmp_path, damage):
+DAMAGE = {
+    "a flipped bit": lambda folder: flip(folder / ARRAYS),
+    "cut arrays": lambda folder: os.truncate(folder / ARRAYS, 9000),
+    "empty arrays": lambda folder: (folder / ARRAYS).write_bytes(b""),
+    "no arrays": lambda folder: (folder / ARRAYS).unlink(),
+    "no manifest": lambda folder: (folder / MANIFEST).unlink(),
+    "an empty manifest": lambda folder: (folder / MANIFEST).write_text(""),
+    "another manifest": lambda folder: (folder / MANIFEST).write_text("[]"),
+    "a deep manifest": lambda folder: (folder / MANIFEST).write_text("[" * 10**5),
+    "an edited fact": lambda folder: (folder / MANIFEST).write_text(
+        (folder / MANIFEST).read_text().replace('"epoch"', '"Epoch"')
+    ),
+    "another format": lambda folder: rewrite(folder, format=99),
+    **{
+        f"facts {facts!r}": lambda folder, facts=facts: rewrite(folder, facts=facts)
+        for facts in (5, None, "epoch", [["epoch", 1]], True)
+    },
+    **{
+        f"step {step!r}": lambda folder, step=step: rewrite(folder, step=step)
+        for step in ("7", 7.0, None, -1, True, [7], {})
+    },
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_one_is_passed_over_and_all_damaged_is_an_error(tmp_path, caplog, damage):
     for step in (1, 2):
-        checkpoints.save(tmp_path, step, variables(step), {"epoch": step})
-    first, second = checkpoints.found(tmp_path)
-    DAMAGE[damage](second)
-    held = variables()
-    assert checkpoints.restore(tmp_path, held)["epoch"] == 1
-    assert same(held, variables(1))
-    DAMAGE[damage](first)
-    with pytest.raises(checkpoints.CheckpointError, match="received only damaged ones") as error:
-        checkpoints.restore(tmp_path, held)
-    assert "\n" not in str(error.value)
-    assert same(held, variables(1)), "nothing is half restored"
+        save(tmp_path, step)
+    DAMAGE[damage](tmp_path / "step_000000002")
+    with caplog.at_level("WARNING", logger="absl"):
+        assert restored(tmp_path) == 1
+    assert "step_000000002 is damaged, trying the one before" in caplog.text
+    DAMAGE[damage](tmp_path / "step_000000001")
+    assert_rejected(tmp_path, "received only damaged ones .*step_000000001")
+    assert checkpoints.newest(tmp_path) is None
+    save(tmp_path, 2)  # the run comes to the same step again, and replaces it
+    assert restored(tmp_path) == 2
+    assert not list(tmp_path.glob(f"{files.PARTIAL}*"))
 
 
 @pytest.mark.parametrize(
     "other",
-    [
-        variables(shape=(2, 3)),
-        variables(name="other"),
-        variables()[:2],
-        [*variables(), *variables()],
-    ],
+    [state(0, shape=(60, 71)), state(0, name="other"), state(0)[:2], [*state(0), *state(0)]],
     ids=["shape", "name", "fewer", "more"],
 )
-def test_another_model_is_refused_and_its_checkpoint_kept(tmp_path, other):
-    checkpoints.save(tmp_path, 7, variables(7), {"epoch": 1})
-    before = values(other)
-    with pytest.raises(checkpoints.CheckpointError, match="arrays of this model") as error:
-        checkpoints.restore(tmp_path, other)
-    assert "\n" not in str(error.value)
-    for a, b in zip(before, values(other), strict=True):
-        np.testing.assert_array_equal(a, b)
-    held = variables()
-    assert checkpoints.restore(tmp_path, held)["step"] == 7
-
-
-def rewrite(folder, arrays=None, **changes):
-    """Another archive or manifest in the place of one, under checksums that fit."""
-    path = folder / "manifest.json"
-    manifest = files.read_json(path) | changes
-    manifest.pop("checksum")
-    if arrays is not None:
-        (folder / "arrays.safetensors").write_bytes(packing.pack(arrays))
-        manifest["sha256"] = {"arrays.safetensors": files.sha256(folder / "arrays.safetensors")}
-    files.write_json(path, manifest | {"checksum": checkpoints._checksum(manifest)})
+def test_another_model_is_rejected_and_its_checkpoint_kept(tmp_path, other):
+    save(tmp_path, 7)
+    assert_rejected(tmp_path, "arrays of this model", other)
+    assert restored(tmp_path) == 7
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, 3])
 @pytest.mark.parametrize("dtype", ["<f8", "<c8", "?", "<i2"])
 def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     """Whichever array it is: those before it are not assigned, either."""
-    metrics = [keras.Variable(0.5, name="total")]
-    checkpoints.save(tmp_path, 7, variables(7), {"epoch": 1}, metrics=metrics)
-    (folder,) = checkpoints.found(tmp_path)
-    arrays = checkpoints.collect(variables(7), metrics)
+    save(tmp_path, 7)
+    arrays = checkpoints.collect(state(7), [Value("loss/total", np.float32(7))])
     key = list(arrays)[which]
     arrays[key] = np.zeros(arrays[key].shape, dtype)
-    rewrite(folder, arrays)
-    held = variables(3)
-    if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables are not there yet
-        assert checkpoints.restore(tmp_path, held)["metrics"] == [0]
+    rewrite(tmp_path / "step_000000007", packing.pack(arrays))
+    if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables do not exist yet
+        assert checkpoints.restore(tmp_path, state(0))["metrics"] == [0]
         return
-    message = f"{key}.*received" if which < 3 else "expected the arrays of this model"
-    with pytest.raises(checkpoints.CheckpointError, match=message) as error:
-        checkpoints.restore(tmp_path, held)
-    assert "\n" not in str(error.value)
-    assert same(held, variables(3))
+    assert_rejected(tmp_path, f"{key}.*received" if which < 3 else "arrays of this model")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *({"facts": facts} for facts in (5, None, "epoch", [["epoch", 1]], True)),
-        *({"step": step} for step in ("7", 7.0, None, -1, True, [7], {})),
-    ],
-    ids=str,
-)
-def test_facts_and_steps_of_another_type_are_damage(tmp_path, changes):
-    for step in (1, 2):
-        checkpoints.save(tmp_path, step, variables(step), {"epoch": step})
-    first, second = checkpoints.found(tmp_path)
-    rewrite(second, **changes)
-    held = variables()
-    assert checkpoints.newest(tmp_path) == 1
-    assert checkpoints.restore(tmp_path, held)["epoch"] == 1
-    rewrite(first, **changes)
-    with pytest.raises(checkpoints.CheckpointError, match="received only damaged ones"):
-        checkpoints.restore(tmp_path, held)
-    assert same(held, variables(1))
+def test_objects_are_never_read(tmp_path):
+    save(tmp_path, 1)
+    packed = io.BytesIO()
+    np.savez(packed, **{"00000/net/dense/kernel": np.full((60, 70), None)})
+    rewrite(tmp_path / "step_000000001", packed.getvalue())
+    assert_rejected(tmp_path, "expected a header of at most")
 
 
-def test_an_array_beyond_the_variables_is_refused(tmp_path):
-    checkpoints.save(tmp_path, 7, variables(7), {})
-    (folder,) = checkpoints.found(tmp_path)
-    arrays = checkpoints.collect(variables(7))
-    key = next(iter(arrays))
-    rewrite(folder, arrays | {f"{key}_1": arrays[key]})
-    with pytest.raises(checkpoints.CheckpointError, match="arrays of this model"):
-        checkpoints.restore(tmp_path, variables())
+@pytest.mark.parametrize("attack", [False, True], ids=["damage", "fitting checksums"])
+def test_mutated_files_are_rejected_or_whole(tmp_path, mutate, attack):
+    """Who can write the arrays can write their checksums too; no such file crashes the reader."""
+    save(tmp_path, 1)
+    folder = tmp_path / "step_000000001"
+    good = {path: path.read_bytes() for path in folder.iterdir()}
+    rng, rejected = random.Random(1), 0
+    for _ in range(300):
+        for path, data in good.items():
+            path.write_bytes(data)
+        path = folder / (ARRAYS if attack else rng.choice([ARRAYS, MANIFEST]))
+        damaged = mutate(good[path], rng)
+        rewrite(folder, damaged) if attack else path.write_bytes(damaged)
+        variables = state(0)
+        try:
+            checkpoints.restore(tmp_path, variables)
+        except checkpoints.CheckpointError:
+            rejected += 1
+            assert_same(variables, state(0))
+        else:
+            assert attack or restored(tmp_path) == 1
+    assert rejected > 40 if attack else rejected > 200
 
 
 def test_names_that_keras_counts_up_do_not_matter(tmp_path):
     """The second network of a process has other names than in a process of its own.
 
-    Our layers have fixed names; generators, optimisers and models are counted.
+    Our layers have fixed names; generators, optimizers and models are counted.
     """
+    import keras
 
     def network():
         images = keras.Input([4])
@@ -193,6 +318,11 @@ def test_names_that_keras_counts_up_do_not_matter(tmp_path):
 
     first, second = network(), network()
     assert [v.path for v in first] != [v.path for v in second]
-    checkpoints.save(tmp_path, 1, first, {})
+    checkpoints.write(tmp_path, 1, checkpoints.collect(first), {})
     checkpoints.restore(tmp_path, second)
-    assert same(first, second)
+    for variable, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), other.numpy())
+
+
+if __name__ == "__main__":
+    print(crash_everywhere(sys.argv[1]))

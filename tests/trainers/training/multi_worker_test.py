@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from s2d_tf import files, zoo
 from s2d_tf.trainers import training
-from s2d_tf.trainers.training import checkpoints, multi_worker, strategies
+from s2d_tf.trainers.training import checkpoints, strategies
 from s2d_tf.zoo import recipes, runs
 
 NAME = "wrn_10_2_s2.s2d.digits"
@@ -33,16 +33,6 @@ CASES = {
 }
 
 
-class Mirror(multi_worker.Team):
-    """The team's votes and reductions over the replicas of one process."""
-
-    def __init__(self, strategy):
-        self.strategy = strategy
-        self.is_chief = True
-        self._vote = tf.Variable(0, dtype=tf.int32, trainable=False)
-        self._counted = 0
-
-
 def test_adapted_fit_equals_keras_fit_and_brings_the_votes():
     strategy = strategies.make("mirrored")
     images = np.random.default_rng(0).normal(size=(24, 5)).astype(np.float32)
@@ -53,12 +43,12 @@ def test_adapted_fit_equals_keras_fit_and_brings_the_votes():
         with strategy.scope():
             model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)])
             model.compile("sgd", "mse", metrics=["mae"])
-        team, decisions = Mirror(strategy), []
+        team, decisions = strategies.Team(strategy), []
         if adapted:
-            multi_worker.adapt(model, team)
+            team.adapt(model)
         voting = keras.callbacks.LambdaCallback(
             on_train_batch_end=lambda batch, logs, team=team, seen=decisions: seen.append(
-                team.agree(multi_worker.SAVE if batch == 0 else 0)
+                team.agree(strategies.SAVE if batch == 0 else 0)
             )
         )
         history = model.fit(dataset, epochs=2, verbose=0, callbacks=[voting] * adapted).history
@@ -70,11 +60,11 @@ def test_adapted_fit_equals_keras_fit_and_brings_the_votes():
     for weight, other in zip(our_weights, plain_weights, strict=True):
         np.testing.assert_allclose(weight, other, rtol=1e-5)
     # What is voted after a step counts in the next one, once for each of the two replicas.
-    assert decisions == [0, 2 * multi_worker.SAVE, 0] * 2
+    assert decisions == [0, 2 * strategies.SAVE, 0] * 2
 
 
 def test_workers_that_restored_different_steps_are_told():
-    team = Mirror(strategies.make("mirrored"))
+    team = strategies.Team(strategies.make("mirrored"))
     team.check_same(7)
     team.barrier()
     team._mean = lambda value: value + 1.0
@@ -186,7 +176,7 @@ def test_keras_still_needs_the_work_around(project_root, tmp_path):
         end(processes)
     log = (tmp_path / "worker_0.log").read_text()
     assert "plain Keras trained" not in log, (
-        "Keras trains under MultiWorkerMirroredStrategy now: training/multi_worker.adapt can go."
+        "Keras trains under MultiWorkerMirroredStrategy now: training/strategies.Team.adapt can go."
     )
     assert "ValueError: Attempt to convert a value (PerReplica" in log, log
 
@@ -262,7 +252,7 @@ class TestTwoWorkers:
         print(f"the other stopped after {took:.0f} s with {code}")
         assert code == 75, log
         assert "from one that is gone" in log
-        assert "is whole: start all workers again" in log
+        assert "Start all workers again" in log
         run_to_the_end(start_workers(command, project_root, tmp_path), tmp_path)
         assert "continuing" in (tmp_path / "worker_0.log").read_text()
         self.assert_equal(directory, one_replica)

@@ -6,7 +6,7 @@ import pytest
 
 from s2d_tf import files
 from s2d_tf.trainers import training
-from s2d_tf.trainers.training import checkpoints, precision
+from s2d_tf.trainers.training import checkpoints, strategies
 from s2d_tf.zoo import recipes
 
 
@@ -20,19 +20,19 @@ from s2d_tf.zoo import recipes
     ],
 )
 def test_auto_follows_the_processor(monkeypatch, wanted, processor, chosen):
-    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: processor)
-    assert precision.choose(wanted) == chosen
+    monkeypatch.setattr(strategies, "multiplies_bfloat16", lambda: processor)
+    assert strategies.choose_precision(wanted) == chosen
 
 
 def test_what_cannot_be_had_is_rejected(monkeypatch):
-    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(strategies, "multiplies_bfloat16", lambda: False)
     with pytest.raises(ValueError, match=r"AVX512-BF16.*Use precision float32"):
-        precision.choose("bfloat16")
+        strategies.choose_precision("bfloat16")
     with pytest.raises(ValueError, match=r"precision: expected one of .*'half'"):
-        precision.choose("half")
+        strategies.choose_precision("half")
 
 
-@pytest.mark.skipif(not precision.multiplies_bfloat16(), reason="no instructions for bfloat16")
+@pytest.mark.skipif(not strategies.multiplies_bfloat16(), reason="no instructions for bfloat16")
 def test_a_run_in_bfloat16_ends_in_float32_and_continues_only_in_it(tmp_path):
     recipe = recipes.resolve("wrn_10_2_s2.s2d.digits").replace(
         arguments={"depth": 10, "width": 1}, training={"epochs": 1}

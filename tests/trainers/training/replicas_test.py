@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from s2d_tf import backbones, files, models
 from s2d_tf.trainers import training
-from s2d_tf.trainers.training import callbacks, checkpoints, loop, schedules, strategies
+from s2d_tf.trainers.training import callbacks, loop, schedules, strategies
 from s2d_tf.zoo import networks, recipes
+from tests.trainers.training.small_runs import newest_step
 
 FAMILIES = ("individual", "s2d", "s2d_mimo", "end", "h2d_dir", "h2d_gauss", "h2d_gauss, teachers")
 EPOCHS, STEPS = 2, 5
@@ -54,7 +55,7 @@ def trained(family, strategy, backbone="tiny"):
     if live_teachers:
         members = [networks.build_network(recipe_of("s2d", backbone), seed) for seed in (1, 2)]
         network.learn_from(models.Ensemble(members))
-    dataset = loop._dataset(recipe, 5, images, labels, targets, 0)
+    dataset = loop.make_dataset(recipe, 5, images, labels, targets, 0)
     history = network.fit(dataset, epochs=EPOCHS, steps_per_epoch=STEPS, verbose=0).history
     return history, [variable.numpy() for variable in network.variables]
 
@@ -105,14 +106,13 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
     def killed(self, batch, logs=None):
         original(self, batch, logs)
         if batch == 3:
-            self.writer.wait()
             raise KeyboardInterrupt
 
     monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", killed)
     with pytest.raises(KeyboardInterrupt):
         training.train(recipe, tmp_path / "run", 5, mirrored)
     monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", original)
-    assert checkpoints.newest(tmp_path / "run" / "checkpoints") == 3
+    assert newest_step(tmp_path / "run" / "checkpoints") == 3
     run = training.train(recipe, tmp_path / "run", 5, mirrored)
     logs = [files.read_json(r.directory / "summary.json") for r in (run, whole)]
     for name, value in logs[1]["last_epoch"].items():
@@ -146,14 +146,6 @@ def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
     recipe = recipe_of("individual", "tiny").replace(data={"batch_size": 33})
     with pytest.raises(ValueError, match="batch that 2 replicas can share, received 33"):
         training.train(recipe, tmp_path / "run", 0, training.Settings(strategy="mirrored"))
-
-
-def test_determinism_and_xla_exclude_each_other():
-    strategy = tf.distribute.get_strategy()
-    with pytest.raises(ValueError, match="XLA, which it turns off"):
-        strategies.set_determinism(True, strategy, jit_compile=True)
-    assert not strategies.set_determinism(None, strategy, jit_compile=True)
-    assert not strategies.set_determinism(False, strategy)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Learning rates at epoch boundaries, worked out by hand."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -91,24 +90,12 @@ def test_every_schedule_at_every_step(schedule, milestones, warmup):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("schedule", ["steps", "linear", "constant"])
-def test_a_warm_up_survives_its_config(schedule):
-    recipe = recipes.TrainingRecipe(
-        epochs=4, learning_rate=0.2, schedule=schedule, milestones=(2,), warmup=1
-    )
-    optimizer = schedules.optimizer(recipe, STEPS)
-    copy = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
-    for step in (0, 3, 7, 20):
-        assert float(copy._learning_rate(step)) == rate(recipe, step)
-
-
 def test_muon_has_the_numbers_of_its_recipe():
     recipe = recipes.resolve("fast_resnet.s2d.cifar100_plus").training
     optimizer = schedules.optimizer(recipe, STEPS)
-    config = optimizer.get_config()
     assert type(optimizer).__name__ == "Muon"
-    found = [config[key] for key in ("momentum", "sgd_ratio", "sgd_momentum")]
-    assert found == [0.6, 6.0, 0.85]
+    found = (optimizer.kernel_momentum, optimizer.sgd_ratio, optimizer.momentum)
+    assert found == (0.6, 6.0, 0.85)
     # A quarter of all steps rises, the others fall.
     steps = recipe.epochs * STEPS
     np.testing.assert_allclose(rate(recipe, steps // 4), 0.12, rtol=1e-6)
@@ -127,13 +114,6 @@ def test_optimizer_is_coupled_sgd():
     assert type(optimizer).__name__ == "SGD"
     assert (optimizer.momentum, optimizer.nesterov) == (0.9, True)
     assert not optimizer.weight_decay, "decay is the model's: Keras' own is decoupled"
-
-
-def test_unknown_schedule_is_refused():
-    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=0.2, schedule="cubic")
-    with pytest.raises(ValueError, match=r"schedule: expected one of .*cosine.*'cubic'") as error:
-        schedules.learning_rate(recipe, STEPS)
-    assert "\n" not in str(error.value)
 
 
 def test_a_rise_as_long_as_the_run_is_refused():

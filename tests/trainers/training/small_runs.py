@@ -49,6 +49,12 @@ def student(directory, method="end", seed=0, split="train"):
     return runs.Run.create(directory, recipe(method), seed, split)
 
 
+def newest_step(directory):
+    """The step of the newest whole checkpoint in a folder, or `None`."""
+    held = checkpoints.newest(directory)
+    return held and held[1]["step"]
+
+
 def final_state(directory):
     """All that a run's last checkpoint holds, as bytes, and its history."""
     folder = checkpoints.found(directory / "checkpoints")[-1]

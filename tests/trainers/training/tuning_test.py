@@ -11,9 +11,10 @@ from scipy import stats
 
 from s2d_tf import backbones, cli, data, files, metrics
 from s2d_tf.trainers import training
-from s2d_tf.trainers.training import callbacks, checkpoints, loop, tuning
+from s2d_tf.trainers.training import callbacks, loop, tuning
 from s2d_tf.zoo import networks, recipes, runs, weights
 from tests.evaluation.folder_runs_test import tiny
+from tests.trainers.training.small_runs import newest_step
 
 NAME = "wrn_10_2_s2.individual.digits"
 KEY = "training.learning_rate"
@@ -81,8 +82,6 @@ def test_networks_see_only_the_other_images(tmp_path, monkeypatch):
 class Uniform:
     """Answers that all classes are equally likely."""
 
-    readings = {}  # noqa: RUF012
-
     def predict_uncertainty(self, images):
         return {"probs": np.full([len(images), 8], 1 / 8)}
 
@@ -140,6 +139,10 @@ def test_sweeps_of_before_keep_their_table():
         "| a.b | accuracy | NLL | %ECE |\n| --- | --- | --- | --- |\n"
         "| 5 | 50.0 | 1.750 | 4.00 |\n| 2 | 50.0 | 1.750 | 4.00 |"
     )
+    of_the_mean = {"mean_accuracy": 0.25, "mean_nll": 2.5, "mean_ece": 0.02}
+    header, _, line, _ = tuning.table("a.b", [row | of_the_mean for row in rows]).splitlines()
+    assert header.endswith("| %ECE | accuracy by mean | NLL by mean | %ECE by mean |")
+    assert line.endswith("| 4.00 | 25.0 | 2.500 | 2.00 |")
 
 
 def test_tuning_json_equals_the_rows(tuned):
@@ -213,35 +216,6 @@ def test_a_student_is_tuned_with_teachers_of_its_split(tmp_path):
     assert len(cached) == len(data.load_arrays("digits", HELD_OUT)[0])
 
 
-def test_a_gaussian_student_is_validated_by_its_mean_too(tmp_path, monkeypatch):
-    found = recipe("wrn_10_2_s2.h2d_gauss.digits").replace(model={"initial_scale": 2.0})
-    made = []
-
-    def train(recipe, *_):
-        made.append(networks.build_network(recipe, len(made)))
-        return Trained(made[-1])
-
-    monkeypatch.setattr(loop, "train", train)
-    rows = tuning.tune(found, tmp_path, "model.num_draws", ["2", "3"], 0, settings())
-    images, labels = data.load_arrays("digits", "validation")
-    for row in rows:
-        model = made[["2", "3"].index(row["value"])]
-        loc = np.float64(model(images)["loc"])
-        probs = np.exp(loc) / np.exp(loc).sum(axis=-1, keepdims=True)
-        expected = -np.log(probs[np.arange(len(labels)), labels]).mean()
-        np.testing.assert_allclose(row["mean_nll"], expected, rtol=1e-4)
-        assert row["mean_nll"] != row["nll"]
-    header, _, *lines = tuning.table("model.num_draws", [*rows, {**rows[0], "value": "9"}]).split(
-        "\n"
-    )
-    by_mean = "accuracy by mean | NLL by mean | %ECE by mean | NLL minus the best's [95%] |"
-    assert header == f"| model.num_draws | accuracy [95%] | NLL [95%] | %ECE | {by_mean}"
-    assert f" {rows[0]['mean_nll']:.3f} " in lines[0]
-    plain = {key: value for key, value in rows[0].items() if not key.startswith("mean_")}
-    assert "|  |  |  | the best |" not in tuning.table("", [*rows, plain]).splitlines()[2]
-    assert "|  |  |  | " in tuning.table("", [*rows, plain]).splitlines()[4]
-
-
 def test_the_command_prints_the_table_and_trains_with_set(tmp_path, monkeypatch, capsys):
     given = []
     monkeypatch.setattr(loop, "train", lambda *args: given.append(args) or Trained())
@@ -293,7 +267,7 @@ def test_the_command_that_is_stopped_is_saved_and_returns_75(tmp_path, monkeypat
     error = capsys.readouterr().err
     assert "stopped by SIGTERM at epoch 1, step 1, where it is saved" in error
     assert "s2d tune: " in error
-    assert checkpoints.newest(tmp_path / f"{KEY}=0.1" / "checkpoints") == 1
+    assert newest_step(tmp_path / f"{KEY}=0.1" / "checkpoints") == 1
 
 
 @pytest.mark.parametrize(

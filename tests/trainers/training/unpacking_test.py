@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import zoo
-from s2d_tf.trainers.training import teachers, unpacking
+from s2d_tf.trainers.training import teachers
 from s2d_tf.zoo import recipes, weights
 from s2d_tf.zoo.runs import Run, RunError
 
@@ -12,7 +12,7 @@ NAME = "wrn_10_2_s2.s2d.digits"
 
 
 def test_a_run_of_an_entry_predicts_as_the_entry_does(tmp_path):
-    run = unpacking.unpack(NAME, tmp_path / "run")
+    run = teachers.unpack(NAME, tmp_path / "run")
     images = np.random.default_rng(0).integers(0, 256, [4, 8, 8, 1]).astype(np.uint8)
     found = zoo.open_run(Run.open(run.directory)).predictor.predict_uncertainty(images)
     expected = zoo.load(NAME).predict_uncertainty(images)
@@ -23,21 +23,21 @@ def test_a_run_of_an_entry_predicts_as_the_entry_does(tmp_path):
 
 
 def test_a_second_time_changes_nothing(tmp_path):
-    run = unpacking.unpack(NAME, tmp_path / "run")
+    run = teachers.unpack(NAME, tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in run.directory.iterdir()}
-    assert unpacking.unpack(NAME, tmp_path / "run") == run
+    assert teachers.unpack(NAME, tmp_path / "run") == run
     assert {path: path.stat().st_mtime_ns for path in run.directory.iterdir()} == before
 
 
 def test_a_directory_of_another_run_is_rejected(tmp_path):
-    unpacking.unpack(NAME, tmp_path / "run")
+    teachers.unpack(NAME, tmp_path / "run")
     with pytest.raises(RunError, match=r"expected a new folder or the same run, received another"):
-        unpacking.unpack("wrn_10_2_s2.individual.digits", tmp_path / "run")
+        teachers.unpack("wrn_10_2_s2.individual.digits", tmp_path / "run")
 
 
 def test_an_ensemble_has_its_members(tmp_path):
     name = "fast_resnet_half.ensemble.cifar100"
-    run = unpacking.unpack(name, tmp_path / "run")
+    run = teachers.unpack(name, tmp_path / "run")
     assert run.finished
     assert [part.seed for part in run.members] == [0, 1, 2]
     assert {part.recipe.name for part in run.members} == {"fast_resnet_half.individual.cifar100"}

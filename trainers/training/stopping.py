@@ -1,20 +1,31 @@
-"""Requests to stop: SIGTERM or Ctrl-C ends a run after the current step and saves it."""
+"""What stops a run before its end: a signal, a full disk, a lost worker. It continues later."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
+import tensorflow as tf
+
+from s2d_tf import files
+from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
+
+_PEER_IS_GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
 class Preempted(UserError):
     """Training stopped before its end; the same call continues it."""
 
     exit_code = 75  # of `s2d`: EX_TEMPFAIL
+
+
+class WorkerLostError(Preempted):
+    """Another worker of the job died, so that this one cannot go on; start all of them again."""
 
 
 class StopRequest:
@@ -42,7 +53,7 @@ class StopRequest:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """While training steps run, which look at `signal` themselves."""
+        """While training steps run, which check `signal` themselves."""
         self._deferring = True
         try:
             yield
@@ -63,3 +74,19 @@ class StopRequest:
             return KeyboardInterrupt(f"{where}; the same command continues.")
         name = "another worker's request" if self.signal is None else self.signal.name
         return Preempted(f"stopped by {name} {where}; the same command continues.")
+
+
+@contextlib.contextmanager
+def explained(directory: PathLike) -> Iterator[None]:
+    """Turns a full disk and a lost worker into one-line errors that say what to do."""
+    try:
+        with files.room_for(directory):
+            yield
+    except _PEER_IS_GONE as error:
+        # Without the names of TensorFlow's operations.
+        cause = re.sub(r"\{\{.*?\}\} *|.*aborted by: *", "", error.message).strip(" :\n")
+        raise WorkerLostError(
+            f"workers: expected all of them, received {cause.partition(chr(10))[0][:200]!r} from "
+            f"one that is gone. Start all workers again, with the same command: they continue from "
+            f"the last checkpoint."
+        ) from error
