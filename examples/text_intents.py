@@ -23,7 +23,6 @@ import keras
 import numpy as np
 
 from s2d_tf import data, evaluation, files, models, zoo
-from s2d_tf.evaluation import evaluator
 from s2d_tf.trainers.datasets import clinc150
 from s2d_tf.zoo import encoders, layout, networks, recipes, weights
 
@@ -130,12 +129,14 @@ class Study:
         """
         run = self.run(method, settings, seed)
         model, (unknown, _) = run.predictor(), self.load(UNKNOWN, split)
-        gathered = evaluator.gather(model, self.load(KNOWN, split), {UNKNOWN: unknown}, name=KNOWN)
-        found = gathered.metrics()
+        scored_sets = evaluation.score_datasets(
+            model, self.load(KNOWN, split), {UNKNOWN: unknown}, name=KNOWN
+        )
+        found = scored_sets.metrics()
         if split == "test":  # a temperature needs other sentences than those it is judged on
             held_out = evaluation.predict(model, self.load(KNOWN, "validation"), name=KNOWN)
-            scored = evaluation.scoring.score(held_out)
-            found |= evaluator.scaled_metrics(KNOWN, gathered.known, scored)
+            scored = evaluation.score(held_out)
+            found |= evaluation.scaled_metrics(KNOWN, scored_sets.known, scored)
             if not (run.directory / layout.METRICS).exists():  # `s2d evaluate` counts on from here
                 files.write_json(run.directory / layout.METRICS, {"run/test_readings": 1})
         keys = [(REPORTED.index(m), key) for key in found if (m := key.split("/")[1]) in REPORTED]
@@ -187,12 +188,12 @@ def over_seeds(results):
     for key in results["s2d"][0]:
         values = [[run[key] for run in runs if key in run] for runs in results.values()]
         cells = [
-            names.format_value(key, *evaluation.statistics.mean_and_two_std(each)) if each else ""
+            names.format_value(key, *evaluation.intervals.mean_and_two_std(each)) if each else ""
             for each in values
         ]
         difference = ""
         if all(values):
-            compared = evaluation.statistics.compare_over_seeds(*values[::-1])
+            compared = evaluation.intervals.compare_over_seeds(*values[::-1])
             parts = compared.mean_difference, compared.low, compared.high
             difference = "{} [{}, {}]".format(*(names.format_difference(key, p) for p in parts))
         title = names.metric_title(key) + (", temperature scaled" if "scaled_" in key else "")

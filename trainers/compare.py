@@ -1,11 +1,11 @@
-"""Compares two runs example by example: is the difference more than chance?
+"""Compares two models example by example: is the difference more than chance?
 
-usage: s2d compare RUN RUN [--data_dir=DIR] [--data=FOLDER] [--bootstrap=N] [--format=text]
-
+usage: s2d compare RUN_OR_NAME RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--bootstrap=N]
+                                           [--format=text]
 
     s2d compare runs/s2d_0 runs/individual_0
 
-For each metric, prints the first run's value minus the second's, with a 95% interval from
+For each metric, prints the first model's value minus the second's, with a 95% interval from
 resampling the test examples in pairs. The interval is for these two models; other seeds may differ
 more.
 """
@@ -22,10 +22,11 @@ _FORMAT = _flags.table_format()
 
 def main(argv: list[str]) -> None:
     from s2d_tf import evaluation
+    from s2d_tf.errors import UserError
 
     if len(argv) != 3:
-        raise ValueError(
-            f"RUN RUN: expected two run directories, received {argv[1:]!r}. Run `s2d compare "
+        raise UserError(
+            f"RUN_OR_NAME: expected two run directories or names, received {argv[1:]!r}. Run `s2d compare "
             "runs/s2d_0 runs/plain`."
         )
     table = evaluation.compare_runs(

@@ -15,8 +15,10 @@ _SEEDS = flags.DEFINE_integer("seeds", 1, "Number of pairs to train.", lower_bou
 
 
 def main(argv: list[str]) -> None:
+    from s2d_tf.errors import UserError
+
     if len(argv) > 1:
-        raise ValueError(
+        raise UserError(
             f"arguments: expected none, received {argv[1:]!r}. `s2d quickstart --help` lists the "
             "flags."
         )

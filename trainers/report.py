@@ -3,8 +3,10 @@
 usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER]
 
     s2d report runs/* --out=report
+    s2d report runs/* results/shift/shift.json --out=report   # with a study of shift
 
-RUNS are evaluated run directories (`s2d evaluate`). The page, report.html, is self-contained.
+RUNS are evaluated run directories (`s2d evaluate`), and files of `s2d study shift`. The page,
+report.html, is self-contained.
 """
 
 from absl import flags
@@ -17,18 +19,13 @@ _DATA = _flags.moved_data()
 
 
 def main(argv: list[str]) -> None:
-    from . import studies as paper
-    from .studies import report
+    from s2d_tf.errors import UserError
+
+    from . import studies
 
     if len(argv) < 2:
-        raise ValueError(
+        raise UserError(
             "RUNS: expected run directories, received none. Run `s2d report runs/* --out=report`."
         )
-    path = report.write_report(
-        argv[1:],
-        _OUT.value,
-        _DATA_DIR.value,
-        sections=paper.report_sections,
-        images=_DATA.value,
-    )
+    path = studies.write_report(argv[1:], _OUT.value, _DATA_DIR.value, images=_DATA.value)
     print(f"Wrote {path}")

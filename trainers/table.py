@@ -28,16 +28,17 @@ _KEEP = flags.DEFINE_string(
 def main(argv: list[str]) -> None:
     from s2d_tf.evaluation import tables
 
-    from . import studies as paper
-    from .studies import results as results_lib
+    from s2d_tf.errors import UserError
+
+    from . import studies
 
     if len(argv) < 2:
-        raise ValueError("RUNS: expected run directories, received none. Run `s2d table runs/*`.")
+        raise UserError("RUNS: expected run directories, received none. Run `s2d table runs/*`.")
     if _KEEP.value:
-        print(f"Wrote {paper.archive(argv[1:], _KEEP.value)}")
+        print(f"Wrote {studies.archive(argv[1:], _KEEP.value)}")
         return
-    results = results_lib.collect(argv[1:])
-    made = paper.tables_of(results, _TABLE.value)
+    results = studies.collect(argv[1:])
+    made = studies.tables_of(results, _TABLE.value)
     texts = [tables.render(table, _FORMAT.value) for table in made]
     # A caption is no row of a CSV file, but several tables need telling apart.
     if _FORMAT.value == "csv" and len(made) > 1:

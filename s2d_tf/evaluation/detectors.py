@@ -1,8 +1,7 @@
 """Post-hoc scores in an evaluation: detectors by name, and what a model's own steps add.
 
-Feature vectors are computed once for each dataset and kept beside the predictions, written block by
-block, so that memory does not grow with the number of images. Detectors that read the prediction
-alone take the cached predictions.
+Feature vectors are computed once for each dataset and kept beside the predictions. Detectors that
+read the prediction alone take the cached predictions.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import numpy as np
 
 from s2d_tf import files, metrics, models, posthoc
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation.names import DETECTORS
-from s2d_tf.evaluation.predictions import Predictions, _read, weights_hash
+from s2d_tf.errors import UserError
+from s2d_tf.evaluation.predictions import Predictions, read_array, weights_hash
 from s2d_tf.evaluation.sources import Source
 from s2d_tf.posthoc import Detector, State, chain, root
 
@@ -27,7 +26,7 @@ ALL = "all"
 
 
 @dataclasses.dataclass
-class Added:
+class PosthocScores:
     """What detectors and steps add to an evaluation.
 
     Attributes:
@@ -55,22 +54,22 @@ def choose(
             none; without it they are an error, unless `"all"` was chosen.
     """
     names = [name for name in chosen.split(",") if name] if isinstance(chosen, str) else [*chosen]
-    everything = names == [ALL]
-    unknown = [name for name in names if name not in DETECTORS and not everything]
+    everything, known = names == [ALL], posthoc.detectors()
+    unknown = [name for name in names if name not in known and not everything]
     if unknown:
-        raise ValueError(
-            f"detectors: expected 'all' or some of {', '.join(DETECTORS)}, received {unknown[0]!r}."
-            " Choose from these."
+        raise UserError(
+            f"detectors: expected 'all' or some of {', '.join(known)}, received {unknown[0]!r}. "
+            "Correct the name."
         )
     carried = {own.step.name for own in chain(predictor)}
-    names = [name for name in DETECTORS if (everything or name in names) and name not in carried]
+    names = [name for name in known if (everything or name in names) and name not in carried]
     if not names or has_features(predictor):
         return tuple(names)
-    missing = [name for name in names if posthoc.step_class(name).reads_features]
+    missing = [name for name in names if known[name].reads_features]
     if missing and log is not None:
         log(f"skipped {', '.join(missing)}: they need the features of a single network")
     elif missing and not everything:
-        raise ValueError(
+        raise UserError(
             f"detectors: expected ones that read the prediction alone, since the model is not a "
             f"single network, received {missing[0]!r}. Evaluate one of its members."
         )
@@ -85,7 +84,7 @@ def has_features(predictor: models.Predictor) -> bool:
         return False
 
 
-def add(
+def posthoc_scores(
     predictor: models.Predictor,
     made: list[Predictions],
     sources: list[Source],
@@ -93,7 +92,7 @@ def add(
     training: Callable[[], Source] | None = None,
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
-) -> Added:
+) -> PosthocScores:
     """Scores of detectors and of the model's own steps.
 
     Args:
@@ -105,27 +104,27 @@ def add(
         cache_dir: folder of features; None keeps none.
         batch_size: images per forward pass.
     """
-    added, own = Added([{} for _ in made]), [each.step for each in chain(predictor)]
-    steps: list[Any] = [posthoc.step_class(name)() for name in names]
-    reading = [step for step in steps if step.reads_features]
+    added, own = PosthocScores([{} for _ in made]), [each.step for each in chain(predictor)]
+    steps: list[Any] = [posthoc.detectors()[name]() for name in names]
     network, began = root(predictor), time.monotonic()
     for step in (step for step in steps if not step.reads_features):
         for scores, predictions in zip(added.scores, made, strict=True):
             states = (State(predictions.kind, chunk) for chunk in predictions.chunks())
             scores[step.name] = np.concatenate([step.scores({}, s).numpy() for s in states])
     added.detector_seconds += time.monotonic() - began
+    steps = [step for step in steps if step.reads_features]
     cached: list[Any] = [None] * len(made)
     fit_on = None
-    if reading or (own and has_features(predictor)):
+    if steps or (own and has_features(predictor)):
         read = [features(network, source, cache_dir, batch_size) for source in sources]
-        if any(step.needs_data for step in reading):
+        if any(step.needs_data for step in steps):
             examples = training()  # type: ignore[misc]  # who names detectors gives them
             read.append(features(network, examples, cache_dir, batch_size))
             fit_on = read[-1][0]
         cached = [outputs for outputs, _ in read[: len(made)]]
         added.forward_seconds = sum(seconds for _, seconds in read)
     began = time.monotonic()
-    for step in reading:  # one after the other: some hold as much as all features
+    for step in steps:  # one after the other: some hold as much as all features
         fitted = step.fit(network, fit_on if step.needs_data else None)
         for scores, outputs in zip(added.scores, cached, strict=True):
             scores[step.name] = fitted.score(outputs)
@@ -135,25 +134,9 @@ def add(
         found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         added.scores[i] |= {s.name: found[s.name] for s in own if isinstance(s, Detector)}
         if i == 0:
-            added.metrics = step_metrics(made[0], found, own)
+            added.metrics = _step_metrics(made[0], found, own)
     added.detector_seconds += time.monotonic() - began
     return added
-
-
-def step_metrics(predictions: Predictions, found: dict, steps: Iterable) -> dict[str, float]:
-    """Coverage and size of prediction sets, and how often and how well the model answers."""
-    dataset, labels, metric = predictions.dataset, predictions.labels, {}
-    errors = found["probs"].argmax(axis=-1) != labels
-    for step in steps:
-        values: Any = found.get(step.name)
-        if isinstance(step, posthoc.ConformalSets):
-            metric[f"{dataset}/set_coverage/{step.name}"] = metrics.set_coverage(values, labels)
-            metric[f"{dataset}/set_size/{step.name}"] = metrics.mean_set_size(values)
-        if isinstance(step, posthoc.SelectiveClassifier):
-            metric[f"{dataset}/answered/{step.name}"] = float(np.mean(~values))
-            wrong = float(errors[~values].mean()) if not values.all() else 0.0
-            metric[f"{dataset}/answered_errors/{step.name}"] = wrong
-    return metric
 
 
 def features(
@@ -174,28 +157,32 @@ def features(
         # Not the key of the predictions, by which their files are found.
         facts = f"features {weights_hash(network)} {content.inputs}"
         key = hashlib.sha256(facts.encode()).hexdigest()[:20]
-        name = f"{source.name}.{source.split}.features.{key}.npy"
-        path = pathlib.Path(cache_dir) / name
-    stored = _read(path, shape)
+        path = pathlib.Path(cache_dir) / f"{source.name}.{source.split}.features.{key}.npy"
+    stored = read_array(path, shape)
     if stored is None:
         began = time.monotonic()
-        if path is None:
-            stored = _fill(np.empty([1, *shape], np.float32), network, source, batch_size)
-        else:
-            with files.written_beside(path) as temporary:
-                target = np.lib.format.open_memmap(temporary, "w+", np.float32, (1, *shape))
-                _fill(target, network, source, batch_size).flush()
-            stored = _read(path, shape)
+        blocks = (inputs for inputs, _ in source.batches())
+        made = [posthoc.collect(network, each, batch_size=batch_size).features for each in blocks]
+        stored = np.concatenate(made)[None]
+        if path:
+            files.write_array(path, stored)
         seconds = time.monotonic() - began
     head = {name: part.numpy() for name, part in posthoc.linear_head(network).items()}
     logits = stored[0] @ head["kernel"] + head["bias"]
     return posthoc.Outputs(logits, stored[0], labels), seconds
 
 
-def _fill(target, network, source, batch_size):
-    start = 0
-    for inputs, _ in source.batches():
-        found = posthoc.collect(network, inputs, batch_size=batch_size).features
-        target[0, start : start + len(found)] = found
-        start += len(found)
-    return target
+def _step_metrics(predictions, found, steps):
+    """Coverage and size of prediction sets, and how often and how well the model answers."""
+    dataset, labels, metric = predictions.dataset, predictions.labels, {}
+    errors = found["probs"].argmax(axis=-1) != labels
+    for step in steps:
+        values: Any = found.get(step.name)
+        if isinstance(step, posthoc.ConformalSets):
+            metric[f"{dataset}/set_coverage/{step.name}"] = metrics.set_coverage(values, labels)
+            metric[f"{dataset}/set_size/{step.name}"] = metrics.mean_set_size(values)
+        if isinstance(step, posthoc.SelectiveClassifier):
+            metric[f"{dataset}/answered/{step.name}"] = float(np.mean(~values))
+            wrong = float(errors[~values].mean()) if not values.all() else 0.0
+            metric[f"{dataset}/answered_errors/{step.name}"] = wrong
+    return metric

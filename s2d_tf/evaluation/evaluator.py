@@ -12,11 +12,11 @@ import numpy as np
 
 from s2d_tf import data, metrics
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 from s2d_tf.evaluation import detectors as detectors_lib
-from s2d_tf.evaluation.names import reading_key
-from s2d_tf.evaluation.predictions import predict
-from s2d_tf.evaluation.scoring import Scored, score
-from s2d_tf.evaluation.sources import Source, facts_of, open_source
+from s2d_tf.evaluation import intervals, tables
+from s2d_tf.evaluation.predictions import Scored, predict, score
+from s2d_tf.evaluation.sources import Source, open_source
 from s2d_tf.metrics import checks
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def evaluate(
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
     name: str = "data",
-    detectors: Iterable[str] = (),
+    detectors: str | Iterable[str] = (),
     training: Any = "train",
 ) -> dict[str, float]:
     """All metrics of a model on its dataset and on out-of-distribution ones.
@@ -56,16 +56,14 @@ def evaluate(
             None makes and keeps none.
         batch_size: examples per forward pass; it does not change the answer.
         name: what the keys of a dataset without a registered name begin with.
-        detectors: names of post-hoc detectors, or `"all"`, see `names.DETECTORS`. Those that the
-            model carries come by themselves.
+        detectors: names of post-hoc detectors, or `"all"`. Those that the model carries come by
+            themselves.
         training: what they are fitted on: a split of `dataset`, or data like it.
 
     Returns:
         Flat dict of floats, fractions and not percentages: `"cifar100/accuracy"`,
         `"cifar100/aurc/total"`, `"svhn_cropped/auroc/knowledge"`, `"svhn_cropped/auroc/knn"`, ...
-        Where predictions do not decompose there are no keys for data and knowledge uncertainty. A
-        Gaussian student, whose answer is that of its draws, also has every key by its mean:
-        `"cifar100/mean_nll"`.
+        Where predictions do not decompose there are no keys for data and knowledge uncertainty.
 
     Example:
 
@@ -74,22 +72,49 @@ def evaluate(
     >>> sorted(found)[:2], "noise/auroc/knowledge" in found
     (['mine/accuracy', 'mine/adaptive_ece'], True)
     """
-    return gather(
-        predictor,
-        dataset,
-        ood,
-        data_dir,
-        split,
-        cache_dir=cache_dir,
-        batch_size=batch_size,
-        name=name,
-        detectors=detectors_lib.choose(detectors, predictor),
-        training=training,
-    ).metrics()
+    chosen = detectors_lib.choose(detectors, predictor)
+    options: dict[str, Any] = {"data_dir": data_dir, "split": split, "cache_dir": cache_dir}
+    options |= {"batch_size": batch_size, "name": name}
+    scored = score_datasets(predictor, dataset, ood, detectors=chosen, training=training, **options)
+    return scored.metrics()
+
+
+def compare(
+    first: Predictor,
+    second: Predictor,
+    dataset: Any,
+    ood: Any = (),
+    name: str = "data",
+    num_resamples: int = intervals.NUM_RESAMPLES,
+    **options: Any,
+) -> tables.Table:
+    """Compares two models example by example: is the difference more than chance?
+
+    Args:
+        first, second: `models.Predictor`s with the same classes.
+        dataset, ood, name: as for `evaluate`.
+        num_resamples: number of bootstrap resamples of the test examples, in pairs.
+        **options: `data_dir`, `split`, `cache_dir` and `batch_size`, as for `evaluate`.
+
+    Returns:
+        Table of the differences, first minus second, with paired 95% intervals.
+
+    Example:
+
+    >>> other = models.Classifier(backbone, num_classes=3)
+    >>> table = evaluation.compare(model, other, (images, labels), num_resamples=50)
+    >>> table.rows[0][1].text, len(table.rows)
+    ('Acc', 4)
+    """
+    own, other = (
+        score_datasets(each, dataset, ood, name=name, **options) for each in (first, second)
+    )
+    found = own.intervals(other, num_resamples)
+    return tables.difference_table(found, "First minus second", num_resamples)
 
 
 @dataclasses.dataclass
-class Gathered:
+class ModelScores:
     """A model's scores on all datasets, and what they were made from.
 
     Attributes:
@@ -99,14 +124,12 @@ class Gathered:
         missing: `{name: why}` of the datasets that are not available.
         facts: `{name: {"images", "fingerprint"}}` of all sets that were read; `images` counts
             examples of any kind.
-        forward_seconds: time of the forward passes; what came from the cache took none.
-        score_seconds: time from member predictions to scores.
         sources: `{name: sources.Source}` of all sets that were read.
         inputs: `{name: hash}` of their inputs in order: where it differs, examples are not pairs.
         class_names: one for each class, where they are known.
-        readings: `{name: (known, unknown)}`, the same of each of the predictor's `readings`.
         step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
-        detector_seconds: time to fit and to score all detectors.
+        seconds: time of the forward passes ("forward", 0 for what came from the cache), from member
+            predictions to scores ("score"), and to fit and score all detectors ("detector").
     """
 
     dataset: str
@@ -114,36 +137,69 @@ class Gathered:
     unknown: dict[str, Scored]
     missing: dict[str, str]
     facts: dict[str, dict]
-    forward_seconds: float
-    score_seconds: float
     sources: dict[str, Source]
     inputs: dict[str, str]
-    class_names: tuple[str, ...] | None = None
-    readings: dict = dataclasses.field(default_factory=dict)
-    step_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
-    detector_seconds: float = 0.0
+    class_names: Any
+    step_metrics: dict[str, float]
+    seconds: dict[str, float]
 
     def metrics(self) -> dict[str, float]:
         """The flat dict of `evaluate`."""
-        found = _metrics(self.dataset, self.known, self.unknown)
-        for reading, scored in self.readings.items():
-            other = _metrics(self.dataset, *scored)
-            found |= {reading_key(reading, key): value for key, value in other.items()}
+        found = classification(self.dataset, self.known)
+        for name, scored in self.unknown.items():
+            found |= detection(name, self.known, scored)
+        for name, scored in {self.dataset: self.known, **self.unknown}.items():
+            if "knowledge" in scored.scores:
+                pair = scored.scores["data"], scored.scores["knowledge"]
+                found[f"{name}/rank_correlation"] = metrics.rank_correlation(*pair)
         return found | self.step_metrics
 
+    def intervals(
+        self, other: ModelScores | None = None, num_resamples: int = intervals.NUM_RESAMPLES
+    ) -> dict[str, dict]:
+        """Bootstrap intervals of the metrics, or of the differences of this model and another.
 
-def _metrics(dataset, known, unknown):
-    found = classification(dataset, known)
-    for name, scored in unknown.items():
-        found |= detection(name, known, scored)
-    for name, scored in {dataset: known, **unknown}.items():
-        if "knowledge" in scored.scores:
-            pair = scored.scores["data"], scored.scores["knowledge"]
-            found[f"{name}/rank_correlation"] = metrics.rank_correlation(*pair)
-    return found
+        Args:
+            other: another model's on the same data, or None.
+            num_resamples: number of bootstrap resamples.
+
+        Returns:
+            Flat dict `{"cifar100/nll": {"estimate", "low", "high", "level"}, ...}`, of a difference
+            for the datasets and uncertainties that both have.
+        """
+        if other is not None:
+            self._check_pairs(other)
+        logits = other and other.known.log_probs
+        args = self.known.log_probs, self.known.labels, logits, num_resamples
+        found = {self.dataset: intervals.classification(*args)}
+        for name, unknown in self.unknown.items():
+            if other is None or name in other.unknown:
+                pair = other and (other.known.scores, other.unknown[name].scores)
+                sets = self.known.scores, unknown.scores
+                found[name] = intervals.detection(*sets, pair, num_resamples)
+        return {
+            f"{name}/{key}": dataclasses.asdict(interval)
+            for name, own in found.items()
+            for key, interval in own.items()
+        }
+
+    def _check_pairs(self, other):
+        own, others = self.facts[self.dataset], other.facts[other.dataset]
+        if own != other.facts.get(self.dataset):
+            raise UserError(
+                "second: expected a model that was tested on the same images as the first, "
+                f"{self.dataset} ({own['fingerprint'][:12]}), received {other.dataset} "
+                f"({others['fingerprint'][:12]}). Evaluate both on the same data."
+            )
+        for name, inputs in self.inputs.items():
+            if other.inputs.get(name, inputs) != inputs:
+                raise UserError(
+                    f"{name}: expected the same examples in the same order for both models, "
+                    "received others. Remove the shuffling from the dataset."
+                )
 
 
-def gather(
+def score_datasets(
     predictor: Predictor,
     dataset: Any,
     ood: Any = (),
@@ -155,25 +211,25 @@ def gather(
     name: str = "data",
     detectors: Iterable[str] = (),
     training: Any = "train",
-) -> Gathered:
-    """All forward passes of `evaluate`, as `Gathered`.
+) -> ModelScores:
+    """All forward passes of `evaluate`, as `ModelScores`.
 
     `detectors` are names from `detectors.choose`; they are fitted on the split `training`.
 
     With `skip_missing` an out-of-distribution set that is not on this machine is left out and
     recorded; else it is an error, as for `dataset` always.
     """
-    reading = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
-    named = dataset if isinstance(dataset, str) else name
-    sources, missing = {named: open_source(dataset, named, split, labeled=True, **reading)}, {}
-    for key, each in named_sets(ood).items():
+    reading: dict[str, Any] = {"data_dir": data_dir, "batch_size": batch_size}
+    named, missing = dataset if isinstance(dataset, str) else name, {}
+    sources = {named: open_source(predictor, dataset, named, split, labeled=True, **reading)}
+    for key, each in _named_sets(ood).items():
         if key in sources:
-            raise ValueError(
+            raise UserError(
                 f"ood: expected other names than that of the dataset, received {key!r}. Choose "
                 "another."
             )
         try:
-            sources[key] = open_source(each, key, **reading)
+            sources[key] = open_source(predictor, each, key, **reading)
         except data.MissingDataError as error:
             if not skip_missing:
                 raise
@@ -185,77 +241,41 @@ def gather(
     shared: dict[str, Any] = {"cache_dir": cache_dir, "batch_size": batch_size}
     made = [predict(predictor, source, **shared) for source in sources.values()]
     began = time.monotonic()
-    known, unknown = _score_all(made)
-    readings = {
-        key: _score_all([predictions.read_as(members) for predictions in made])
-        for key, members in predictor.readings.items()
-    }
+    scored = [score(predictions) for predictions in made]
     score_seconds = time.monotonic() - began
-    added = detectors_lib.add(
+    added = detectors_lib.posthoc_scores(
         predictor,
         made,
         list(sources.values()),
         detectors,
-        lambda: _training_source(dataset, named, training, reading),
+        lambda: _training_source(predictor, dataset, named, training, reading),
         cache_dir,
         batch_size,
     )
-    known, *others = [
-        dataclasses.replace(scored, scores=scored.scores | more)
-        for scored, more in zip([known, *unknown.values()], added.scores, strict=True)
-    ]
-    unknown = dict(zip(unknown, others, strict=True))
-    return Gathered(
+    for own, more in zip(scored, added.scores, strict=True):
+        own.scores.update(more)
+    return ModelScores(
         dataset=named,
-        known=known,
-        unknown=unknown,
+        known=scored[0],
+        unknown=dict(zip([p.dataset for p in made[1:]], scored[1:], strict=True)),
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
-        forward_seconds=sum(p.seconds for p in made) + added.forward_seconds,
-        score_seconds=score_seconds,
         sources=sources,
         inputs={p.dataset: p.inputs for p in made},
-        class_names=getattr(predictor, "class_names", None) or sources[named].class_names,
-        readings=readings,
+        class_names=predictor.class_names or sources[named].class_names,
         step_metrics=added.metrics,
-        detector_seconds=added.detector_seconds,
+        seconds={
+            "forward": sum(p.seconds for p in made) + added.forward_seconds,
+            "score": score_seconds,
+            "detector": added.detector_seconds,
+        },
     )
-
-
-def _training_source(dataset, name, training, reading):
-    """What detectors are fitted on."""
-    if not isinstance(training, str):
-        return open_source(training, name, labeled=True, **reading)
-    if isinstance(dataset, (str, os.PathLike)):
-        return open_source(dataset, name, training, labeled=True, **reading)
-    raise ValueError(
-        f"training: expected data to fit detectors on, received {training!r}, a split of arrays. "
-        "Pass training=(x, y)."
-    )
-
-
-def _score_all(made):
-    """`Scored` of the first predictions, and those of the others by their datasets' names."""
-    first, *others = made
-    return score(first), {predictions.dataset: score(predictions) for predictions in others}
-
-
-def named_sets(ood: Any) -> dict:
-    """`{name: data}` of what `evaluate` takes as `ood`."""
-    if isinstance(ood, dict):
-        return ood
-    if isinstance(ood, str) or not all(isinstance(name, str) for name in ood):
-        raise ValueError(
-            "ood: expected a list of registered names or a dict {name: data}, received "
-            f"{type(ood).__name__}. Give the data a name: ood={{'mine': data}}."
-        )
-    return {name: name for name in ood}
 
 
 def classification(dataset: str, scored: Scored) -> dict[str, float]:
     """Metrics of the dataset whose classes the model knows."""
     found = {f"{dataset}/accuracy": metrics.accuracy(scored.probs, scored.labels)}
-    found |= calibration(f"{dataset}/", scored.log_probs, scored.labels)
+    found |= _calibration(f"{dataset}/", scored.log_probs, scored.labels)
     for name, values in scored.scores.items():
         pair = values, scored.errors
         found |= {
@@ -266,17 +286,6 @@ def classification(dataset: str, scored: Scored) -> dict[str, float]:
             ),
         }
     return found
-
-
-def calibration(prefix: str, log_probs: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """The metrics that temperature scaling changes, under keys that begin with `prefix`."""
-    probs = np.exp(log_probs)
-    return {
-        f"{prefix}nll": metrics.negative_log_likelihood_from_log_probs(log_probs, labels),
-        f"{prefix}ece": metrics.expected_calibration_error(probs, labels),
-        f"{prefix}adaptive_ece": metrics.adaptive_calibration_error(probs, labels),
-        f"{prefix}brier": metrics.brier_score(probs, labels),
-    }
 
 
 def detection(ood: str, known: Scored, unknown: Scored) -> dict[str, float]:
@@ -307,21 +316,52 @@ def scaled_metrics(
         Flat dict: `temperature` (of the halves the geometric mean), `scaled_nll`, `scaled_ece`,
         `scaled_adaptive_ece`, `scaled_brier`. Accuracy does not change.
     """
+    count = len(scored.labels)
     if validation is not None:
-        temperature = metrics.fit_temperature(validation.log_probs, validation.labels)
-        log_probs = metrics.scale_log_probs(scored.log_probs, temperature)
+        pairs: list[tuple] = [(np.arange(count), validation.log_probs, validation.labels)]
     else:
-        temperature, log_probs = _cross_fitted(scored)
-    found = calibration(f"{dataset}/scaled_", log_probs, scored.labels)
+        order = np.random.default_rng(HALVES_SEED).permutation(count)
+        halves = order[::2], order[1::2]
+        pairs = [(o, scored.log_probs[p], scored.labels[p]) for o, p in (halves, halves[::-1])]
+    log_probs, temperatures = np.empty_like(scored.log_probs), []
+    for own, *fit_on in pairs:
+        temperatures.append(metrics.fit_temperature(*fit_on))
+        log_probs[own] = metrics.scale_log_probs(scored.log_probs[own], temperatures[-1])
+    temperature = temperatures[0] if validation else float(np.sqrt(np.prod(temperatures)))
+    found = _calibration(f"{dataset}/scaled_", log_probs, scored.labels)
     return {f"{dataset}/temperature": temperature, **found}
 
 
-def _cross_fitted(scored):
-    order = np.random.default_rng(HALVES_SEED).permutation(len(scored.labels))
-    halves = order[::2], order[1::2]
-    log_probs, temperatures = np.empty_like(scored.log_probs), []
-    for own, other in (halves, halves[::-1]):
-        temperature = metrics.fit_temperature(scored.log_probs[other], scored.labels[other])
-        log_probs[own] = metrics.scale_log_probs(scored.log_probs[own], temperature)
-        temperatures.append(temperature)
-    return float(np.sqrt(np.prod(temperatures))), log_probs
+def _calibration(prefix, log_probs, labels):
+    """The metrics that temperature scaling changes, under keys that begin with `prefix`."""
+    probs = np.exp(log_probs)
+    return {
+        f"{prefix}nll": metrics.negative_log_likelihood_from_log_probs(log_probs, labels),
+        f"{prefix}ece": metrics.expected_calibration_error(probs, labels),
+        f"{prefix}adaptive_ece": metrics.adaptive_calibration_error(probs, labels),
+        f"{prefix}brier": metrics.brier_score(probs, labels),
+    }
+
+
+def _training_source(predictor, dataset, name, training, reading):
+    """What detectors are fitted on."""
+    if not isinstance(training, str):
+        return open_source(predictor, training, name, labeled=True, **reading)
+    if isinstance(dataset, (str, os.PathLike)):
+        return open_source(predictor, dataset, name, training, labeled=True, **reading)
+    raise UserError(
+        f"training: expected data to fit detectors on, received {training!r}, a split of arrays. "
+        "Pass training=(x, y)."
+    )
+
+
+def _named_sets(ood):
+    """`{name: data}` of what `evaluate` takes as `ood`."""
+    if isinstance(ood, dict):
+        return ood
+    if isinstance(ood, str) or not all(isinstance(name, str) for name in ood):
+        raise UserError(
+            "ood: expected a list of registered names or a dict {name: data}, received "
+            f"{type(ood).__name__}. Give the data a name: ood={{'mine': data}}."
+        )
+    return {name: name for name in ood}

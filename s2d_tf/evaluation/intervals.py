@@ -1,11 +1,15 @@
-"""Bootstrap intervals over the test examples: of one model, or of the difference of two.
+"""How sure a number is: over the test examples (bootstrap), and over seeds (Student's t).
 
-They show the spread that another test set of this size would give, not the spread over seeds. They
-are percentile intervals (Efron and Tibshirani, 1993, chapter 13), except for the calibration error.
-A resample is less calibrated than its source, so the percentiles of its error lie too high, for a
-calibrated model wholly above the truth. There the basic interval is taken (Davison and Hinkley,
-1997, chapter 5), which reflects the percentiles around the estimate; it reaches down to 0 where
-resampling alone makes such an error, and up to the estimate at least.
+Bootstrap intervals show the spread that another test set of this size would give, not the spread
+over seeds. They are percentile intervals (Efron and Tibshirani, 1993, chapter 13), except for the
+calibration error: a resample is less calibrated than its source, so the percentiles of its error
+are too high, for a calibrated model wholly above the truth. There the basic interval is taken
+(Davison and Hinkley, 1997, chapter 5), which reflects the percentiles around the estimate.
+
+All that a metric needs of a resample is how often each example was drawn. The counts
+`[resamples, examples]` are drawn once and shared by every metric, score and model, which makes
+comparisons paired. Means and the bins of the calibration error are matrix products; for the ranking
+metrics the examples are sorted once. The first row of every result is the test set itself.
 """
 
 from __future__ import annotations
@@ -13,20 +17,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from s2d_tf.evaluation import resampling, tables
-from s2d_tf.evaluation.names import dataset_title, format_difference, metric, metric_title
+from s2d_tf import metrics
+from s2d_tf._types import ArrayLike
+from s2d_tf.errors import UserError
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.statistics import LEVEL
-
-if TYPE_CHECKING:
-    from s2d_tf.evaluation.evaluator import Gathered
+from s2d_tf.metrics.statistics import LEVEL, mean_interval
 
 NUM_RESAMPLES = 10_000
+# Counts are handled in pieces of this many bytes, which stay in the processor's cache.
+_CHUNK_BYTES = 2**19
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,23 +60,31 @@ def classification(
             differences, first minus other, resampled in pairs.
         num_resamples: number of bootstrap resamples.
         seed: integer; the same seed gives the same intervals.
-
-    Returns:
-        Dict of `Interval`.
     """
     models = [checks.as_matrix(m, "log_probs") for m in (log_probs, other) if m is not None]
     for model in models:
         labels = checks.as_labels(labels, *model.shape)
     checks.as_positive_int(num_resamples, "num_resamples")
-    samples = resampling.classification_resamples(models, labels, num_resamples, seed)
-    found = {n: _percentile(samples, n) for n in ("accuracy", "nll", "ece", "brier")}
-    estimate, ece = found["ece"].estimate, found["ece"]
-    low, high = 2.0 * estimate - ece.high, 2.0 * estimate - ece.low
-    if other is None:
-        may_be_noise = estimate <= np.quantile(samples[0]["ece_noise"][1:], (1.0 + LEVEL) / 2.0)
-        low = 0.0 if may_be_noise else max(low, 0.0)
-        high = min(max(high, estimate), 1.0)
-    return found | {"ece": Interval(estimate, low, high)}
+    columns = [_per_example(model, labels) for model in models]
+    samples: list[dict] = [{name: [] for name in ("accuracy", "nll", "brier")} for _ in models]
+    gaps: list[list] = [[] for _ in models]
+    for counts in draw_counts(labels.size, num_resamples, (seed, 0)):
+        for own, held, (means, confidence) in zip(samples, gaps, columns, strict=True):
+            held.append(metrics.calibration_gaps(confidence, means[:, 0], counts=counts))
+            # One product for each model: the same model twice has the same sums to the last bit.
+            for values, column in zip(own.values(), (counts @ means / labels.size).T, strict=True):
+                values.append(column)
+    samples = [{n: np.concatenate(values) for n, values in own.items()} for own in samples]
+    joined = [np.concatenate(held) for held in gaps]
+    for own, held in zip(samples, joined, strict=True):
+        own["ece"] = np.abs(held).sum(axis=1)
+    # What resampling alone makes: the distance of the bins' gaps from those of the whole set.
+    noise = np.abs(joined[0] - joined[0][0]).sum(axis=1)
+    found = {name: percentiles(samples, name) for name in ("accuracy", "nll", "ece", "brier")}
+    ece = basic(found["ece"], may_be_negative=other is not None)
+    if other is None and ece.estimate <= np.quantile(noise[1:], (1.0 + LEVEL) / 2.0):
+        ece = dataclasses.replace(ece, low=0.0)
+    return found | {"ece": ece}
 
 
 def detection(
@@ -99,104 +111,124 @@ def detection(
     models = [_pairs(*scores) for scores in ((id_scores, ood_scores), other) if scores]
     shared = {n: [model[n] for model in models] for n in models[0] if n in models[-1]}
     if not shared:
-        raise ValueError(
+        raise UserError(
             f"other: expected one of the scores {', '.join(models[0])}, received "
             f"{', '.join(models[1])}. Compare models that share a score."
         )
     flat = [pair for pairs in shared.values() for pair in pairs]
     if len({(known.size, unknown.size) for known, unknown in flat}) > 1:
-        raise ValueError(
+        raise UserError(
             "other: expected scores of the same examples, received sets of different sizes. "
             "Score both models on the same data."
         )
     checks.as_positive_int(num_resamples, "num_resamples")
-    samples = iter(resampling.detection_resamples(flat, num_resamples, seed))
-    drawn = {name: [next(samples) for _ in pairs] for name, pairs in shared.items()}
-    return {
-        f"{ranking}/{name}": _percentile(own, ranking)
-        for name, own in drawn.items()
-        for ranking in ("auroc", "aupr")
-    }
-
-
-def of_gathered(
-    first: Gathered, second: Any = None, num_resamples: int = NUM_RESAMPLES
-) -> dict[str, dict]:
-    """Intervals of a run's metrics, or of the differences first minus second of two.
-
-    Args:
-        first: `evaluator.Gathered`.
-        second: another on the same data, or None.
-        num_resamples: number of bootstrap resamples.
-
-    Returns:
-        Flat dict `{"cifar100/nll": {"estimate", "low", "high", "level"}, ...}`, of a difference for
-        the datasets and uncertainties that both have.
-    """
-    dataset, known = first.dataset, first.known
-    if second and first.facts[dataset] != second.facts.get(dataset):
-        raise ValueError(
-            "second: expected a run that was tested on the same images as the first, "
-            f"{dataset} ({first.facts[dataset]['fingerprint'][:12]}), received "
-            f"{second.dataset} ({second.facts[second.dataset]['fingerprint'][:12]}). "
-            "Evaluate both on the same data."
-        )
-    for name in first.inputs if second else ():
-        if second.inputs.get(name, first.inputs[name]) != first.inputs[name]:
-            raise ValueError(
-                f"{name}: expected the same examples in the same order for both models, received "
-                "others. Remove the shuffling from the dataset."
-            )
-    other = second and second.known.log_probs
-    found = {dataset: classification(known.log_probs, known.labels, other, num_resamples)}
-    for name, unknown in first.unknown.items():
-        if second is None or name in second.unknown:
-            other = second and (second.known.scores, second.unknown[name].scores)
-            found[name] = detection(known.scores, unknown.scores, other, num_resamples)
-    return {
-        f"{name}/{key}": dataclasses.asdict(interval)
-        for name, own in found.items()
-        for key, interval in own.items()
-    }
-
-
-def difference_table(
-    found: dict[str, dict], caption: str, num_resamples: int, notes: Sequence[str] = ()
-) -> tables.Table:
-    """Table of the differences of `of_gathered`, with more footnotes."""
-    blocks: dict[str, list] = {}
-    for key, value in found.items():
-        low, high = (value["low"], value["high"])
-        if metric(key).best is min:
-            low, high = -high, -low
-        verdict = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
-        dataset = dataset_title(key.split("/")[0])
-        numbers = [format_difference(key, value[part]) for part in ("estimate", "low", "high")]
-        row = [dataset, metric_title(key), *numbers, verdict]
-        blocks.setdefault(dataset, []).append(row)
-    return tables.make(
-        caption,
-        ["Data", "Metric", "Difference", "95% from", "to", "The first is"],
-        list(blocks.values()),
-        stub=2,
-        footnotes=[
-            f"{num_resamples:,} resamples of the test examples, in pairs; percentage points except "
-            "for NLL. Variation over seeds is not included.",
-            *notes,
-        ],
+    sizes = [part.size for part in flat[0]]
+    step = _step(sum(sizes))
+    drawn = [draw_counts(n, num_resamples, (seed, i), step) for i, n in enumerate(sizes)]
+    rankings = [metrics.Ranking(*pair) for pair in flat]
+    parts = [
+        [(own.auroc(*counts), own.aupr(*counts)) for own in rankings]
+        for counts in zip(*drawn, strict=True)
+    ]
+    samples = iter(
+        dict(zip(("auroc", "aupr"), np.hstack(own), strict=True))
+        for own in zip(*parts, strict=True)
     )
+    resampled = {name: [next(samples) for _ in pairs] for name, pairs in shared.items()}
+    return {
+        f"{metric}/{name}": percentiles(own, metric)
+        for name, own in resampled.items()
+        for metric in ("auroc", "aupr")
+    }
 
 
-def _percentile(samples, name):
+def draw_counts(
+    num_examples: int, num_resamples: int, seed: Any, step: int | None = None
+) -> Iterator[np.ndarray]:
+    """Yields how often each example is drawn, first once each: float64 `[step, num_examples]`."""
+    rng, step = np.random.default_rng(seed), step or _step(num_examples)
+    yield np.ones((1, num_examples))
+    for start in range(0, num_resamples, step):
+        drawn = (
+            rng.integers(0, num_examples, size=num_examples, dtype=np.uint32)
+            for _ in range(min(step, num_resamples - start))
+        )
+        yield np.array([np.bincount(each, minlength=num_examples) for each in drawn], np.float64)
+
+
+def percentiles(samples: Sequence[dict[str, np.ndarray]], name: str) -> Interval:
     """Of one model's resamples, or of the first's minus the second's; the estimate comes first."""
     values = functools.reduce(operator.sub, [part[name] for part in samples])
     low, high = np.quantile(values[1:], [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     return Interval(float(values[0]), float(low), float(high))
 
 
+def basic(interval: Interval, may_be_negative: bool) -> Interval:
+    """A percentile interval reflected around its estimate, for calibration errors."""
+    low, high = 2.0 * interval.estimate - interval.high, 2.0 * interval.estimate - interval.low
+    if not may_be_negative:
+        low, high = max(low, 0.0), min(max(high, interval.estimate), 1.0)
+    return Interval(interval.estimate, low, high)
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedComparison:
+    """A paired comparison over seeds; differences are first minus second.
+
+    `low` and `high` are Student's 95% interval for the mean difference, None for a single pair;
+    `positive` and `negative` count the signs.
+    """
+
+    num_pairs: int
+    mean_difference: float
+    low: float | None
+    high: float | None
+    positive: int
+    negative: int
+
+
+def mean_and_two_std(values: ArrayLike) -> tuple[float, float | None]:
+    """Mean and two sample standard deviations (divisor n - 1) over seeds.
+
+    The second is None for a single value. Five seeds give only a rough standard deviation: the true
+    one is between 0.6 and 2.9 times it, at 95%.
+    """
+    values = checks.as_scores(values, "values")
+    return float(values.mean()), float(2.0 * values.std(ddof=1)) if values.size > 1 else None
+
+
+def compare_over_seeds(first: ArrayLike, second: ArrayLike) -> SeedComparison:
+    """Compares a metric of two methods, one pair per seed; differences are first minus second."""
+    first, second = checks.as_scores(first, "first"), checks.as_scores(second, "second")
+    if first.size != second.size:
+        raise UserError(
+            f"second: expected {first.size} values, paired by seed, received {second.size}. Pass "
+            "those of seeds that both have."
+        )
+    differences = first - second
+    signs = int((differences > 0).sum()), int((differences < 0).sum())
+    interval: tuple[Any, Any, Any] = mean_interval(differences)  # Finite, so it has a mean.
+    return SeedComparison(differences.size, *interval, *signs)
+
+
+def _step(num_examples):
+    return max(1, _CHUNK_BYTES // (8 * num_examples))
+
+
+def _per_example(log_probs, labels):
+    """Columns whose means are accuracy, NLL and Brier score; and confidences."""
+    log_probs = metrics.scale_log_probs(log_probs, 1.0)
+    probs, rows = np.exp(log_probs), np.arange(labels.size)
+    predicted = probs.argmax(axis=-1)
+    correct = (predicted == labels).astype(np.float64)
+    confidence = probs[rows, predicted]
+    brier = np.sum((probs - np.eye(probs.shape[1])[labels]) ** 2, axis=-1)
+    return np.column_stack((correct, -log_probs[rows, labels], brier)), confidence
+
+
 def _pairs(id_scores, ood_scores):
     if not id_scores or set(id_scores) != set(ood_scores):
-        raise ValueError(
+        raise UserError(
             "id_scores and ood_scores: expected dicts with the same keys, received "
             f"{sorted(id_scores)} and {sorted(ood_scores)}. Pass the same scores of both."
         )

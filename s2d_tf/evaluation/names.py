@@ -1,6 +1,8 @@
-"""Titles, directions and number formats, each defined once; nothing here imports TensorFlow."""
+"""Titles, directions and number formats of metrics, each defined once."""
 
 import typing
+
+from s2d_tf import data
 
 UNCERTAINTIES = ("confidence", "total", "data", "knowledge")
 SHORT_NAMES = {"confidence": "Conf.", "total": "TU", "data": "DU", "knowledge": "KU"}
@@ -10,48 +12,8 @@ LONG_NAMES = {
     "data": "Data uncertainty",
     "knowledge": "Knowledge uncertainty",
 }
-# Post-hoc detectors by the keys of their scores, in the order of all tables.
-DETECTORS = {
-    "msp": "MSP",
-    "max_logit": "MaxLogit",
-    "energy": "Energy",
-    "gen": "GEN",
-    "react": "ReAct",
-    "ash": "ASH",
-    "scale": "SCALE",
-    "knn": "KNN",
-    "fdbd": "fDBD",
-    "vim": "ViM",
-    "mahalanobis": "Mahalanobis",
-    "relative_mahalanobis": "Relative Mahalanobis",
-    "feature_density": "Feature density (DDU)",
-}
-DATASETS = {
-    "cifar100": "CIFAR-100",
-    "cifar10": "CIFAR-10",
-    "svhn_cropped": "SVHN",
-    "tiny_imagenet_resize": "Tiny ImageNet (resize)",
-    "tiny_imagenet_crop": "Tiny ImageNet (crop)",
-    "odin_lsun_resize": "LSUN (resize)",
-    "odin_lsun_crop": "LSUN (crop)",
-    "odin_tiny_imagenet_resize": "Tiny ImageNet (ODIN's resize)",
-    "odin_tiny_imagenet_crop": "Tiny ImageNet (ODIN's crop)",
-    "cifar100_c": "CIFAR-100-C",
-    "cifar100_c_generated": "CIFAR-100-C (generated)",
-    "openood_near": "Near (OpenOOD)",
-    "openood_far": "Far (OpenOOD)",
-    "openood_tiny_imagenet": "Tiny ImageNet (OpenOOD)",
-    "openood_mnist": "MNIST",
-    "openood_textures": "Textures",
-    "openood_places365": "Places365",
-    "digits": "Digits 0 to 7",
-    "digits_heldout": "Digits 8 and 9",
-    "digits_photos": "Photographs",
-    "clinc150": "CLINC150",
-    "clinc150_oos": "CLINC150 out-of-scope",
-}
 # Methods that are not the paper's.
-OURS = ("h2d", "h2d_spread", "plain_dir", "plain_gauss")
+OURS = ("h2d", "plain_dir")
 # The order of methods in tables and legends; their titles are in their recipes.
 METHODS = (
     *("individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc"),
@@ -60,8 +22,6 @@ METHODS = (
 )
 # A plain method and the one that trains the same network with S2D.
 TWINS = {"individual": "s2d", "mimo": "s2d_mimo", "swag": "s2d_swag", "mc": "s2d_mc"}
-# What keys begin with that measure the other reading of a Gaussian student, and what rows say.
-READINGS = {"mean": "by its mean", "draws": "by its draws"}
 # Members of an ensemble whose method's name needs no number.
 USUAL_MEMBERS = 5
 
@@ -93,12 +53,7 @@ METRICS = {
     "aupr": Metric("%AUPR", max),
     "fpr_at_95_recall": Metric("%FPR at 95% recall", min),
     "rank_correlation": Metric("Rank correlation", None, 1.0, 2),
-    "changed_auroc": Metric("%AUROC of changed labels", max),
-    "changed_aupr": Metric("%AUPR of changed labels", max),
-    "changed_labels": Metric("%changed labels", None),
     "error_auroc": Metric("%AUROC of errors", max),
-    "scod_aurc": Metric("%SCOD AURC", min),
-    "sets": Metric("Sets", None, 1.0, 0),
     "shift_correlation": Metric("Uncertainty rises with errors", max, 1.0, 2),
     "uncertainty": Metric("Mean uncertainty", None, 1.0, 2),
     "set_coverage": Metric("%labels in sets", None),
@@ -113,16 +68,7 @@ METRICS = {
 
 def metric(key: str) -> Metric:
     """The metric of a flat key such as `"cifar100/scaled_nll"` or `"svhn_cropped/auroc/total"`."""
-    name = key.split("/")[1]
-    for prefix in (*READINGS, "scaled"):
-        name = name.removeprefix(f"{prefix}_")
-    return METRICS[name]
-
-
-def reading_key(reading: str, key: str) -> str:
-    """A key of another reading: `("mean", "cifar100/nll")` gives `"cifar100/mean_nll"`."""
-    dataset, name = key.split("/", 1)
-    return f"{dataset}/{reading}_{name}"
+    return METRICS[key.split("/")[1].removeprefix("scaled_")]
 
 
 def format_value(key: str, value: float, spread: float | None = None) -> str:
@@ -147,12 +93,17 @@ def metric_title(key: str) -> str:
 
 def score_title(name: str) -> str:
     """A score's name for people: an uncertainty's, a detector's, or else its key."""
-    return {**LONG_NAMES, **DETECTORS}.get(name, name)
+    if name in LONG_NAMES:
+        return LONG_NAMES[name]
+    from s2d_tf import posthoc  # Here: it brings TensorFlow.
+
+    detector = posthoc.detectors().get(name)
+    return detector.title if detector else name
 
 
 def dataset_title(name: str) -> str:
-    """A dataset's name for people."""
-    return DATASETS.get(name, name)
+    """A dataset's name for people: that of its record, or else the name."""
+    return data.info(name).title if name in data.names() else name
 
 
 def variant(method: str, members: int | None = None) -> str:

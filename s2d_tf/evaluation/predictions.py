@@ -1,4 +1,4 @@
-"""Member predictions of a model on a dataset, computed once and kept beside the run.
+"""Member predictions of a model on a dataset, computed once and kept; and their scores.
 
 A file is named after the dataset, the split and a hash of all that decides its content: the
 weights, how members are drawn, and the inputs with their order. Whatever changes, the old file is
@@ -10,17 +10,21 @@ evaluation of that member finds again; a Gaussian student keeps its two outputs 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
+import math
 import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from s2d_tf import data, files, models
-from s2d_tf._types import PathLike
-from s2d_tf.evaluation.sources import facts_of, open_source
+from s2d_tf import data, files, models, uncertainty
+from s2d_tf._types import ArrayLike, PathLike
+from s2d_tf.errors import UserError
+from s2d_tf.evaluation.sources import open_source
 
 # Raised when networks or draws answer differently for the same weights.
 FORMAT = 1
@@ -70,10 +74,6 @@ class Predictions:
         """All members for a range of examples, `[members, stop - start, classes]`."""
         return np.concatenate([members(raw[:, start:stop]) for raw, members in self.parts])
 
-    def read_as(self, members: Callable) -> Predictions:
-        """The same outputs with other members: see `Predictor.readings`."""
-        return dataclasses.replace(self, parts=tuple((raw, members) for raw, _ in self.parts))
-
     def chunks(self) -> Iterator[np.ndarray]:
         """The whole stack in pieces of bounded size, in the order of the examples."""
         step = max(1, CHUNK_ELEMENTS // self.rows(0, 1).size)
@@ -81,11 +81,37 @@ class Predictions:
             yield self.rows(start, min(start + step, len(self)))
 
 
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """A dataset as a model sees it.
+
+    Attributes:
+        log_probs: float64 `[n, K]`, the log of the members' mean prediction.
+        scores: `{uncertainty: [n]}`, larger is more uncertain. "confidence" is the negated log of
+            the largest probability; "data" and "knowledge" are missing where a prediction does not
+            decompose.
+        labels: int64 `[n]`.
+    """
+
+    log_probs: np.ndarray
+    scores: dict[str, np.ndarray]
+    labels: np.ndarray
+
+    @property
+    def probs(self) -> np.ndarray:
+        return np.exp(self.log_probs)
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Where the most probable class is not the label."""
+        return self.log_probs.argmax(axis=-1) != self.labels
+
+
 def predict(
     predictor: models.Predictor,
     dataset: Any,
     split: str = "test",
-    data_dir: str | None = None,
+    data_dir: PathLike | None = None,
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
     name: str = "data",
@@ -102,17 +128,13 @@ def predict(
         batch_size: examples per forward pass.
         name: of data that is not registered.
 
-    Returns:
-        `Predictions`.
-
     Example:
 
     >>> predictions = evaluation.predict(model, (images, labels), name="mine")
     >>> predictions.rows(0, 10).shape
     (1, 10, 3)
     """
-    options = {"data_dir": data_dir, "batch_size": batch_size, **facts_of(predictor)}
-    source = open_source(dataset, name, split, labeled=True, **options)
+    source = open_source(predictor, dataset, name, split, data_dir, batch_size, labeled=True)
     began, parts = time.monotonic(), predictor.cached_predictors
     content: Any = None
     raw: list[Any] = [None] * len(parts)
@@ -122,12 +144,12 @@ def predict(
         stem = f"{source.name}.{source.split}" if source.split else source.name
         paths = [_path(pathlib.Path(cache_dir), stem, part, content) for part in parts]
         shapes = [(len(content), part.num_classes) for part in parts]
-        raw = [_read(*pair) for pair in zip(paths, shapes, strict=True)]
+        raw = [read_array(*pair) for pair in zip(paths, shapes, strict=True)]
     missing = [i for i, held in enumerate(raw) if held is None]
     if missing:
         seen, made = _forward(source, [parts[i] for i in missing], batch_size)
         if content and content.inputs != seen.inputs:
-            raise ValueError(
+            raise UserError(
                 f"{source.name}: expected the same examples in the same order in every pass, "
                 "received others in the second. Remove the shuffling, or evaluate without a cache."
             )
@@ -148,19 +170,33 @@ def predict(
     )
 
 
-def _forward(source, parts, batch_size):
-    """The content of a source, and the raw outputs of each part, from one pass over it."""
-    content = data.Content()
-    made: list[list[np.ndarray]] = [[] for _ in parts]
-    for inputs, labels in source.batches():
-        content.update(inputs, labels)
-        for part, outputs in zip(parts, made, strict=True):
-            outputs.append(part.predict_raw(inputs, batch_size))
-    if not len(content):
-        raise ValueError(
-            f"{source.name}: expected at least one example, received none. Check the data."
-        )
-    return content, [np.concatenate(outputs, axis=1) for outputs in made]
+def score(predictions: Predictions) -> Scored:
+    """`Scored` of `Predictions`, chunk by chunk."""
+    parts = [scores(predictions.kind, chunk) for chunk in predictions.chunks()]
+    joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return Scored(joined.pop("log_probs"), joined, predictions.labels)
+
+
+def scores(kind: str, member_logits: ArrayLike) -> dict[str, np.ndarray]:
+    """Log-probabilities and uncertainty scores of a member stack.
+
+    Args:
+        kind: "categorical" or "dirichlet".
+        member_logits: `[members, n, K]`, logits, or log-concentrations of Dirichlets.
+
+    Returns:
+        Dict of float64 arrays: "log_probs" `[n, K]` and `[n]` "confidence", "total" and, unless it
+        is a single categorical prediction, "data" and "knowledge".
+
+    Example:
+
+    >>> kind, member_logits = model.predict_members(images)
+    >>> sorted(evaluation.scores(kind, member_logits))
+    ['confidence', 'data', 'knowledge', 'log_probs', 'total']
+    """
+    logits = np.asarray(member_logits, dtype=np.float64)
+    found = _compiled(kind, logits.shape[0], logits.shape[-1])(logits)
+    return {key: value.numpy() for key, value in found.items()}
 
 
 def weights_hash(predictor: models.Predictor) -> str:
@@ -174,17 +210,56 @@ def weights_hash(predictor: models.Predictor) -> str:
     return digest.hexdigest()
 
 
-def _path(folder, stem, part, content):
-    """Where a part's outputs are, under whatever name of the data, or where they will be."""
-    key = hashlib.sha256((weights_hash(part) + content.inputs).encode()).hexdigest()[:20]
-    return next(folder.glob(f"*.{key}.npy"), folder / f"{stem}.{key}.npy")
+def read_array(path: pathlib.Path | None, shape: tuple[int, int]) -> np.ndarray | None:
+    """Stored float32 outputs `[outputs, *shape]`; None where missing, damaged or of another shape.
 
-
-def _read(path, shape):
-    """The stored outputs, or None where they are missing, damaged or of another shape."""
+    The file stays on disk: what is read of the array is read when it is used.
+    """
     try:
         raw = np.load(path, mmap_mode="r", allow_pickle=False) if path else None
     except (ValueError, OSError, EOFError):
         return None
     matches = raw is not None and raw.shape[1:] == shape and raw.dtype == np.float32
     return raw if matches else None
+
+
+def _forward(source, parts, batch_size):
+    """The content of a source, and the raw outputs of each part, from one pass over it."""
+    content = data.Content()
+    made: list[list[np.ndarray]] = [[] for _ in parts]
+    for inputs, labels in source.batches():
+        content.update(inputs, labels)
+        for part, outputs in zip(parts, made, strict=True):
+            outputs.append(part.predict_raw(inputs, batch_size))
+    if not len(content):
+        raise UserError(
+            f"{source.name}: expected at least one example, received none. Check the data."
+        )
+    return content, [np.concatenate(outputs, axis=1) for outputs in made]
+
+
+def _path(folder, stem, part, content):
+    """Where a part's outputs are, under whatever name of the data, or where they will be."""
+    key = hashlib.sha256((weights_hash(part) + content.inputs).encode()).hexdigest()[:20]
+    return next(folder.glob(f"*.{key}.npy"), folder / f"{stem}.{key}.npy")
+
+
+@functools.cache
+def _compiled(kind, num_members, num_classes):
+    # The number of members must be known to the graph: one does not decompose as many do.
+    signature = [tf.TensorSpec([num_members, None, num_classes], tf.float64)]
+
+    @tf.function(input_signature=signature)
+    def compute(logits):
+        answer = uncertainty.from_members(kind, logits)
+        log_sum = tf.reduce_logsumexp(tf.nn.log_softmax(logits, axis=-1), axis=0)
+        found = {
+            "log_probs": log_sum - math.log(num_members),
+            "confidence": uncertainty.confidence_score(kind, logits),
+            "total": answer["total"],
+        }
+        if uncertainty.decomposes(kind, num_members):
+            found |= {"data": answer["data"], "knowledge": answer["knowledge"]}
+        return found
+
+    return compute

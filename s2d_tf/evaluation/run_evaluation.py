@@ -6,28 +6,31 @@ import datetime
 import importlib.metadata
 import pathlib
 import platform
+import statistics
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from s2d_tf import __version__, files, zoo
+import tensorflow as tf
+
+from s2d_tf import __version__, data, files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.data import location
-from s2d_tf.evaluation import cost, intervals, names, run_data, views
+from s2d_tf.errors import UserError
 from s2d_tf.evaluation import detectors as detectors_lib
-from s2d_tf.evaluation.evaluator import gather, scaled_metrics
-from s2d_tf.evaluation.predictions import predict, weights_hash
-from s2d_tf.evaluation.scoring import score
-from s2d_tf.zoo import networks, steps
+from s2d_tf.evaluation import intervals, names, tables, views
+from s2d_tf.evaluation.evaluator import ModelScores, scaled_metrics, score_datasets
+from s2d_tf.evaluation.predictions import predict, score, weights_hash
+from s2d_tf.zoo import networks, recipes, steps
 from s2d_tf.zoo.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
 if TYPE_CHECKING:
-    from s2d_tf.evaluation import tables
-    from s2d_tf.evaluation.evaluator import Gathered
-    from s2d_tf.zoo import TrainedModel, Run
+    from s2d_tf import models
+    from s2d_tf.zoo import Run, TrainedModel
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 NAMED = "named score"
+MIN_REPETITIONS, MAX_REPETITIONS = 3, 15
 
 
 def evaluate_run(
@@ -40,7 +43,7 @@ def evaluate_run(
     members: int | None = None,
     folder: PathLike | None = None,
     ood: Iterable[str] = (),
-    detectors: Iterable[str] = (),
+    detectors: str | Iterable[str] = (),
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -64,7 +67,7 @@ def evaluate_run(
         `"versions/keras"`.
 
     Raises:
-        ValueError: the run's weights cannot be evaluated as `method` or with `members`.
+        UserError: the run's weights cannot be evaluated as `method` or with `members`.
 
     Example:
 
@@ -74,36 +77,22 @@ def evaluate_run(
     """
     run = zoo.Run.open(directory)
     viewed = views.view(run, method, members)
+    shared: dict[str, Any] = {"folder": folder, "ood": ood, "detectors": detectors}
     if viewed == run:
         for member in run.members:
-            evaluate_run(
-                member.directory,
-                data_dir,
-                batch_size,
-                0,
-                log,
-                folder=folder,
-                ood=ood,
-                detectors=detectors,
-            )
+            evaluate_run(member.directory, data_dir, batch_size, 0, log, **shared)
     out = views.directory(run, viewed)
     log(f"evaluating {out}")
     # Steps were fitted on the run's own way to draw members.
     opened = zoo.open_run(viewed, with_steps=viewed == run)
-    cache = cache_directory(run)
-    known = run_data.known(run, folder)
-    more = run_data.remembered(out, run.recipe) | run_data.named(ood)
-    found, gathered = evaluate_opened(
-        opened, data_dir, cache, batch_size, log, known, more, detectors
-    )
+    found, scored = evaluate_opened(opened, data_dir, None, batch_size, log, out=out, **shared)
     zoo.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
     files.write_json(out / METRICS, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")
-        held = intervals.of_gathered(gathered, num_resamples=bootstrap)
-        files.write_json(out / INTERVALS, held)
+        files.write_json(out / INTERVALS, scored.intervals(None, bootstrap))
     return found
 
 
@@ -112,16 +101,15 @@ def evaluate_entry(
     data_dir: PathLike | None = None,
     batch_size: int = 256,
     log: Callable[[str], Any] = print,
-    folder: PathLike | None = None,
-    ood: Iterable[str] = (),
-    detectors: Iterable[str] = (),
+    **options: Any,
 ) -> dict:
-    """Evaluates a zoo entry.
+    """Evaluates a zoo entry, or anything else that `zoo.open_model` opens; writes nothing.
 
     Args:
-        where: its name, folder or address, see `zoo.open_model`.
-        data_dir, batch_size, log, ood, detectors: as for `evaluate_run`.
-        folder: folder of images with the entry's classes to evaluate on in place of its dataset.
+        where: an entry's name, folder or address; or a run directory.
+        data_dir, batch_size, log: as for `evaluate_run`.
+        **options: `ood` and `detectors`, as for `evaluate_run`; `folder`, a folder of images with
+            the model's classes to evaluate on in place of its dataset.
 
     Returns:
         The flat dict of metrics, as `evaluate_run`.
@@ -132,10 +120,7 @@ def evaluate_entry(
     >>> found["digits/accuracy"] > 0.9
     True
     """
-    opened = zoo.open_model(where)
-    cache = location.cache_dir() / PREDICTIONS / opened.name
-    known, more = pathlib.Path(folder) if folder else None, run_data.named(ood)
-    return evaluate_opened(opened, data_dir, cache, batch_size, log, known, more, detectors)[0]
+    return evaluate_opened(zoo.open_model(where), data_dir, None, batch_size, log, **options)[0]
 
 
 def evaluate_opened(
@@ -144,48 +129,41 @@ def evaluate_opened(
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
     log: Callable[[str], Any] = print,
-    known: pathlib.Path | None = None,
-    more: dict[str, str | pathlib.Path] | None = None,
-    detectors: Iterable[str] = (),
-) -> tuple[dict, Gathered]:
-    """All metrics of a `zoo.TrainedModel`, and the `Gathered` behind them.
+    folder: PathLike | None = None,
+    ood: Iterable[str] = (),
+    detectors: str | Iterable[str] = (),
+    out: PathLike | None = None,
+) -> tuple[dict, ModelScores]:
+    """All metrics of a `zoo.TrainedModel`, and the `ModelScores` behind them.
 
     Args:
         opened: the model.
-        data_dir, cache_dir, batch_size, log, detectors: as for `evaluate_run`.
-        known: folder of its images, as a `pathlib.Path`; None: the recipe's registered dataset.
-        more: `{name: name or pathlib.Path}` of OOD data that the recipe does not name.
+        data_dir, batch_size, log, ood, detectors: as for `evaluate_run`.
+        cache_dir: folder of predictions; None: that of the run or entry.
+        folder: of its images; None: the recipe's registered dataset, or where own data was.
+        out: folder whose `metrics.json` names out-of-distribution data to evaluate on again.
     """
     predictor, recipe = opened.predictor, opened.recipe
-    own_images = known is None or recipe.own_data is not None
-    held_out = opened.split == "train_without_validation" and own_images
-    dataset, more = run_data.name_of(recipe, known), more or {}
-    own: dict[str, Any] = {"name": dataset, "data_dir": data_dir, "cache_dir": cache_dir}
-    own["batch_size"] = batch_size
-    ood = {name: name for name in recipe.out_of_distribution} | more
+    own, more = _data_of(opened, folder, ood, out)
+    dataset = own["name"]
+    own |= {"data_dir": data_dir, "cache_dir": cache_dir or cache_directory(opened)}
+    own |= {"batch_size": batch_size}
+    # The validation split of other images was not held out of this training.
+    held_out = opened.split == "train_without_validation" and dataset == recipe.source_dataset
+    sets = {name: name for name in recipe.out_of_distribution} | more
     chosen = detectors_lib.choose(detectors, predictor, log)
-    gathered = gather(
-        predictor,
-        known or dataset,
-        ood,
-        skip_missing=True,
-        detectors=chosen,
-        training=opened.split,
-        **own,
-    )
-    for name, reason in gathered.missing.items():
+    fitting = {"detectors": chosen, "training": opened.split}
+    scored = score_datasets(predictor, ood=sets, skip_missing=True, **fitting, **own)
+    for name, reason in scored.missing.items():
         registered = f"not available (`s2d data {name}` says how to get it)"
-        log(f"skipped {name}: {registered if ood[name] == name else reason}")
-    validation = predict(predictor, known or dataset, "validation", **own) if held_out else None
+        log(f"skipped {name}: {registered if sets[name] == name else reason}")
+    validation = predict(predictor, split="validation", **own) if held_out else None
     began = time.monotonic()
-    found = gathered.metrics() | _scaled(dataset, gathered.known, validation)
-    for reading, (scored, _) in gathered.readings.items():
-        read = validation and validation.read_as(predictor.readings[reading])
-        other = _scaled(dataset, scored, read)
-        found |= {names.reading_key(reading, key): value for key, value in other.items()}
-    metric_seconds = time.monotonic() - began
+    found = scored.metrics()
+    found |= scaled_metrics(dataset, scored.known, score(validation) if validation else None)
+    seconds = scored.seconds | {"metric": time.monotonic() - began}
     reference = networks.build_network(recipe.sibling("individual"))
-    milliseconds, ratio = cost.inference_time(opened.predictor, reference)
+    milliseconds, ratio = inference_time(predictor, reference)
     found |= {
         "cost/parameters": predictor.num_parameters,
         "cost/inference_ms": milliseconds,
@@ -193,16 +171,14 @@ def evaluate_opened(
         "run/temperature_fitted_on": "validation" if held_out else "other half of test",
         **({"run/detectors_fitted_on": opened.split} if chosen else {}),
         **{
-            f"run/step_{i}": " fitted on ".join(filter(None, (own["step"], own["fitted_on"])))
-            for i, own in enumerate(steps.summaries(predictor))
+            f"run/step_{i}": " fitted on ".join(filter(None, (each["step"], each["fitted_on"])))
+            for i, each in enumerate(steps.summaries(predictor))
         },
         "run/num_members": predictor.num_members,
         "run/weights": weights_hash(predictor),
-        **{
-            f"data/{name}/{key}": fact[key] for name, fact in gathered.facts.items() for key in fact
-        },
-        **{f"data/{name}/missing": reason for name, reason in gathered.missing.items()},
-        **run_data.folder_facts(more),
+        **{f"data/{name}/{key}": fact[key] for name, fact in scored.facts.items() for key in fact},
+        **{f"data/{name}/missing": reason for name, reason in scored.missing.items()},
+        **{f"data/{n}/folder": str(p) for n, p in more.items() if isinstance(p, pathlib.Path)},
         "run/name": opened.name,
         "run/seed": opened.seeds[0],
         "run/split": opened.split,
@@ -210,42 +186,27 @@ def evaluate_opened(
         "versions/python": platform.python_version(),
         **{f"versions/{name}": importlib.metadata.version(name) for name in PACKAGES},
         "versions/machine": f"{platform.system()} {platform.machine()}",
-        "time/forward_seconds": round(gathered.forward_seconds, 3),
-        "time/score_seconds": round(gathered.score_seconds, 3),
-        "time/detector_seconds": round(gathered.detector_seconds, 3),
-        "time/metric_seconds": round(metric_seconds, 3),
+        **{f"time/{name}_seconds": round(value, 3) for name, value in seconds.items()},
         "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    return found, gathered
+    return found, scored
 
 
-def _scaled(dataset, known, validation):
-    return scaled_metrics(dataset, known, score(validation) if validation else None)
-
-
-def gather_run(
-    directory: PathLike,
-    data_dir: PathLike | None = None,
-    folder: PathLike | None = None,
-) -> Gathered:
-    """`Gathered` of a finished run, from its cached predictions where it has them.
+def score_run(
+    where: PathLike, data_dir: PathLike | None = None, folder: PathLike | None = None
+) -> ModelScores:
+    """`ModelScores` of a run or an entry, from its cached predictions where it has them.
 
     Args:
-        directory, data_dir: as for `evaluate_run`.
+        where: what `zoo.open_model` takes.
+        data_dir: TFDS folder.
         folder: where the images of a run on own data are now; None: where they were.
     """
-    run = zoo.Run.open(directory)
-    opened = zoo.open_run(run)
-    ood = {name: name for name in run.recipe.out_of_distribution}
-    return gather(
-        opened.predictor,
-        run_data.known(run, folder) or run.recipe.source_dataset,
-        ood | run_data.remembered(run.directory, run.recipe),
-        data_dir,
-        cache_dir=cache_directory(run),
-        skip_missing=True,
-        name=run.recipe.source_dataset,
-    )
+    opened = zoo.open_model(where)
+    own, more = _data_of(opened, folder, (), opened.run and opened.run.directory)
+    sets = {name: name for name in opened.recipe.out_of_distribution} | more
+    own |= {"data_dir": data_dir, "cache_dir": cache_directory(opened)}
+    return score_datasets(opened.predictor, ood=sets, skip_missing=True, **own)
 
 
 def compare_runs(
@@ -255,10 +216,10 @@ def compare_runs(
     num_resamples: int = intervals.NUM_RESAMPLES,
     folder: PathLike | None = None,
 ) -> tables.Table:
-    """Compares two runs example by example: is the difference more than chance?
+    """Compares two models example by example: is the difference more than chance?
 
     Args:
-        first, second: run directories.
+        first, second: run directories; or names, folders or addresses of zoo entries.
         data_dir: TFDS folder.
         num_resamples: number of bootstrap resamples of the test examples, in pairs.
         folder: where the images of runs on own data are now; None: where they were.
@@ -268,7 +229,7 @@ def compare_runs(
         name a score for detection, "named score" compares the one's with the other's.
 
     Raises:
-        ValueError: the runs were tested on different examples.
+        UserError: the models were tested on different examples.
 
     Example:
 
@@ -276,22 +237,119 @@ def compare_runs(
     >>> table.rows[0][1].text
     'Acc'
     """
-    one, other = (gather_run(each, data_dir, folder) for each in (first, second))
-    named = [zoo.Run.open(each).recipe.detection_score for each in (first, second)]
+    scored = [score_run(each, data_dir, folder) for each in (first, second)]
+    chosen = [zoo.open_model(each).recipe.detection_score for each in (first, second)]
     notes = []
-    if None not in named:
-        for each, key in zip((one, other), map(str, named), strict=True):
-            for scored in (each.known, *each.unknown.values()):
-                scored.scores[NAMED] = scored.scores[key]
-        titles = [names.score_title(str(key)).lower() for key in named]
+    if None not in chosen:
+        for each, key in zip(scored, map(str, chosen), strict=True):
+            for part in (each.known, *each.unknown.values()):
+                part.scores[NAMED] = part.scores[key]
+        titles = [names.score_title(str(key)).lower() for key in chosen]
         notes = [f"{NAMED.capitalize()}: {titles[0]} of the first, {titles[1]} of the second."]
-    found = intervals.of_gathered(one, other, num_resamples)
-    return intervals.difference_table(found, f"{first} minus {second}", num_resamples, notes)
+    found = scored[0].intervals(scored[1], num_resamples)
+    return tables.difference_table(found, f"{first} minus {second}", num_resamples, notes)
 
 
-def cache_directory(run: Run) -> pathlib.Path:
-    """Where a run's predictions are: an ensemble and its members share those of the ensemble."""
+def cache_directory(model: Run | TrainedModel) -> pathlib.Path:
+    """Where a model's predictions are: an ensemble and its members share those of the ensemble."""
+    run = getattr(model, "run", model)
+    if run is None:
+        return location.cache_dir() / PREDICTIONS / model.name
     home = run.home.resolve()
     if home.name.startswith(MEMBER) and zoo.is_run(home.parent):
         home = home.parent
     return home / PREDICTIONS
+
+
+def own_folder(run: Run, folder: PathLike | None = None) -> pathlib.Path | None:
+    """The folder of the images of a run on own data; None of other runs."""
+    if run.recipe.own_data is None:
+        return None
+    place = folder or run.data
+    if not place:
+        raise data.MissingDataError(
+            f"{run.directory}: expected the folder of its images, received none. Pass "
+            "--data=FOLDER."
+        )
+    return pathlib.Path(place)
+
+
+def inference_time(
+    predictor: models.Predictor,
+    reference: models.Predictor,
+    batch_size: int = 64,
+    max_seconds: float = 10.0,
+) -> tuple[float, float]:
+    """Milliseconds per example, and how many times those of a reference model.
+
+    The two take turns, so that whatever else the machine does slows both; each repetition gives
+    one ratio and the median is taken.
+
+    Args:
+        predictor: a `models.Predictor`.
+        reference: another that takes the same inputs, usually the individual network.
+        batch_size: examples per pass.
+        max_seconds: stop after this time, but not before `MIN_REPETITIONS`.
+    """
+    contract = predictor.contract
+    inputs = tf.nest.map_structure(
+        lambda values, spec: tf.constant(values, spec.dtype),
+        contract.sample(batch_size),
+        contract.specs(),
+    )
+
+    def seconds(function):
+        began = time.perf_counter()
+        function(inputs).numpy()
+        return time.perf_counter() - began
+
+    functions = [tf.function(model.member_logits) for model in (predictor, reference)]
+    times, began = [], time.perf_counter()
+    for function in functions:
+        function(inputs)  # Traces the graph.
+    while len(times) < MIN_REPETITIONS or (
+        len(times) < MAX_REPETITIONS and time.perf_counter() - began <= max_seconds
+    ):
+        times.append([seconds(function) for function in functions])
+    own = statistics.median(each for each, _ in times)
+    return 1000.0 * own / batch_size, statistics.median(each / other for each, other in times)
+
+
+def _data_of(opened, folder, ood, out):
+    """What a model is evaluated on: `dataset` and its `name`, and `{name: name or folder}` of
+    out-of-distribution data that the recipe does not name."""
+    recipe, name = opened.recipe, opened.recipe.source_dataset
+    known = own_folder(opened.run, folder) if opened.run else None
+    if known is None and folder:
+        known, name = pathlib.Path(folder), recipes.own_name(data.folder_name(folder))
+    more = _remembered(out, recipe) if out else {}
+    return {"dataset": known or name, "name": name}, more | _named(ood)
+
+
+def _remembered(directory, recipe):
+    """`{name: name or folder}` of the OOD data that a run was evaluated on before."""
+    path = pathlib.Path(directory) / METRICS
+    metrics = files.read_json(path) if path.is_file() else {}
+    held = [key.split("/")[1] for key in metrics if key.endswith("/fingerprint")]
+    others = set(held) - {recipe.source_dataset, *recipe.out_of_distribution}
+    folders = {name: metrics.get(f"data/{name}/folder") for name in held if name in others}
+    return {name: pathlib.Path(place) if place else name for name, place in folders.items()}
+
+
+def _named(ood):
+    """`{name: name or folder}` of what a person names as OOD data."""
+    found: dict[str, str | pathlib.Path] = {}
+    for each in ood:
+        is_name = each.partition(".")[0] in data.names()
+        if not is_name and not pathlib.Path(each).expanduser().is_dir():
+            raise data.MissingDataError(
+                f"ood: expected a dataset's name or a folder of images, received {each!r}. "
+                "`s2d data` lists the names."
+            )
+        name = each if is_name else recipes.own_name(data.folder_name(each))
+        if name in found:
+            raise UserError(
+                f"ood: expected folders with different names, received {name!r} twice. Rename one."
+            )
+        found[name] = each if is_name else pathlib.Path(each).expanduser().absolute()
+    return found

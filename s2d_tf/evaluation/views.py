@@ -11,6 +11,7 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING
 
+from s2d_tf.errors import UserError
 from s2d_tf.evaluation.names import variant
 from s2d_tf.zoo import Run
 from s2d_tf.zoo.layout import RECIPE, VIEW
@@ -23,7 +24,7 @@ def view(run: Run, method: str | None = None, members: int | None = None) -> Run
     """The run with another recipe for the same weights; its predictor draws members so.
 
     Args:
-        run: a `storage.Run`.
+        run: a `zoo.Run`.
         method: a Monte Carlo method whose network is trained as this run's was; None: its own.
         members: how many to draw, or to take of an ensemble, the first ones; None: the recipe's.
     """
@@ -31,7 +32,7 @@ def view(run: Run, method: str | None = None, members: int | None = None) -> Run
     if method is not None and method != recipe.method:
         named = recipe.sibling(method)
         if not is_its_network(recipe, named):
-            raise ValueError(
+            raise UserError(
                 f"method: expected {recipe.method} or its Monte Carlo method (mc of individual, "
                 f"s2d_mc of s2d) for {run.directory}, received {method!r}. Train a network of that "
                 "method."
@@ -39,14 +40,14 @@ def view(run: Run, method: str | None = None, members: int | None = None) -> Run
         recipe = drawn_as(recipe, named)
     if members is not None:
         if recipe.draws == "point":
-            raise ValueError(
+            raise UserError(
                 f"members: expected none for {run.directory}, which is a single network, received "
                 f"{members!r}. Leave it out."
             )
         most = recipe.num_members if recipe.draws == "ensemble" else None
         if members < 1 or (most is not None and members > most):
             numbers = "at least 1" if most is None else f"a number from 1 to {most}"
-            raise ValueError(
+            raise UserError(
                 f"members: expected {numbers} for {run.directory}, received {members!r}. Choose "
                 "another."
             )

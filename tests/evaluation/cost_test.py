@@ -1,12 +1,11 @@
-"""What a prediction costs, and the fixed images, for models of other inputs than images."""
+"""What a prediction costs, also for models of other inputs than images."""
 
 import keras
 import numpy as np
 import pytest
 
 from s2d_tf import evaluation, models
-from s2d_tf.evaluation import cost
-from s2d_tf.trainers.publishing import golden
+from s2d_tf.evaluation.run_evaluation import inference_time
 
 TEXTS = np.array(["red", "green", "red green", ""] * 3, object)
 
@@ -21,7 +20,7 @@ def of_two_inputs():
 
 
 def test_time_of_any_inputs(of_two_inputs):
-    milliseconds, ratio = cost.inference_time(of_two_inputs, of_two_inputs, 4, max_seconds=0.0)
+    milliseconds, ratio = inference_time(of_two_inputs, of_two_inputs, 4, max_seconds=0.0)
     assert milliseconds > 0
     assert 0.02 < ratio < 50
 
@@ -30,7 +29,7 @@ def test_time_of_any_inputs(of_two_inputs):
 def test_time_of_images(size):
     x = keras.Input(size)
     model = models.Classifier(keras.Model(x, keras.layers.GlobalAveragePooling2D()(x)), 2)
-    assert cost.inference_time(model, model, 4, max_seconds=0.0)[0] > 0
+    assert inference_time(model, model, 4, max_seconds=0.0)[0] > 0
 
 
 def test_evaluation_of_several_inputs(of_two_inputs):
@@ -39,10 +38,3 @@ def test_evaluation_of_several_inputs(of_two_inputs):
     found = evaluation.evaluate(of_two_inputs, (x, y), name="mine")
     accuracy = (of_two_inputs.predict_uncertainty(x)["probs"].argmax(axis=-1) == y).mean()
     assert found["mine/accuracy"] == pytest.approx(accuracy)
-
-
-def test_no_fixed_images_for_other_inputs(of_two_inputs):
-    with pytest.raises(ValueError, match="image_shape: expected images of one size, received None"):
-        golden.answers(of_two_inputs)
-    with pytest.raises(ValueError, match="images of one size"):
-        golden.images((None, None, 3))

@@ -1,17 +1,12 @@
 """The flat dict against scikit-learn and NumPy, computed from the member logits alone."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
 import scipy.special
 from sklearn import metrics as sklearn_metrics
 
-from s2d_tf import data, evaluation, losses, models
-from s2d_tf.evaluation import evaluator, names, scoring
-from s2d_tf.trainers.studies import results
-from s2d_tf.zoo import recipes
+from s2d_tf import data, evaluation, models
 
 OOD = ("digits_heldout", "digits_photos")
 
@@ -159,58 +154,30 @@ def test_the_order_of_the_images_does_not_count(predictors, found, monkeypatch):
         assert value == pytest.approx(found["s2d"][key], abs=2e-5), key
 
 
-@pytest.mark.parametrize(("draws", "reading", "other"), [
-    ("independent", "mean", "mean"),
-    ("mean", "draws", "balanced"),
-])  # fmt: skip
-def test_a_gaussian_student_is_measured_by_mean_and_by_draws(draws, reading, other, network):
-    loss = losses.NormalKLDivergence()
-    make = functools.partial(models.Student, objective=loss, num_draws=4, initial_scale=1.5)
-    model = network(functools.partial(make, draws=draws))
-    found = evaluation.evaluate(model, "digits", OOD[:1])
-    own = evaluation.evaluate(model.redrawn(draws), "digits", OOD[:1])
-    expected = evaluation.evaluate(model.redrawn(other), "digits", OOD[:1])
-    assert found["digits/nll"] == own["digits/nll"] != expected["digits/nll"]
-    plain = {key for key in expected if f"/{'mean' if reading == 'draws' else 'draws'}_" not in key}
-    for key in plain & {k for k in own if f"/{reading}_" not in k}:
-        assert found[names.reading_key(reading, key)] == pytest.approx(expected[key], rel=1e-6), key
-    assert names.metric(f"digits/{reading}_scaled_nll").title == "NLL"
-
-
-def test_tables_have_a_row_for_each_reading():
-    recipe = recipes.resolve("wrn_10_2_s2.h2d_gauss.digits")
-    measured = {"digits/nll": 1.7, "digits/mean_nll": 1.6, "svhn/mean_auroc/total": 0.8, "x/y": 3}
-    result = results.Result("directory", recipe, 0, metrics=measured)
-    assert results.by_title([result]) == {
-        "H2D-Gauss": [measured],
-        "H2D-Gauss, by its mean": [{"digits/nll": 1.6, "svhn/auroc/total": 0.8}],
-    }
-
-
 def test_missing_data_is_an_error_or_recorded(predictors, tmp_path):
     with pytest.raises(data.MissingDataError):
         evaluation.evaluate(predictors["plain"], "digits", ["svhn_cropped"], data_dir=tmp_path)
-    gathered = evaluator.gather(
+    scored = evaluation.score_datasets(
         predictors["plain"], "digits", ["svhn_cropped"], data_dir=tmp_path, skip_missing=True
     )
-    assert list(gathered.missing) == ["svhn_cropped"]
-    assert gathered.facts["digits"]["images"] == 1283
-    assert "digits/accuracy" in gathered.metrics()
+    assert list(scored.missing) == ["svhn_cropped"]
+    assert scored.facts["digits"]["images"] == 1283
+    assert "digits/accuracy" in scored.metrics()
     with pytest.raises(data.MissingDataError):
-        evaluator.gather(predictors["plain"], "cifar100", (), tmp_path, skip_missing=True)
+        evaluation.score_datasets(predictors["plain"], "cifar100", (), tmp_path, skip_missing=True)
 
 
 def test_scores_keep_apart_what_float32_would_tie():
     logits = np.zeros((1, 3, 4), np.float32)
     logits[0, :, 0] = [30.0, 40.0, 50.0]
-    confidence = scoring.scores("categorical", logits)["confidence"]
+    confidence = evaluation.scores("categorical", logits)["confidence"]
     np.testing.assert_allclose(confidence, 3 * np.exp([-30.0, -40.0, -50.0]), rtol=1e-6)
 
 
 def test_log_probs_are_those_of_the_mean_prediction():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(5, 20, 6)).astype(np.float32) * 30
-    found = scoring.scores("dirichlet", logits)
+    found = evaluation.scores("dirichlet", logits)
     expected = np.log(scipy.special.softmax(logits.astype(np.float64), axis=-1).mean(axis=0))
     np.testing.assert_allclose(found["log_probs"], expected, rtol=1e-9, atol=1e-12)
     assert all(value.dtype == np.float64 for value in found.values())
@@ -219,9 +186,9 @@ def test_log_probs_are_those_of_the_mean_prediction():
 def test_one_member_is_told_from_many_whatever_came_before():
     logits = np.random.default_rng(0).normal(size=(3, 10, 4))
     for num_members in (3, 1, 2, 1):
-        found = scoring.scores("categorical", logits[:num_members])
+        found = evaluation.scores("categorical", logits[:num_members])
         assert ("knowledge" in found) == (num_members > 1)
-    assert "knowledge" in scoring.scores("dirichlet", logits[:1])
+    assert "knowledge" in evaluation.scores("dirichlet", logits[:1])
 
 
 @pytest.mark.slow
@@ -234,7 +201,7 @@ def test_all_real_test_images_are_scored(real_data_dir):
     )
     ood = ["svhn_cropped", "tiny_imagenet_resize", "odin_lsun_crop"]
     found = {
-        size: evaluator.gather(
+        size: evaluation.score_datasets(
             model, "cifar100", ood, real_data_dir, batch_size=size, skip_missing=True
         )
         for size in (256, 3000)

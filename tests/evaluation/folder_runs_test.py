@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pathlib
-import shutil
 
 import keras
 import numpy as np
@@ -13,9 +12,9 @@ from absl import flags
 from PIL import Image
 
 from s2d_tf import backbones, cli, data, evaluation, zoo
-from s2d_tf.evaluation import drawing, run_evaluation
-from s2d_tf.trainers import studies as paper
-from s2d_tf.trainers.studies import report_pictures, results
+from s2d_tf.evaluation import figures, run_evaluation
+from s2d_tf.trainers import studies
+from s2d_tf.trainers.studies import report_figures, results
 
 CLASSES = ("dark", "light", "striped")
 WIDE_RESNET = backbones.wide_resnet
@@ -51,9 +50,9 @@ def world(tmp_path_factory):
         Image.fromarray(noise).save(root / "noise" / f"{i}.jpg")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backbones, "wide_resnet", tiny)
-        patch.setattr(run_evaluation.cost, "inference_time", lambda *_: (0.5, 1.25))
-        patch.setattr(drawing, "DPI", 30)
-        patch.setattr(report_pictures, "NUM_EXAMPLES", 2)
+        patch.setattr(run_evaluation, "inference_time", lambda *_: (0.5, 1.25))
+        patch.setattr(figures, "DPI", 30)
+        patch.setattr(report_figures, "NUM_EXAMPLES", 2)
         yield root
     flags.FLAGS.unparse_flags()
 
@@ -131,18 +130,6 @@ def test_a_folder_that_has_moved(world, trained, evaluated, capsys):
     assert again["time/forward_seconds"] == 0
 
 
-def test_the_same_command_goes_on_and_other_images_are_another_run(world, trained, capsys):
-    command = ["train", "wrn_10_2_s2.s2d", f"--workdir={trained}", "--epochs=2"]
-    assert cli.main([*command, f"--data={world / 'Stripes'}"]) == 0
-    assert "Epoch" not in capsys.readouterr().out
-    changed = world / "stripes"  # The name counts but for its case.
-    shutil.copytree(world / "Stripes", changed)
-    picture("dark", np.random.default_rng(9)).save(changed / "dark" / "0.png")
-    assert cli.main([*command, f"--data={changed}"]) == 1
-    assert "received another run" in capsys.readouterr().err
-    shutil.rmtree(changed)
-
-
 @pytest.mark.usefixtures("evaluated")
 def test_the_report_and_a_comparison(world, trained, capsys):
     assert cli.main(["report", str(trained), f"--out={world / 'report'}"]) == 0
@@ -161,7 +148,7 @@ def test_the_report_and_a_comparison(world, trained, capsys):
 
 @pytest.mark.usefixtures("evaluated")
 def test_folders_of_the_same_name_are_told_apart(trained):
-    (result,) = evaluation.collect([trained])
+    (result,) = studies.collect([trained])
     other = dataclasses.replace(result.recipe.own_data, fingerprint="f" * 64)
     second = dataclasses.replace(result, recipe=result.recipe.replace(own_data=other))
     own = result.recipe.own_data.fingerprint[:8]
@@ -171,7 +158,7 @@ def test_folders_of_the_same_name_are_told_apart(trained):
 
 
 def test_what_is_kept_of_a_run_names_no_folder(world, trained, evaluated, tmp_path):
-    paper.archive([trained], tmp_path)
+    studies.archive([trained], tmp_path)
     kept = json.loads((tmp_path / "runs" / "s2d" / "metrics.json").read_text())
     assert kept["noise/auroc/total"] == evaluated["noise/auroc/total"]
     assert str(world) not in json.dumps(kept)
@@ -207,7 +194,7 @@ def test_an_entry_on_a_folder_of_some_of_its_classes(tmp_path, monkeypatch, caps
             Image.fromarray(image[..., 0]).save(path)
     monkeypatch.setattr(backbones, "wide_resnet", WIDE_RESNET)
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(run_evaluation.cost, "inference_time", lambda *_: (0.5, 1.25))
+    monkeypatch.setattr(run_evaluation, "inference_time", lambda *_: (0.5, 1.25))
     name, folder = "wrn_10_2_s2.s2d.digits", f"--data={tmp_path / 'two five'}"
     assert cli.main(["evaluate", name, folder]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -219,35 +206,6 @@ def test_an_entry_on_a_folder_of_some_of_its_classes(tmp_path, monkeypatch, caps
     assert found["data/two_five/images"] == 20
     assert cli.main(["evaluate", name, folder, "--bootstrap=5"]) == 1
     assert "on the data of the run" in capsys.readouterr().err
-
-
-def test_tuning_shows_how_many_images_it_ranks_on(world, capsys):
-    arguments = ["wrn_10_2_s2.individual", "training.learning_rate", "1e-6", "0.1"]
-    options = [f"--data={world / 'Stripes'}", f"--workdir={world / 'tuned'}", "--epochs=2"]
-    assert cli.main(["tune", *arguments, *options]) == 0
-    out = capsys.readouterr().out
-    assert "3 validation examples, one seed." in out
-    (row,) = [line for line in out.splitlines() if line.startswith("| 1e-6 ")]
-    assert row.count("[") == 3
-    record = json.loads((world / "tuned" / "tuning.json").read_text())
-    assert {row["examples"] for row in record["rows"]} == {3}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["wrn_10_2_s2.s2d", "--data=ROOT/nothing"], "ROOT/nothing: expected a folder"),
-        (["wrn_10_2_s2.s2d", "--data=ROOT/noise"], "images outside of subfolders"),
-        (["wrn_10_2_s2.s2d.digits", "--data=ROOT/Stripes"], "architecture.method for own data"),
-        (["wrn_10_2_s2.s2d"], "Own images need --data=FOLDER"),
-    ],
-)
-def test_errors_are_one_line(world, tmp_path, capsys, arguments, message):
-    arguments = [argument.replace("ROOT", str(world)) for argument in arguments]
-    assert cli.main(["train", *arguments, f"--workdir={tmp_path / 'run'}"]) == 1
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert message.replace("ROOT", str(world)) in error
-    assert not (tmp_path / "run").exists()
 
 
 def test_ood_data_that_is_asked_for_is_not_passed_over(world, trained, capsys):
@@ -270,26 +228,3 @@ def test_an_ensemble_of_own_data(world, capsys):
     assert found["run/num_members"] == 2
     assert "noise/auroc/knowledge" in found
     assert (world / "ensemble" / "member_1" / "metrics.json").is_file()
-
-
-@pytest.mark.slow
-def test_the_commands_in_processes_of_their_own(run_s2d, tmp_path):
-    """The real network on real images: scikit-learn's digits as files."""
-    images, labels = data.load_arrays("digits", "test")
-    for label in range(4):
-        (tmp_path / "digits" / f"digit {label}").mkdir(parents=True)
-        for i, image in enumerate(images[labels == label][:60]):
-            Image.fromarray(image[..., 0]).save(tmp_path / "digits" / f"digit {label}" / f"{i}.png")
-    run = tmp_path / "run"
-    for arguments in (
-        ["train", "wrn_10_2_s2.s2d", f"--data={tmp_path / 'digits'}", "--epochs=15"],
-        ["evaluate", run, "--ood=digits_photos"],
-        ["report", run, f"--out={tmp_path / 'report'}"],
-        ["export", run, tmp_path / "exported"],
-    ):
-        flag = [f"--workdir={run}"] if arguments[0] == "train" else []
-        done = run_s2d(*arguments, *flag, timeout=1200)
-        assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads((run / "metrics.json").read_text())
-    assert found["digits_images/accuracy"] > 0.9
-    assert found["digits_photos/auroc/total"] > 0.8

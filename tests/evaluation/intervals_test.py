@@ -1,4 +1,4 @@
-"""Bootstrap intervals against scipy and closed forms."""
+"""Intervals over examples and over seeds, against scipy and closed forms."""
 
 import numpy as np
 import pytest
@@ -109,9 +109,68 @@ def test_pairing_narrows_the_difference():
     )
 
 
+def test_counts_are_resamples():
+    whole, *parts = intervals.draw_counts(500, 150, 0, step=70)
+    assert [len(part) for part in parts] == [70, 70, 10]
+    np.testing.assert_array_equal(whole, np.ones((1, 500)))
+    counts = np.concatenate(parts)
+    np.testing.assert_array_equal(counts.sum(axis=1), 500)
+    # A count is binomial(n, 1/n): mean 1, variance 1 - 1/n; exp(-1) of the examples stay out.
+    assert counts.var() == pytest.approx(0.998, rel=0.03)
+    assert (counts == 0).mean() == pytest.approx((1 - 1 / 500) ** 500, rel=0.02)
+
+
+def test_nothing_depends_on_the_chunks(monkeypatch):
+    logits, labels = random_logits(100)
+    rng = np.random.default_rng(2)
+    pair = {"total": rng.normal(size=60)}, {"total": rng.normal(1.0, size=40)}
+
+    def found():
+        both = intervals.classification(logits, labels, num_resamples=50)
+        return both | intervals.detection(*pair, num_resamples=50)
+
+    whole = found()
+    monkeypatch.setattr(intervals, "_CHUNK_BYTES", 2400)
+    for name, interval in found().items():
+        assert interval.low == pytest.approx(whole[name].low, rel=1e-12)
+        assert interval.high == pytest.approx(whole[name].high, rel=1e-12)
+
+
+def test_over_seeds_equals_scipy():
+    a, b = np.array([0.5, 0.6, 0.55, 0.7, 0.4]), np.array([0.45, 0.5, 0.56, 0.6, 0.4])
+    found = intervals.compare_over_seeds(a, b)
+    oracle = stats.ttest_rel(a, b).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
+    assert found.mean_difference == pytest.approx(0.048, abs=1e-12)
+    assert (found.positive, found.negative, found.num_pairs) == (3, 1, 5)
+
+
+def test_one_seed_has_no_spread():
+    found = intervals.compare_over_seeds([0.5], [0.4])
+    assert (found.low, found.high) == (None, None)
+    assert intervals.mean_and_two_std([0.25]) == (0.25, None)
+    same = intervals.compare_over_seeds([1.0, 2.0], [1.0, 2.0])
+    assert (same.low, same.high, same.positive, same.negative) == (0.0, 0.0, 0, 0)
+
+
+def test_mean_and_two_std_by_hand():
+    mean, two_std = intervals.mean_and_two_std([1.0, 2.0, 3.0, 4.0])
+    assert mean == 2.5
+    assert two_std == pytest.approx(2.0 * np.sqrt(5.0 / 3.0), abs=1e-15)
+    # What the docstring says of five seeds.
+    quantiles = stats.chi2.ppf([0.975, 0.025], 4)
+    np.testing.assert_allclose(np.sqrt(4.0 / quantiles), [0.6, 2.87], atol=0.01)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: intervals.mean_and_two_std([]), "values: expected at least one"),
+        (lambda: intervals.mean_and_two_std([np.nan]), "values: expected finite"),
+        (
+            lambda: intervals.compare_over_seeds([1.0], [1.0, 2.0]),
+            "second: expected 1 values, paired by seed, received 2",
+        ),
         (
             lambda: intervals.classification([[0.0, 1.0]], [1], num_resamples=0),
             "num_resamples: expected an integer of at least 1",

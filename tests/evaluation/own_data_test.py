@@ -1,16 +1,12 @@
 """Arrays and `tf.data` in evaluation: the same answers as registered datasets, and clear errors."""
 
-import re
-
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from s2d_tf import data, evaluation, models
-from s2d_tf.evaluation import drawing, evaluator, intervals, sources
-from s2d_tf.trainers.studies import report_pictures
-
-RNG = np.random.default_rng(0)
+from s2d_tf.evaluation import sources, tables
 
 
 @pytest.fixture(scope="module")
@@ -111,51 +107,44 @@ def test_the_dtype_of_the_inputs_belongs_to_the_key(model, arrays, tmp_path, pas
     assert len(list(tmp_path.iterdir())) == 3
 
 
-class Counter:
-    """A stand-in that answers by how many inputs there are: what is tested is what reaches it."""
-
-    kind, num_classes, class_names = "categorical", 3, None
-    weights, member_settings = (), ("counter",)
-    num_members, readings = 1, {}
-
-    def __init__(self):
-        self.seen = []
-
-    @property
-    def cached_predictors(self):
-        return [self]
-
-    def predict_raw(self, inputs, batch_size):
-        self.seen.append(inputs)
-        return RNG.normal(size=[1, len(tf.nest.flatten(inputs)[0]), 3]).astype(np.float32)
-
-    def members_from_raw(self, raw):
-        return raw
+NUMBERS = np.arange(20, dtype=np.float32).reshape(10, 2)
+TEXTS = np.array(["red", "green", "red green", "", "blue"] * 2, dtype=object)
+INPUTS = {"table": NUMBERS, "texts": TEXTS, "dict": {"a": TEXTS, "b": NUMBERS}}
+INPUTS["list"] = [TEXTS, NUMBERS]
 
 
-INPUTS = {
-    "table": np.arange(20, dtype=np.float32).reshape(10, 2),
-    "texts": [f"text {i}" for i in range(10)],
-    "dict": {"a": np.arange(10), "b": np.arange(20.0).reshape(10, 2)},
-    "list": [np.arange(10), np.array([f"{i}" for i in range(10)], dtype=object)],
-}
+def model_of(kind):
+    """A model of a table, of texts, or of both in a dict or a list."""
+    texts, numbers = keras.Input([], dtype="string", name="a"), keras.Input([2], name="b")
+    split = keras.layers.TextVectorization(output_mode="multi_hot", vocabulary=["red", "green"])
+    both = keras.layers.Concatenate()([split(texts), numbers])
+    inputs, features = {
+        "table": (numbers, keras.layers.Dense(3)(numbers)),
+        "texts": (texts, keras.layers.Rescaling(1.0)(split(texts))),
+        "dict": ({"a": texts, "b": numbers}, both),
+        "list": ([texts, numbers], both),
+    }[kind]
+    return models.S2DClassifier(keras.Model(inputs, features), 3, seed=0)
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-def test_inputs_of_any_kind_reach_the_model_as_they_are(kind, tmp_path):
+def test_inputs_of_any_kind(kind, tmp_path, passes):
     inputs, labels = INPUTS[kind], np.arange(10) % 3
-    model = Counter()
+    model = model_of(kind)
     options = {"cache_dir": tmp_path, "ood": {"mine": inputs}}
-    evaluation.evaluate(model, (inputs, labels), **options)
-    assert len(model.seen) == 1, "the same content under two names is predicted once"
-    given = tf.nest.flatten(inputs) if kind in ("dict", "list") else [inputs]
-    for received, expected in zip(tf.nest.flatten(model.seen[0]), given, strict=True):
-        np.testing.assert_array_equal(received, expected)
-    evaluation.evaluate(model, (inputs, labels), **options)
-    assert len(model.seen) == 1
+    found = evaluation.evaluate(model, (inputs, labels), **options)
+    assert len(passes) == 1, "the same content under two names is predicted once"
+    probs = model.predict_uncertainty(inputs)["probs"]
+    expected = -np.log(probs[np.arange(10), labels]).mean()
+    assert found["data/nll"] == pytest.approx(expected, abs=1e-5)
+    assert found["mine/auroc/total"] == 0.5
+    passes.clear()
+    assert evaluation.evaluate(model, (inputs, labels), **options) == found
+    assert passes == []
     tensors = tuple(inputs) if kind == "list" else inputs
-    evaluation.evaluate(model, slices(tensors, labels).batch(4))
-    assert [len(tf.nest.flatten(each)[0]) for each in model.seen[1:]] == [4, 4, 2]
+    again = evaluation.evaluate(model, slices(tensors, labels).batch(4))
+    assert len(passes) == 3
+    assert again["data/nll"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_content_tells_apart_what_its_bytes_would_not():
@@ -184,16 +173,17 @@ def test_content_tells_apart_what_its_bytes_would_not():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda x, y: (x, y[:-1]), "labels: expected 300 class numbers.*received int64.*299"),
+        (
+            lambda x, y: (x, y[:-1]),
+            r"as many labels, received lengths \[299, 300\]",
+        ),
         (lambda x, y: (x, y + 0.5), "labels: expected 300 class numbers.*float64"),
         (lambda x, y: (x, np.full([300, 8], 0.125)), "class numbers or one-hot rows"),
-        (lambda x, y: (x, y, y), r"expected \(x, y\), received a tuple of 3"),
         (lambda x, y: (x, y + 3), r"labels: expected classes in \[0, 8\), received"),
         (lambda x, y: x, "Remove examples without a label"),
-        (lambda x, y: (x[:0], y[:0]), r"at least 1, received lengths \[0\]"),
-        (lambda x, y: ([x, x[:5]], y), r"same length.*\[5, 300\]"),
+        (lambda x, y: (x[:0], y[:0]), "expected at least one example, received none"),
         (lambda x, y: slices(x, y + 3).batch(50), r"labels: expected classes in \[0, 8\)"),
-        (lambda x, y: slices(x, y, y).batch(50), "received a tuple of 3"),
+        (lambda x, y: iter([(x, y)]), "read more than once, received list_iterator"),
     ],
 )
 def test_bad_data_is_rejected_before_the_first_pass(model, arrays, passes, change, message):
@@ -244,8 +234,8 @@ def test_two_models_are_compared_in_pairs(model, arrays, photos, network):
     other = network(models.S2DClassifier, seed=1)
     options = {"ood": {"mine": photos}, "num_resamples": 30}
     table = evaluation.compare(model, other, slices(*arrays).batch(64), **options)
-    first, second = (evaluator.gather(m, arrays, {"mine": photos}) for m in (model, other))
-    expected = intervals.difference_table(intervals.of_gathered(first, second, 30), "", 30)
+    first, second = (evaluation.score_datasets(m, arrays, {"mine": photos}) for m in (model, other))
+    expected = tables.difference_table(first.intervals(second, 30), "", 30)
     assert [row[:2] for row in table.rows] == [row[:2] for row in expected.rows]
     for row, other_row in zip(table.rows, expected.rows, strict=True):
         numbers = [[float(cell.text) for cell in r[2:5]] for r in (row, other_row)]
@@ -254,63 +244,8 @@ def test_two_models_are_compared_in_pairs(model, arrays, photos, network):
     assert {row[-1].text for row in same.rows} == {"no clear difference"}
 
 
-@pytest.fixture
-def coarse(monkeypatch):
-    monkeypatch.setattr(drawing, "DPI", 30)
-    monkeypatch.setattr(report_pictures, "NUM_EXAMPLES", 2)
-
-
-@pytest.mark.usefixtures("coarse")
-def test_a_report_on_own_data(model, arrays, photos, tmp_path, network):
-    plain = network(models.Classifier, seed=1)
-    named = {"S2D": model, "<Plain>": plain}
-    unknown = {"mine": photos.astype(np.float32)}
-    known = slices(*arrays).batch(64)
-    path = evaluation.write_model_report(named, known, tmp_path, unknown, "own", num_resamples=20)
-    page = path.read_text(encoding="utf-8")
-    for text in ("&lt;Plain&gt; minus S2D", "2 models on own.", "mine %AUROC", "300 examples"):
-        assert text in page
-    assert "<Plain>" not in page
-    assert data.fingerprint(*arrays) in page
-    # Histograms, reliability, two curves, risk, and the most uncertain images of both sets.
-    assert page.count("<img ") == 7 == len(list((tmp_path / "figures").iterdir()))
-
-
-@pytest.mark.usefixtures("coarse")
-def test_a_report_on_a_table_has_no_images(tmp_path):
-    inputs, labels = INPUTS["dict"], np.arange(10) % 3
-    path = evaluation.write_model_report({"one": Counter()}, (inputs, labels), tmp_path)
-    page = path.read_text(encoding="utf-8")
-    assert "Differences" not in page
-    assert page.count("<img ") == 2
-    with pytest.raises(ValueError, match=r"models: expected 1 to 8.*received 0"):
-        evaluation.write_model_report({}, (inputs, labels), tmp_path)
-
-
-def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkeypatch, network):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(drawing, "DPI", 30)
-    text = (project_root / "docs" / "evaluation.md").read_text(encoding="utf-8")
-    section = text[text.index("## Your own data") : text.index("## Tuning")]
-    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    scope = {"predictor": model, "other": network(models.Classifier, 1)}
-    scope |= {"x": arrays[0], "y": arrays[1], "x2": photos}
-    exec(compile(block, "evaluation.md", "exec"), scope)
-    assert "mine/auroc/knowledge" in scope["found"]
-    assert (tmp_path / "report" / "report.html").is_file()
-
-
-def test_a_source_finds_examples_again(arrays):
+def test_a_source_finds_examples_again(model, arrays):
     images, labels = arrays
-    source = sources.open_source(slices(images, labels).batch(64), "own")
+    source = sources.open_source(model, slices(images, labels).batch(64), "own")
     places = [299, 0, 64, 63]
     np.testing.assert_array_equal(np.stack(source.take(places)), images[places])
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"), [(0, 255, 255), (0, 1, 255), (-1, 1, 255), (0, 0.5, 127)]
-)
-def test_images_of_other_numbers_are_shown(low, high, expected):
-    image = np.linspace(low, high, 27).reshape(3, 3, 3).astype(np.float32)
-    shown = report_pictures._as_pixels(image)
-    assert (shown.dtype, shown.min(), shown.max()) == (np.uint8, 0, expected)

@@ -6,7 +6,6 @@ import io
 import pytest
 
 from s2d_tf.evaluation import tables
-from s2d_tf.trainers.studies import result_tables
 
 CELL = tables.Cell
 
@@ -98,7 +97,7 @@ def test_the_overview_marks_the_best_and_leaves_blanks():
              "far/auroc/confidence": 0.8, "far/auroc/total": 0.7, "far/auroc/knowledge": 0.6},
         ],
     }  # fmt: skip
-    table = result_tables.overview_table(results, "digits", ["far"])
+    table = tables.overview_table(results, "digits", ["far"])
     plain, s2d = (dict(zip(table.titles, row, strict=True)) for row in table.rows)
     assert plain["Digits 0 to 7 Acc"] == CELL("90.0", best=True)
     assert s2d["Digits 0 to 7 Acc"] == CELL("85.0 ± 14.1")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from s2d_tf import evaluation, zoo
-from s2d_tf.evaluation import run_evaluation, views
-from s2d_tf.trainers import studies as paper
+from s2d_tf.evaluation import views
+from s2d_tf.trainers import studies
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def run(evaluated, evaluate, tmp_path_factory):
 
 
 def metrics(directory):
-    (result,) = [r for r in evaluation.collect([directory]) if r.directory == directory]
+    (result,) = [r for r in studies.collect([directory]) if r.directory == directory]
     return result.metrics
 
 
@@ -49,7 +49,7 @@ def test_the_first_members_of_an_ensemble(run):
 
 
 def test_tables_find_views(run):
-    variants = evaluation.results.by_variant(evaluation.collect([run.directory]))
+    variants = studies.results.by_variant(studies.collect([run.directory]))
     assert {name: len(part) for name, part in variants.items()} == {
         "individual": 3,
         "mc_3": 1,
@@ -62,12 +62,12 @@ def test_a_view_opens_as_a_run_and_draws_from_the_same_predictions(run):
     opened = zoo.Run.open(run.directory / "as_ensemble_2")
     assert opened.finished
     assert opened.predictor().num_members == 2
-    gathered = run_evaluation.gather_run(opened.directory)
-    assert gathered.forward_seconds == 0.0
+    scored = evaluation.score_run(opened.directory)
+    assert scored.seconds["forward"] == 0.0
 
 
 def test_views_are_kept_with_the_numbers_of_a_run(run, tmp_path):
-    paper.archive([run.directory], tmp_path)
+    studies.archive([run.directory], tmp_path)
     kept = tmp_path / "runs" / run.directory.name / "as_ensemble_2"
     assert sorted(path.name for path in kept.iterdir()) == ["metrics.json", "recipe.json"]
 

@@ -177,7 +177,7 @@ def spread(run: Run, recipe: Recipe, also: Iterable[PathLike] = ()) -> dict[str,
 
 
 def strengths(
-    gathered: evaluator.Gathered, class_names: Sequence[str], picture: PathLike
+    gathered: evaluator.ModelScores, class_names: Sequence[str], picture: PathLike
 ) -> dict[str, Any]:
     """What a model is good and bad at on its test images, in words and a picture.
 

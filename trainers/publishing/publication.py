@@ -146,7 +146,7 @@ def _strengths(run, opened, folder, data_dir):
     """What the card says of the model's answers, with a picture; nothing without data."""
     recipe = opened.recipe
     try:
-        gathered = evaluator.gather(
+        gathered = evaluator.score_datasets(
             opened.predictor,
             recipe.source_dataset,
             recipe.out_of_distribution,

@@ -1,4 +1,4 @@
-"""The paper's tables and claims, on top of `evaluation`."""
+"""A question asked of many models: the paper's tables and claims, detectors, shift; the report."""
 
 from s2d_tf import _lazy
 

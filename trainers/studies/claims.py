@@ -24,7 +24,7 @@ import numpy as np
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import OURS, TWINS, UNCERTAINTIES
 
-from .compared import Means, summarize, with_stand_ins
+from .comparison import Means, summarize, with_stand_ins
 from .results import by_variant
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def check_all(results: dict[str, list[dict]]) -> list[Verdict]:
 
 
 def check_runs(results: list[Result]) -> list[Verdict]:
-    """`check_all` of `evaluation.Result`s of one network and training set.
+    """`check_all` of `Result`s of one network and training set.
 
     Ensemble distillation appears once more under its temperature, `end_t2`. Where ensembles of 5
     were not run, those of another size stand for them.

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
+from s2d_tf.errors import UserError
 from s2d_tf.evaluation.names import SHORT_NAMES, variant
 
 # Printed name -> our method.
@@ -128,7 +129,7 @@ def table(number: int) -> Table:
     """The table with this number in the paper."""
     numbered = {table.number: table for table in tables()}
     if number not in numbered:
-        raise ValueError(
+        raise UserError(
             f"number: expected a table of the paper, 1 to {len(numbered)}, received "
             f"{number!r}. Choose one of these."
         )
@@ -199,7 +200,7 @@ def _parse_column(group, name, ood):
 def _parse_cell(text):
     match = _CELL.fullmatch(text)
     if match is None and text not in ("", "-"):
-        raise ValueError(
+        raise UserError(
             f"paper_tables.toml: expected a number in each cell, received {text!r}. Correct "
             "the file."
         )

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from s2d_tf import files
+from s2d_tf import evaluation, files
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import evaluator, figures, statistics, tables
+from s2d_tf.evaluation import figures, intervals, tables
 from s2d_tf.evaluation.names import dataset_title
 from s2d_tf.zoo import recipes
 from s2d_tf.zoo.layout import METRICS
 
 from .. import training
-from . import result_tables
 
 ARCHITECTURE = "wrn_10_2_s2"
 DATASET = "digits"
@@ -39,22 +38,22 @@ def run(out: PathLike, seeds: int = 1, verbose: int | None = None) -> str:
     began, out = time.monotonic(), pathlib.Path(out)
     chosen = [recipes.resolve(f"{ARCHITECTURE}.{method}.{DATASET}") for method in METHODS]
     results: dict[str, list[dict]] = {recipe.title: [] for recipe in chosen}
-    gathered: dict[str, evaluator.Gathered] = {}
+    scored: dict[str, evaluation.ModelScores] = {}
     settings = training.Settings(verbose=verbose)
     for seed in range(seeds):
         for recipe in chosen:
             print(f"training {recipe.name}, seed {seed}", flush=True)
             done = training.train(recipe, out / f"{recipe.method}_{seed}", seed, settings)
-            found = evaluator.gather(done.predictor(), DATASET, recipe.out_of_distribution)
+            found = evaluation.score_datasets(done.predictor(), DATASET, recipe.out_of_distribution)
             results[recipe.title].append(found.metrics())
             files.write_json(done.directory / METRICS, results[recipe.title][-1])
-            gathered.setdefault(recipe.title, found)
+            scored.setdefault(recipe.title, found)
     table = _comparison_table(results, recipe.out_of_distribution)
     for form, suffix in (("markdown", "md"), ("csv", "csv")):
         files.write_text(out / f"table.{suffix}", tables.render(table, form) + "\n")
-    known = {title: (found.known.probs, found.known.labels) for title, found in gathered.items()}
+    known = {title: (found.known.probs, found.known.labels) for title, found in scored.items()}
     figures.reliability_diagram(known, out / "reliability.png")
-    sets = {title: {DATASET: found.known, **found.unknown} for title, found in gathered.items()}
+    sets = {title: {DATASET: found.known, **found.unknown} for title, found in scored.items()}
     scores = {
         title: {dataset_title(name): part.scores for name, part in parts.items()}
         for title, parts in sets.items()
@@ -76,7 +75,7 @@ def _comparison_table(results: dict[str, list[dict]], ood: Sequence[str]) -> tab
     """The paper's columns, one block for each out-of-distribution dataset."""
     blocks = []
     for name in ood:
-        part = result_tables.overview_table(results, DATASET, [name], group="OOD")
+        part = tables.overview_table(results, DATASET, [name], group="OOD")
         blocks.append([[row[0], dataset_title(name), *row[1:]] for row in part.rows])
     model, *metrics = part.columns
     seeds = len(next(iter(results.values())))
@@ -96,7 +95,7 @@ def _paired(plain, s2d):
     notes = []
     for name in ("nll", "ece"):
         pair = [[found[f"{DATASET}/{name}"] for found in runs] for runs in (plain, s2d)]
-        compared = statistics.compare_over_seeds(*pair)
+        compared = intervals.compare_over_seeds(*pair)
         notes.append(
             f"{name.upper()}: S2D is lower for {compared.positive} of {len(plain)} seeds, by "
             f"{compared.mean_difference:.4f} (95% interval {compared.low:.4f} to "

@@ -1,4 +1,4 @@
-"""One web page with tables and figures of evaluated runs.
+"""One web page with tables and figures of evaluated runs, or of models in memory.
 
 The page holds all that it shows: style and figures are inside it, there is no script, and nothing
 is fetched.
@@ -18,39 +18,35 @@ from typing import TYPE_CHECKING, Any
 
 from s2d_tf import __version__, files
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import drawing, tables
+from s2d_tf.errors import UserError
+from s2d_tf.evaluation import tables
+from s2d_tf.evaluation.intervals import NUM_RESAMPLES
 from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES
 
-from . import detector_tables, result_tables, shift_report
+from . import claims, detectors, result_tables, shift
+from .paper_tables import tables_of
 from .results import collect, groups
+from .study import Study
 
 if TYPE_CHECKING:
-    from .results import Result
+    from s2d_tf.models import Predictor
 
 FILE_NAME = "report.html"
-PIXELS_PER_INCH = 108
+# Letters are as large in a narrow figure as in a wide one.
+PIXELS_PER_DOT = 108 / 160
 MARKS = (
     '<p class="note">In tables, <b>bold</b> is the best of its column, and <b class="overall">bold '
     "and underlined</b> the best whichever column it is in.</p>"
 )
 _LONG_NAMES = {short: LONG_NAMES[name] for name, short in SHORT_NAMES.items()}
+_CLASSES = {claims.HOLDS: "holds", claims.DOES_NOT_HOLD: "fails"}
 
 
 class Section(typing.NamedTuple):
-    """A part of a report.
-
-    Attributes:
-        title: its heading.
-        parts: its `tables.Table`s and pieces of HTML in order.
-
-    Example:
-
-    >>> evaluation.Section("Notes", ["<p>Trained on one CPU.</p>"]).anchor
-    'notes'
-    """
+    """A part of a report: its heading, and tables, HTML and figures `(path, title, caption)`."""
 
     title: str
-    parts: typing.Sequence[tables.Table | str]
+    parts: typing.Sequence[Any]
 
     @property
     def anchor(self) -> str:
@@ -58,20 +54,8 @@ class Section(typing.NamedTuple):
 
     @property
     def body(self) -> str:
-        parts = [p if isinstance(p, str) else _render(p) for p in self.parts]
-        return "".join(parts).replace("<td>not run", '<td class="blank">not run')
-
-
-def _render(table):
-    """A table of a page that explains itself: no abbreviation, and always a caption."""
-    columns = tuple((group, _LONG_NAMES.get(name, name)) for group, name in table.columns)
-    caption = table.caption or "Runs"
-    return tables.render(dataclasses.replace(table, columns=columns, caption=caption), "html")
-
-
-def overviews(results: list[Result]) -> list[Section]:
-    """The first sections of a report of any models: an overview of each group of runs."""
-    return [Section("Tables", result_tables.overview(results))]
+        parts = "".join(map(_as_html, self.parts))
+        return parts.replace("<td>not run", '<td class="blank">not run')
 
 
 def write_report(
@@ -79,17 +63,16 @@ def write_report(
     out: PathLike,
     data_dir: PathLike | None = None,
     log: Callable[[str], Any] = print,
-    sections: Callable[[list[Result]], list[Section]] = overviews,
     images: PathLike | None = None,
 ) -> pathlib.Path:
-    """Writes `report.html` and its figures.
+    """Writes `report.html` and its figures: the paper's tables and claims, and more metrics.
 
     Args:
-        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`.
+        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`;
+            and files `shift.json` of `s2d study shift`, whose tables and curves are added.
         out: folder to write to; the figures are also there, under `figures/`.
         data_dir: TFDS folder.
         log: function that gets lines for a person.
-        sections: function from the `results.Result`s to the `Section`s at the top of the page.
         images: where the images of runs on own data are now; None: where they were.
 
     Returns:
@@ -97,46 +80,152 @@ def write_report(
 
     Example:
 
-    >>> evaluation.write_report(["run"], "report", log=lambda line: None).name
+    >>> studies.write_report(["run"], "report", log=lambda line: None).name
     'report.html'
     """
-    results = collect(directories)
+    paths = [pathlib.Path(each) for each in directories]
+    shifted = [path for path in paths if path.suffix == ".json" and path.is_file()]
+    results = collect(path for path in paths if path not in shifted)
     # Here and not above: it brings TensorFlow, and mistakes in the arguments should come first.
-    from . import report_pictures
+    from . import report_figures
 
     out, grouped = pathlib.Path(out), groups(results)
-    made = list(sections(results))
+    made = [Section("Tables", tables_of(results))]
     for (architecture, dataset), own in grouped.items():
-        folder = out / "figures" / f"{architecture}-{dataset}"
-        drawn = report_pictures.draw(own, folder, data_dir, log, images)
-        figures = [figure(*picture) for picture in drawn]
         of = f": {architecture} on {dataset}" if len(grouped) > 1 else ""
+        folder = out / "figures" / f"{architecture}-{dataset}"
+        if own[0].recipe.own_data is None:  # The paper claims nothing about other people's images.
+            made.append(Section(f"The paper's claims{of}", _claims(own)))
         made += [
-            Section(f"Figures{of}", figures),
+            Section(f"Figures{of}", report_figures.draw(own, folder, data_dir, log, images)),
             Section(f"More metrics{of}", result_tables.of_group(own)),
+            Section(f"Detectors{of}", detectors.detector_tables(own)),
         ]
-        detectors = detector_tables.of_group(own)
-        made += [Section(f"Detectors{of}", detectors)] if detectors else []
-        curves, shifted = shift_report.of_group(own, folder)
-        if shifted:
-            made.append(Section(f"Under shift{of}", [*(figure(*c) for c in curves), *shifted]))
+    for path in shifted:
+        for (architecture, dataset), own in groups(Study(path).results()).items():
+            parts = shift.show(own, out / "figures")
+            made.append(Section(f"Under shift: {architecture} on {dataset}", parts))
     made.append(Section("Made from", _provenance(results)))
     networks = ", ".join(sorted({r.recipe.architecture for r in results}))
-    return write_page(out, f"{len(results)} trained models of {networks}.", made)
+    return _write_page(out, f"{len(results)} trained models of {networks}.", made)
 
 
-def write_page(out: PathLike, subtitle: str, sections: Iterable[Section]) -> pathlib.Path:
-    """Writes `report.html` with these `Section`s into the folder `out`; returns its path."""
-    out = pathlib.Path(out)
-    files.write_text(out / FILE_NAME, _page(subtitle, sections))
-    return out / FILE_NAME
+def write_model_report(
+    models: dict[str, Predictor],
+    dataset: Any,
+    out: PathLike,
+    ood: Any = (),
+    name: str = "data",
+    num_resamples: int = NUM_RESAMPLES,
+    **options: Any,
+) -> pathlib.Path:
+    """Writes `report.html` on models in memory: tables, differences, figures, the data's hashes.
+
+    Args:
+        models: `{title: models.Predictor}`, up to 8. The others are compared with the first.
+        dataset, ood, name: as for `evaluate`. Of a `tf.data.Dataset` every model and the figures
+            make a pass; it must not be shuffled.
+        out: folder to write to; the figures are also there, under `figures/`.
+        num_resamples: number of bootstrap resamples behind the differences.
+        **options: `data_dir`, `split`, `cache_dir` and `batch_size`, as for `evaluate`.
+
+    Returns:
+        Path of the page.
+
+    Example:
+
+    >>> path = studies.write_model_report(
+    ...     {"S2D": model}, (images, labels), "report", num_resamples=50
+    ... )
+    >>> path.name
+    'report.html'
+    """
+    from s2d_tf import evaluation
+
+    from . import report_figures
+
+    if not 1 <= len(models) <= report_figures.MAX_MODELS:
+        raise UserError(
+            f"models: expected 1 to {report_figures.MAX_MODELS}, which a figure has room for, "
+            f"received {len(models)}. Choose which to show."
+        )
+    made = {
+        title: evaluation.score_datasets(model, dataset, ood, name=name, **options)
+        for title, model in models.items()
+    }
+    (first, reference), *others = made.items()
+    known, unknown = reference.dataset, list(reference.unknown)
+    metrics = {
+        title: scored.metrics() | evaluation.scaled_metrics(known, scored.known)
+        for title, scored in made.items()
+    }
+    differences = []
+    for title, other in others:
+        found = other.intervals(reference, num_resamples)
+        caption = f"{title} minus {first}"
+        differences.append(tables.difference_table(found, caption, num_resamples))
+    facts = {name: fact["fingerprint"] for name, fact in reference.facts.items()}
+    sections = [
+        Section("Tables", [tables.overview_table(metrics, known, unknown)]),
+        Section("Differences", differences),
+        Section("Figures", report_figures.draw_models(made, pathlib.Path(out) / "figures")),
+        Section("More metrics", result_tables.of_metrics(metrics, known, unknown)),
+        Section("Made from", [_fingerprints(facts)]),
+    ]
+    return _write_page(out, f"{len(models)} models on {known}.", sections)
 
 
-def figure(path: pathlib.Path, title: str, caption: str) -> str:
-    """A PNG file with its title and caption as HTML."""
+def _claims(results):
+    """A verdict on each of the paper's claims."""
+    items = "".join(
+        f'<li class="{_CLASSES.get(verdict.verdict, "open")}"><p><span class="verdict">'
+        f"{html.escape(verdict.verdict)}</span>{html.escape(verdict.claim.statement)} "
+        f"<small>{html.escape(verdict.claim.source)}</small></p>"
+        f'<p class="evidence">{html.escape(verdict.evidence)}</p></li>'
+        for verdict in claims.check_runs(results)
+    )
+    return [f"<p>{claims.NOTE}</p>", f'<ul class="claims">{items}</ul>']
+
+
+def _provenance(results):
+    versions: dict[str, set] = {}
+    prints: dict[str, set] = {}
+    for result in results:
+        for key, value in result.metrics.items():
+            kind, name, *rest = key.split("/")
+            if kind == "versions":
+                versions.setdefault(name, set()).add(str(value))
+            if kind == "data" and rest == ["fingerprint"]:
+                prints.setdefault(name, set()).add(str(value))
+    missing = ", ".join(sorted({name for r in results for name in r.missing_data}))
+    shown = ", ".join(f"{name} {' and '.join(sorted(own))}" for name, own in versions.items())
+    return [
+        result_tables.runs_table(results),
+        "<h3>Data</h3>",
+        _fingerprints({name: " and ".join(sorted(own)) for name, own in prints.items()}),
+        f"<p>Not available: {html.escape(missing)}.</p>" if missing else "",
+        f"<h3>Versions</h3><p>{html.escape(shown)}</p>",
+    ]
+
+
+def _fingerprints(prints):
+    items = "".join(
+        f"<li>{html.escape(name)}: <code>{html.escape(text)}</code></li>"
+        for name, text in prints.items()
+    )
+    return f"<p>SHA-256 over all examples and labels, whatever their order:</p><ul>{items}</ul>"
+
+
+def _as_html(part):
+    if isinstance(part, str):
+        return part
+    if isinstance(part, tables.Table):  # Without abbreviations, and always with a caption.
+        columns = tuple((group, _LONG_NAMES.get(name, name)) for group, name in part.columns)
+        full = dataclasses.replace(part, columns=columns, caption=part.caption or "Runs")
+        return tables.render(full, "html")
+    path, title, caption = part
     image, caption = path.read_bytes(), html.escape(caption)
-    # Letters are as large in a narrow figure as in a wide one; the width is PNG's first field.
-    width = round(int.from_bytes(image[16:20], "big") * PIXELS_PER_INCH / drawing.DPI)
+    width = round(int.from_bytes(image[16:20], "big") * PIXELS_PER_DOT)  # PNG's first field
     return (
         f'<h3>{html.escape(title)}</h3><figure class="picture"><div class="scroll" tabindex="0">'
         f'<img src="data:image/png;base64,{base64.b64encode(image).decode("ascii")}"'
@@ -145,37 +234,13 @@ def figure(path: pathlib.Path, title: str, caption: str) -> str:
     )
 
 
-def _facts(results, kind, last=None):
-    """`{name: values in any run}` of the keys `kind/name` or `kind/name/last`."""
-    found: dict[str, Any] = {}
-    for result in results:
-        for key, value in result.metrics.items():
-            first, name, *rest = key.split("/")
-            if first == kind and last in (None, *rest):
-                found.setdefault(name, set()).add(str(value))
-    return {name: html.escape(" and ".join(sorted(values))) for name, values in found.items()}
-
-
-def _provenance(results):
-    prints = _facts(results, "data", "fingerprint")
-    items = "".join(f"<li>{html.escape(n)}: <code>{p}</code></li>" for n, p in prints.items())
-    missing = ", ".join(sorted({name for r in results for name in r.missing_data}))
-    versions = ", ".join(" ".join(pair) for pair in _facts(results, "versions").items())
-    return [
-        result_tables.runs_table(results),
-        "<h3>Data</h3><p>SHA-256 over all test images and labels, whatever their order:</p>"
-        f"<ul>{items}</ul>",
-        f"<p>Not available: {html.escape(missing)}.</p>" if missing else "",
-        f"<h3>Versions</h3><p>{versions}</p>",
-    ]
-
-
-def _page(subtitle, sections):
-    css = resources.files("s2d_tf.evaluation").joinpath("report.css").read_text("utf-8")
+def _write_page(out, subtitle, sections):
+    sections = [section for section in sections if section.parts]
+    css = resources.files("s2d_tf.trainers.studies").joinpath("report.css").read_text("utf-8")
     links = "".join(f'<a href="#{s.anchor}">{html.escape(s.title)}</a>' for s in sections)
     subtitle = html.escape(f"{subtitle} {datetime.date.today()}.")
     body = "\n".join(f'<h2 id="{s.anchor}">{html.escape(s.title)}</h2>\n{s.body}' for s in sections)
-    return f"""<!doctype html>
+    page = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -198,3 +263,6 @@ def _page(subtitle, sections):
 </body>
 </html>
 """
+    path = pathlib.Path(out) / FILE_NAME
+    files.write_text(path, page)
+    return path

@@ -1,16 +1,15 @@
-"""Tables of evaluated models: one row per model, one column per metric; and those of the report."""
+"""Tables of evaluated runs: those of any report, and those of pairs of methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from s2d_tf.evaluation import statistics, tables
+from s2d_tf.evaluation import intervals, tables
 from s2d_tf.evaluation.names import (
     METRICS,
-    SHORT_NAMES,
     TWINS,
     UNCERTAINTIES,
     dataset_title,
@@ -19,6 +18,7 @@ from s2d_tf.evaluation.names import (
     metric,
     metric_title,
 )
+from s2d_tf.evaluation.tables import metric_keys, metric_table, uncertainty_keys
 
 from .results import by_title, by_variant, groups, ood_names
 
@@ -28,51 +28,14 @@ if TYPE_CHECKING:
 _MAX_SEEDS_SHOWN = 8
 
 
-def overview_table(
-    results: dict[str, Any],
-    dataset: str,
-    ood: Sequence[str] = (),
-    caption: str = "",
-    footnotes: Sequence[str] = (),
-    group: str | None = None,
-) -> tables.Table:
-    """Accuracy, NLL and ECE, then AUROC and AUPR by each uncertainty for each OOD dataset.
-
-    Args:
-        results: `{label: flat metrics}`, or `{label: [flat metrics of each seed]}`.
-        dataset: name of the dataset whose classes the models know.
-        ood: names of out-of-distribution datasets.
-        caption: heading.
-        footnotes: sentences below.
-        group: heading over the columns of an OOD dataset, its title by default.
-
-    Returns:
-        `tables.Table`; the best of each column is marked, what a model has not is blank.
-
-    Example:
-
-    >>> metrics = {"digits/accuracy": 0.9, "digits/nll": 0.3, "digits/ece": 0.02}
-    >>> table = evaluation.overview_table({"mine": metrics}, "digits")
-    >>> [cell.text for cell in table.rows[0]]
-    ['mine', '90.0', '0.30', '2.00']
-    """
-    keys = metric_keys(dataset, ("accuracy", "nll", "ece"), dataset_title(dataset))
-    headings = {
-        f"{name}/{ranking}": f"{group or dataset_title(name)} {METRICS[ranking].title}"
-        for name in ood
-        for ranking in ("auroc", "aupr")
-    }
-    return metric_table(results, keys | uncertainty_keys(headings), caption, footnotes)
-
-
 def overview(results: list[Result]) -> list[tables.Table]:
-    """Tables of each network and dataset of `results.Result`s: performance, then OOD detection."""
+    """Tables of each network and dataset of `Result`s: performance, then OOD detection."""
     return [table for own in groups(results).values() for table in _overview(own)]
 
 
 def _overview(results):
     recipe, named = results[0].recipe, by_title(results)
-    caption = f"{recipe.architecture} on {results[0].trained_on}"
+    caption = f"{recipe.architecture} on {recipe.dataset}"
     counts = "; ".join(f"{title}: {len(seeds)}" for title, seeds in named.items())
     notes = [f"Seeds of {counts}."]
     if any(len(seeds) > 1 for seeds in named.values()):
@@ -84,72 +47,6 @@ def _overview(results):
         title = f"{caption}: OOD detection results ({dataset_title(name)})"
         made.append(metric_table(named, keys, title))
     return made
-
-
-def metric_keys(
-    dataset: str, metrics: Iterable[str], group: str = ""
-) -> dict[str, tuple[str, str]]:
-    """`{key: (group, title)}` of some metrics of a dataset."""
-    keys = [f"{dataset}/{name}" for name in metrics]
-    return {key: (group, metric(key).title) for key in keys}
-
-
-def uncertainty_keys(groups: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """`{key: (group, short name)}` for every uncertainty, from `{dataset/metric: group}`."""
-    return {
-        f"{stem}/{uncertainty}": (group, SHORT_NAMES[uncertainty])
-        for stem, group in groups.items()
-        for uncertainty in UNCERTAINTIES
-    }
-
-
-def metric_table(
-    results: dict[str, Any],
-    keys: dict[str, tuple[str, str]],
-    caption: str = "",
-    footnotes: Sequence[str] = (),
-) -> tables.Table:
-    """One row per model, one column per metric; the best of each column is marked.
-
-    Where columns show one metric by several uncertainties, so is the best of them all.
-
-    Args:
-        results: as for `overview_table`.
-        keys: `{metric key: (group, column title)}`.
-        caption, footnotes: text around the table.
-    """
-    seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
-    rows: dict[str, list] = {label: [label] for label in results}
-    found = {}
-    for key in keys:
-        values = {label: [m[key] for m in own if key in m] for label, own in seeds.items()}
-        found[key] = {
-            label: statistics.mean_and_two_std(own) for label, own in values.items() if own
-        }
-    for key in keys:
-        best = best_of(key, {label: mean for label, (mean, _) in found[key].items()})
-        # `dataset/metric/uncertainty`: the same metric by other uncertainties
-        rivals = [other for other in keys if key.count("/") == 2 and _stem(other) == _stem(key)]
-        means = {(k, label): mean for k in rivals for label, (mean, _) in found[k].items()}
-        overall = best_of(key, means) if len(rivals) > 1 else ()
-        for label, row in rows.items():
-            text = format_value(key, *found[key][label]) if label in found[key] else ""
-            row.append(tables.Cell(text, label in best, (key, label) in overall))
-    columns = [("", "Model"), *keys.values()]
-    return tables.make(caption, columns, [rows.values()], footnotes=footnotes)
-
-
-def _stem(key):
-    return key.rpartition("/")[0]
-
-
-def best_of(key: str, means: dict[Any, float]) -> set:
-    """Which of `{label: mean}` are best, as printed; none where there is nothing to compare."""
-    choose = metric(key).best
-    if len(means) < 2 or choose is None:
-        return set()
-    best = format_value(key, choose(means.values()))
-    return {label for label, mean in means.items() if format_value(key, mean) == best}
 
 
 def of_group(results: list[Result]) -> list[tables.Table]:
@@ -168,7 +65,7 @@ def of_group(results: list[Result]) -> list[tables.Table]:
 def of_metrics(
     named: dict[str, Any], dataset: str, ood: Sequence[str] = (), validated: bool = False
 ) -> list[tables.Table]:
-    """The tables beside the overview that metrics of any models fill; see `overview_table`."""
+    """The tables beside the overview that metrics of any models fill."""
     made = [calibration_table(named, dataset, validated), rejection_table(named, dataset)]
     return [*made, false_alarm_table(named, ood)] if ood else made
 
@@ -178,7 +75,7 @@ def runs_table(results: list[Result]) -> tables.Table:
     grouped: dict[tuple, list] = {}
     for result in results:
         recipe = result.recipe
-        key = recipe.architecture, result.trained_on, result.title, result.split
+        key = recipe.architecture, recipe.dataset, result.title, result.split
         grouped.setdefault(key, []).append(result.seed)
     shown = {key: [*map(str, sorted(s)[:_MAX_SEEDS_SHOWN]), "..."] for key, s in grouped.items()}
     rows = [[*key, ", ".join(shown[key][: len(seeds)])] for key, seeds in grouped.items()]
@@ -268,7 +165,7 @@ def _pairs_table(results, pairs, names, caption, keys=None):
             held = [[t[seed].get(k) for t, k in zip(sides, used, strict=True)] for seed in seeds]
             held = [pair for pair in held if None not in pair]
             if held:
-                found = statistics.compare_over_seeds(*zip(*held, strict=True))
+                found = intervals.compare_over_seeds(*zip(*held, strict=True))
                 rows.append(_pair_row(variants[own][0].title, used, found))
         blocks += [rows] if rows else []
     titles = [f"{own_name} minus {other_name}", "95% interval", f"Seeds better for {own_name}"]

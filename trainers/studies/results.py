@@ -23,7 +23,7 @@ class Result(zoo.Run):
 
     Example:
 
-    >>> (result,) = evaluation.collect(["run"])
+    >>> (result,) = studies.collect(["run"])
     >>> result.variant, "digits/nll" in result.metrics
     ('s2d', True)
     """
@@ -42,11 +42,6 @@ class Result(zoo.Run):
         """The method's name for people."""
         size = self.variant.removeprefix(self.recipe.method).lstrip("_")
         return f"{self.recipe.title} of {size}" if size else self.recipe.title
-
-    @property
-    def trained_on(self) -> str:
-        """The dataset's name."""
-        return self.recipe.dataset
 
     @property
     def missing_data(self) -> list[str]:
@@ -72,7 +67,7 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
 
     Example:
 
-    >>> [result.title for result in evaluation.collect(["run"])]
+    >>> [result.title for result in studies.collect(["run"])]
     ['S2D Individual']
     """
     found: dict[Any, Result] = {}
@@ -120,31 +115,14 @@ def by_variant(results: list[Result]) -> dict[str, list[Result]]:
     return grouped
 
 
+def by_title(results: list[Result]) -> dict[str, list[dict]]:
+    """`{title: [metrics of each seed]}` in the order of all tables."""
+    return {part[0].title: [r.metrics for r in part] for part in by_variant(results).values()}
+
+
 def repeated(results: list[Result]) -> list[Result]:
     """The results of methods with at least two seeds: one has no spread and claims nothing."""
     return [r for part in by_variant(results).values() if len(part) > 1 for r in part]
-
-
-def by_title(results: list[Result]) -> dict[str, list[dict]]:
-    """`{title: [metrics of each seed]}` in the order of all tables.
-
-    A Gaussian student has a row by its draws and one by its mean.
-    """
-    found = {}
-    for part in by_variant(results).values():
-        title, seeds = part[0].title, [result.metrics for result in part]
-        found[title] = seeds
-        for reading, words in names.READINGS.items():
-            others = [_read(reading, metrics) for metrics in seeds]
-            if any(others):
-                found[f"{title}, {words}"] = [metrics for metrics in others if metrics]
-    return found
-
-
-def _read(reading, metrics):
-    """The metrics of another reading under the usual keys; empty where there are none."""
-    mark = f"/{reading}_"
-    return {key.replace(mark, "/"): value for key, value in metrics.items() if mark in key}
 
 
 def ood_names(results: list[Result]) -> list[str]:
@@ -157,16 +135,16 @@ def ood_names(results: list[Result]) -> list[str]:
 def groups(results: list[Result]) -> dict[tuple[str, str], list[Result]]:
     """Results that may be compared: `{(architecture, training dataset): [Result]}`.
 
-    Folders of other images that have the same name are told apart by their fingerprints, and so is
-    what was trained on changed labels.
+    Folders of other images that have the same name are told apart by their fingerprints.
     """
     kinds: dict[str, set] = {}
     grouped: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         kinds.setdefault(result.recipe.dataset, set()).add(result.recipe.own_data)
     for result in results:
-        recipe, name = result.recipe, result.trained_on
-        if len(kinds[recipe.dataset]) > 1 and recipe.own_data:
+        recipe = result.recipe
+        name = recipe.dataset
+        if len(kinds[name]) > 1 and recipe.own_data:
             name = f"{name} ({recipe.own_data.fingerprint[:8]})"
         grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped

@@ -1,51 +1,71 @@
-"""Metrics under shift: corrupted versions of a test set, condition by condition.
+"""What happens under shift? Corrupted versions of a test set, condition by condition."""
 
-One condition is in memory at a time. What is kept of it is `answers.ExampleScores`, in a file of
-its own, so that a run that was stopped continues with the next condition.
-"""
+from __future__ import annotations
 
 import dataclasses
-import functools
-import hashlib
-import os
 import pathlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
-from tqdm import tqdm
+from scipy import stats
+from tqdm.auto import tqdm
 
-from s2d_tf import data, metrics, models
+from s2d_tf import data, metrics, zoo
+from s2d_tf._types import PathLike
 from s2d_tf.data import location
-from s2d_tf.evaluation import answers as answers_lib
-from s2d_tf.evaluation.answers import ExampleScores
-from s2d_tf.evaluation.exported import ExportedModel
-from s2d_tf.evaluation.sources import checked_name, class_numbers
+from s2d_tf.errors import UserError
+from s2d_tf.evaluation import intervals, tables
+from s2d_tf.evaluation.names import LONG_NAMES, METRICS, UNCERTAINTIES, dataset_title, format_value
+from s2d_tf.evaluation.tables import metric_keys, metric_table, uncertainty_keys
 
 from ..datasets import MAIN_CORRUPTIONS
+from .result_tables import twins_table
+from .results import Result, by_title, repeated
+from .study import Question
 
 DATASET = "cifar100_c_generated"
 CLEAN = "clean"
-# Raised when answers would be others for the same model and images.
-_FORMAT = 1
+# Resamples that are handled at once: their counts of 10,000 images take 5 MB.
+_STEP = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class Condition:
-    """One version of the test set.
+class ExampleScores:
+    """What is kept of one condition: small enough for a hundred of them.
 
     Attributes:
-        name: corruption and severity, such as "fog_3", or "clean".
-        read: opens its inputs and labels.
-        identity: what decides them, for the names of cached answers.
+        correct: bool `[n]`, whether the most probable class is the label.
+        log_prob: float64 `[n]`, log-probability of the label.
+        scores: `{uncertainty: float64 [n]}`, larger is more uncertain.
     """
 
-    name: str
-    read: Callable[[], tuple[np.ndarray, np.ndarray]]
-    identity: str
+    correct: np.ndarray
+    log_prob: np.ndarray
+    scores: dict[str, np.ndarray]
 
-    @property
-    def severity(self) -> int:
-        return severity_of(self.name)
+    def gaps(self, counts: np.ndarray | None = None) -> np.ndarray:
+        """The signed parts of the ECE, `[bins]` or `[resamples, bins]`."""
+        confidence = np.exp(-self.scores["confidence"])
+        return metrics.calibration_gaps(confidence, self.correct, counts=counts)
+
+    def metrics(self) -> dict[str, float]:
+        """`accuracy`, `nll`, `ece`; `uncertainty/U`, its mean, and `error_auroc/U` of each score.
+
+        Where all answers are right, or all wrong, no score can tell them apart: no `error_auroc`.
+        """
+        found = {
+            "accuracy": float(self.correct.mean()),
+            "nll": float(-self.log_prob.mean()),
+            "ece": float(np.abs(self.gaps()).sum()),
+        }
+        found |= {f"uncertainty/{name}": float(own.mean()) for name, own in self.scores.items()}
+        if 0 < self.correct.sum() < len(self.correct):
+            found |= {
+                f"error_auroc/{name}": metrics.auroc(own[self.correct], own[~self.correct])
+                for name, own in self.scores.items()
+            }
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +79,7 @@ class Shift:
     Example:
 
     >>> own = {"clean": (images, labels), "dark_1": (images // 2, labels)}
-    >>> shift = evaluation.evaluate_shift(model, own, name="mine")
+    >>> shift = studies.evaluate_shift(model, own, name="mine")
     >>> list(shift.answers), "mine.dark_1/nll" in shift.metrics()
     (['clean', 'dark_1'], True)
     """
@@ -71,7 +91,7 @@ class Shift:
     def averaged(self) -> list[str]:
         """Conditions that means are taken over: of the published corruptions only the main ones."""
         shifted = [name for name in self.answers if name != CLEAN]
-        main = [name for name in shifted if _corruption(name) in MAIN_CORRUPTIONS]
+        main = [name for name in shifted if name.rpartition("_")[0] in MAIN_CORRUPTIONS]
         return main or shifted
 
     @property
@@ -92,9 +112,8 @@ class Shift:
         """
         own = {name: each.metrics() for name, each in self.answers.items()}
         found = {f"{self.name}.{name}/{key}": v for name in own for key, v in own[name].items()}
-        levels = sorted({severity_of(name) for name in self.averaged})
-        for level in levels:
-            at = [own[name] for name in self.averaged if severity_of(name) == level]
+        for level in sorted({_severity(name) for name in self.averaged}):
+            at = [own[name] for name in self.averaged if _severity(name) == level]
             found |= _means(f"{self.name}.severity_{level}", at)
         found |= _means(self.name, [own[name] for name in self.averaged])
         for score in self.scores if len(own) > 1 else ():
@@ -106,25 +125,25 @@ class Shift:
 
 
 def evaluate_shift(
-    model: models.Predictor | ExportedModel,
+    model: Any,
     conditions: str | Mapping[str, tuple] = DATASET,
     images: int | None = None,
-    data_dir: str | os.PathLike | None = None,
-    cache_dir: str | os.PathLike | None = None,
+    data_dir: PathLike | None = None,
+    cache_dir: PathLike | None = None,
     batch_size: int = 256,
     name: str = "shift",
     progress: bool = False,
 ) -> Shift:
-    """Answers of a model on corrupted versions of its test set.
+    """Evaluates a model on corrupted versions of its test set.
 
     Args:
-        model: a `models.Predictor`, or an `ExportedModel`.
+        model: a `models.Predictor`.
         conditions: "cifar100_c_generated", "cifar100_c" (the published archive), or data of your
             own: `{"clean": (x, y), "blur_1": (x, y), ...}`, where names end in the severity.
         images: take only the first ones of each condition, for a quick look; None: all.
         data_dir: TFDS folder.
-        cache_dir: folder for the answers. The same call continues there after a kill. None keeps
-            nothing.
+        cache_dir: folder for the predictions, 4 MB for 10,000 images of 100 classes. The same call
+            continues there after a kill. None keeps nothing.
         batch_size: examples per forward pass; it does not change the answers.
         name: what keys begin with where the conditions are your own.
         progress: whether to show a bar on a terminal.
@@ -133,105 +152,290 @@ def evaluate_shift(
         `Shift`, whose `metrics()` is a flat dict.
 
     Raises:
-        ValueError: the names of conditions have no severity, or the model has other classes.
+        UserError: the names of conditions have no severity, or the model has other classes.
 
     Example:
 
     >>> own = {"clean": (images, labels), "dark_1": (images // 2, labels)}
-    >>> found = evaluation.evaluate_shift(model, own).metrics()
+    >>> found = studies.evaluate_shift(model, own).metrics()
     >>> found["shift.dark_1/accuracy"] == found["shift/accuracy"]
     True
     """
+    from s2d_tf import evaluation  # Here: tables of finished studies need no TensorFlow.
+
     if images is not None and images < 2:
-        raise ValueError(f"images: expected at least 2, received {images!r}. Omit it for all.")
+        raise UserError(f"images: expected at least 2, received {images!r}. Omit it for all.")
     if isinstance(conditions, str):
         name, opened = conditions, _registered(conditions, images, data_dir, model)
     else:
-        name, opened = checked_name(name), _own(conditions, images)
-    model_key, made = answers_lib.identity(model) if cache_dir else "", {}
-    for each in tqdm(opened, desc=name, unit=" conditions", disable=None if progress else True):
-        path = None
-        if cache_dir:
-            facts = f"{_FORMAT} {model_key} {each.identity} {each.name} {images}"
-            key = hashlib.sha256(facts.encode()).hexdigest()[:20]
-            path = pathlib.Path(cache_dir) / "shift" / f"{name}.{each.name}.{key}.safetensors"
-        found = path and ExampleScores.load(path)
-        if not found:
-            inputs, labels = each.read()
-            found = ExampleScores.of(answers_lib.score_model(model, inputs, labels, batch_size))
-            if path:
-                found.save(path)
-        made[each.name] = found
-    return Shift(name, made)
+        opened = {key: lambda pair=conditions[key]: pair for key in sorted(conditions, key=_clean)}
+    if not any(map(_severity, opened)):
+        raise UserError(
+            "conditions: expected at least one besides the clean one, received "
+            f"{sorted(opened)}. Add one such as 'blur_1'."
+        )
+    answers = {}
+    for key, read in tqdm(opened.items(), desc=name, disable=None if progress else True):
+        pair = tuple(part[:images] for part in read())
+        cache = cache_dir and pathlib.Path(cache_dir) / "shift"
+        shared: dict[str, Any] = {"cache_dir": cache, "batch_size": batch_size}
+        scored = evaluation.score(evaluation.predict(model, pair, name=f"{name}.{key}", **shared))
+        log_prob = scored.log_probs[np.arange(len(scored.labels)), scored.labels]
+        answers[key] = ExampleScores(~scored.errors, log_prob, scored.scores)
+    return Shift(name, answers)
 
 
-def severity_of(condition: str) -> int:
-    """3 of "fog_3", 0 of "clean"; another name is a ValueError."""
-    if condition == CLEAN:
-        return 0
+def shift_intervals(
+    first: Shift, second: Shift | None = None, num_resamples: int = 1_000, seed: int = 0
+) -> dict[str, dict[str, float]]:
+    """95% intervals of the means over conditions, and of the rank correlations.
+
+    A resample draws images, and takes each with all of its corrupted versions and with both models'
+    answers: so comparisons are paired, and conditions that share their images are not taken for
+    independent evidence.
+
+    Args:
+        first: answers of a model.
+        second: answers of another on the same images: then the intervals are of the differences,
+            first minus second, for the uncertainties that both have.
+        num_resamples: number of bootstrap resamples of the test images.
+        seed: integer; the same seed gives the same intervals.
+
+    Returns:
+        `{"NAME/nll": {"estimate", "low", "high", "level"}, ...}`.
+
+    Raises:
+        UserError: the two have other conditions or numbers of images.
+
+    Example:
+
+    >>> labels = np.arange(len(images)) % 3
+    >>> own = {"clean": (images, labels), "dark_1": (images // 2, labels)}
+    >>> shift = studies.evaluate_shift(model, own)
+    >>> found = studies.shift_intervals(shift, num_resamples=50)
+    >>> found["shift/accuracy"]["low"] <= found["shift/accuracy"]["high"]
+    True
+    """
+    pair = [shift for shift in (first, second) if shift is not None]
+    sizes = [{name: len(own.correct) for name, own in shift.answers.items()} for shift in pair]
+    if sizes[0] != sizes[-1] or len(set(sizes[0].values())) > 1:
+        raise UserError(
+            "second: expected the same conditions with as many images each, received "
+            f"{len(sizes[-1])} conditions of {sorted(set(sizes[-1].values()))} images instead of "
+            f"{len(sizes[0])} of {sorted(set(sizes[0].values()))}. Evaluate both in the same way."
+        )
+    drawn = [_resamples(shift, num_resamples, seed) for shift in pair]
+    found = {}
+    for key in (key for key in drawn[0] if key in drawn[-1]):
+        interval = intervals.percentiles(drawn, key)
+        if key == "ece":
+            interval = intervals.basic(interval, may_be_negative=second is not None)
+        found[f"{first.name}/{key}"] = dataclasses.asdict(interval)
+    return found
+
+
+def ask(
+    opened: zoo.TrainedModel,
+    dataset: str = DATASET,
+    images: int | None = None,
+    data_dir: PathLike | None = None,
+    batch_size: int = 256,
+    log: Callable = print,
+) -> tuple[dict, Shift]:
+    """Metrics of a model under all conditions of a dataset, and its answers.
+
+    Args:
+        opened: the model.
+        dataset: a dataset with conditions.
+        images: take only the first ones of each condition; None: all.
+        data_dir: TFDS folder.
+        batch_size: images per forward pass.
+        log: function that gets lines for a person.
+    """
+    from s2d_tf import __version__, evaluation
+
+    cache = evaluation.cache_directory(opened)
+    args = dataset, images, data_dir, cache, batch_size
+    shift = evaluate_shift(opened.predictor, *args, progress=True)
+    facts = {
+        "shift/images": len(shift.answers[CLEAN].correct),
+        "shift/conditions": len(shift.answers),
+        "run/weights": evaluation.weights_hash(opened.predictor),
+        "versions/s2d_tf": __version__,
+    }
+    return shift.metrics() | facts, shift
+
+
+def show(results: list[Result], folder: pathlib.Path) -> list:
+    """Curves against severity, means, metrics at each severity, and accuracy by corruption."""
+    named, recipe, parts = by_title(results), results[0].recipe, []
+    keys = [key for seeds in named.values() for each in seeds for key in each]
+    datasets = dict.fromkeys(k.split("/")[0] for k in keys if "/shift_correlation/" in k)
+    for dataset in datasets:
+        plots = folder / "plots" / f"{recipe.architecture}_trained_on_{recipe.dataset}"
+        parts += [*_draw(named, dataset, plots), *_tables(named, dataset)]
+        ends = ("accuracy", "nll", "ece", "error_auroc/total", "shift_correlation/total")
+        twice = repeated(results)
+        parts.append(twins_table(twice, [f"{dataset}/{end}" for end in ends]) if twice else None)
+    return [part for part in parts if part is not None]
+
+
+def _clean(condition):
+    return condition != CLEAN
+
+
+def _severity(condition):
+    """3 of "fog_3", 0 of "clean"."""
     corruption, _, level = condition.rpartition("_")
-    if not corruption or not level.isdecimal():
-        raise ValueError(
+    if condition != CLEAN and not (corruption and level.isdecimal()):
+        raise UserError(
             f"conditions: expected {CLEAN!r} and names that end in their severity, such as "
             f"'fog_3', received {condition!r}. Rename it."
         )
-    return int(level)
-
-
-def _corruption(condition):
-    return condition.rpartition("_")[0]
+    return 0 if condition == CLEAN else int(level)
 
 
 def _registered(dataset, images, data_dir, model):
+    """`{condition: function that reads it}` of a registered dataset."""
     info = data.info(dataset)
     if not info.conditions:
-        raise ValueError(
+        raise UserError(
             f"conditions: expected a dataset with conditions, such as {DATASET!r}, received "
             f"{dataset!r}. Pass your own as {{'clean': (x, y), 'blur_1': (x, y)}}."
         )
     if model.num_classes != info.num_classes:
-        raise ValueError(
+        raise UserError(
             f"model: expected {info.num_classes} classes for {dataset}, received "
             f"{model.num_classes}. Pass conditions of your own data."
         )
     from ..datasets import corrupted
 
-    folder = location.resolve_data_dir(data_dir)
+    folder, count = location.resolve_data_dir(data_dir), images or info.splits["test"]
     if images is None:
         data.fetch(dataset, folder)  # All at once: on several cores, and with a bar of its own.
-    count = images or info.splits["test"]
-    same = corrupted.identity(dataset, folder)
-
-    def read(name):
-        if name == CLEAN:
-            pixels, labels = data.load_arrays("cifar100", "test", folder)
-            return pixels[:count], labels[:count]
-        return corrupted.read_first(f"{dataset}.{name}", count, folder)
-
-    return [
-        Condition(name, functools.partial(read, name), same) for name in (CLEAN, *info.conditions)
-    ]
-
-
-def _own(conditions, images):
-    made = []
-    for name in sorted(conditions, key=lambda each: each != CLEAN):
-        severity_of(name)
-        inputs, labels = conditions[name]
-        inputs, labels = inputs[:images], class_numbers(labels, len(inputs), name)[:images]
-        content = data.Content()
-        content.update(inputs, labels)
-        identity = f"{content.inputs} {content.fingerprint}"
-        made.append(Condition(name, functools.partial(tuple, (inputs, labels)), identity))
-    if not any(each.severity for each in made):
-        raise ValueError(
-            "conditions: expected at least one besides the clean one, received "
-            f"{sorted(conditions)}. Add one such as 'blur_1'."
-        )
-    return made
+    return {CLEAN: lambda: data.load_arrays("cifar100", "test", folder)} | {
+        name: lambda name=name: corrupted.read_first(f"{dataset}.{name}", count, folder)
+        for name in info.conditions
+    }
 
 
 def _means(stem, parts):
     keys = dict.fromkeys(key for part in parts for key in part)
     held = {key: [part[key] for part in parts if key in part] for key in keys}
     return {f"{stem}/{key}": float(np.mean(values)) for key, values in held.items()}
+
+
+def _resamples(shift, num_resamples, seed):
+    """`{key: [1 + num_resamples]}`, the test set itself first; one condition at a time."""
+    size = len(next(iter(shift.answers.values())).correct)
+    counts = list(intervals.draw_counts(size, num_resamples, (seed, 0), _STEP))
+    sums, calibration = {}, []
+    aurocs: dict[str, list] = {score: [] for score in shift.scores}
+    for name, own in shift.answers.items():
+        scores = [own.scores[score] for score in shift.scores]
+        columns = np.column_stack([own.correct, -own.log_prob, *scores])
+        sums[name] = np.concatenate([block @ columns for block in counts]) / size
+        if name not in shift.averaged:
+            continue
+        gaps = np.concatenate([own.gaps(block) for block in counts])
+        calibration.append(np.abs(gaps).sum(axis=-1))
+        right = own.correct
+        for score in shift.scores if 0 < right.sum() < size else ():
+            ranking = metrics.Ranking(own.scores[score][right], own.scores[score][~right])
+            drawn = [ranking.auroc(block[:, right], block[:, ~right]) for block in counts]
+            aurocs[score].append(np.concatenate(drawn))
+    averaged = np.array([sums[name] for name in shift.averaged])
+    found = {
+        "accuracy": averaged[..., 0].mean(axis=0),
+        "nll": averaged[..., 1].mean(axis=0),
+        "ece": np.mean(calibration, axis=0),
+    }
+    every = np.array(list(sums.values()))
+    for i, score in enumerate(shift.scores):
+        if aurocs[score]:
+            found[f"error_auroc/{score}"] = np.nanmean(aurocs[score], axis=0)
+        if len(sums) > 1:
+            found[f"shift_correlation/{score}"] = _correlation(every[..., 2 + i], 1 - every[..., 0])
+    return found
+
+
+def _correlation(first, second):
+    """Spearman's over the first axis, ties averaged, 0 where one is constant."""
+    first, second = (stats.rankdata(values, axis=0) for values in (first, second))
+    first, second = (values - values.mean(axis=0) for values in (first, second))
+    norm = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
+    return np.where(norm > 0, (first * second).sum(axis=0) / np.where(norm > 0, norm, 1.0), 0.0)
+
+
+def _conditions(named, dataset):
+    """`(corruption, severity)` of all conditions that any model has."""
+    found: dict[tuple[str, int], None] = {}
+    for key in (key for seeds in named.values() for each in seeds for key in each):
+        stem, _, metric = key.partition("/")
+        corruption, _, level = stem.removeprefix(f"{dataset}.").rpartition("_")
+        if metric == "accuracy" and stem.startswith(f"{dataset}.") and corruption:
+            found[corruption, int(level)] = None
+    return [pair for pair in found if pair[0] != "severity"]
+
+
+def _severities(named, dataset):
+    """`(stem of the key, severity)` of the clean test set and each severity."""
+    levels = sorted({level for _, level in _conditions(named, dataset)})
+    return [(f"{dataset}.{CLEAN}", 0), *((f"{dataset}.severity_{n}", n) for n in levels)]
+
+
+def _tables(named, dataset):
+    title, found = dataset_title(dataset), _conditions(named, dataset)
+    corruptions = dict.fromkeys(corruption for corruption, _ in found)
+    images = sorted({int(m["shift/images"]) for s in named.values() for m in s if m})
+    notes = [
+        f"{len(corruptions)} corruptions; means are over the main ones at all severities. "
+        f"{' and '.join(f'{n:,}' for n in images)} test images.",
+        "AUROC of errors: whether wrong answers are more uncertain than right ones. Uncertainty "
+        "rises with errors: rank correlation of mean uncertainty and error rate over all "
+        "conditions and the clean test set; 1 where it always rises as accuracy falls.",
+    ]
+    keys = metric_keys(dataset, ("accuracy", "nll", "ece"), "Mean")
+    by = {f"{dataset}/{m}": METRICS[m].title for m in ("error_auroc", "shift_correlation")}
+    made = [metric_table(named, keys | uncertainty_keys(by), f"{title}: means", notes)]
+    for metric in ("accuracy", "nll", "ece", "error_auroc/total"):
+        columns = {f"{s}/{metric}": ("Severity", str(n)) for s, n in _severities(named, dataset)}
+        score = " by total uncertainty" if "/" in metric else ""
+        heading = f"{title}: {METRICS[metric.split('/')[0]].title}{score} against severity"
+        made.append(metric_table(named, columns, heading))
+    rows = []
+    for corruption in corruptions:
+        keys = [f"{dataset}.{c}_{level}/accuracy" for c, level in found if c == corruption]
+        held = [[m[k] for m in seeds for k in keys if k in m] for seeds in named.values()]
+        cells = [format_value(keys[0], float(np.mean(each))) if each else "" for each in held]
+        rows.append([corruption.replace("_", " "), *cells])
+    caption = f"{title}: accuracy by corruption, mean over severities and seeds"
+    return [*made, tables.make(caption, ["Corruption", *named], [rows])]
+
+
+def _draw(named, dataset, folder):
+    """Curves against severity as `(path, title, caption)`: performance, and each uncertainty."""
+    from s2d_tf.evaluation import figures
+
+    shown = ("accuracy", "nll", "ece", "error_auroc/total")
+    performance = {METRICS[name.split("/")[0]].title: name for name in shown}
+    means = {LONG_NAMES[name]: f"uncertainty/{name}" for name in UNCERTAINTIES[1:]}
+    about = f"Mean over the main corruptions of {dataset_title(dataset)}; 0 is the clean test set."
+    for chosen, file, heading, more in (
+        (performance, "performance", "Performance against severity", " AUROC by total."),
+        (means, "uncertainty", "Uncertainty against severity", " In nats."),
+    ):
+        panels: dict[str, dict] = {title: {} for title in chosen}
+        for title, metric in chosen.items():
+            scale = METRICS[metric.split("/")[0]].scale
+            for label, seeds in named.items():
+                keys = {f"{s}/{metric}": n for s, n in _severities(named, dataset)}
+                held = {k: [m[k] for m in seeds if k in m] for k in keys}
+                points = [(keys[k], scale * np.mean(v)) for k, v in held.items() if v]
+                if points:
+                    panels[title][label] = tuple(zip(*points, strict=True))
+        path = folder / f"shift_{file}_{dataset}.png"
+        yield figures.curves(panels, path, "Severity"), heading, about + more
+
+
+QUESTION = Question("shift", "Under shift", ask, show, shift_intervals)

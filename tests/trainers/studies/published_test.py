@@ -94,26 +94,6 @@ def test_blanks_stay_blank():
             assert (cell.value is None) == blank
 
 
-def test_costs_are_shared_by_the_rows_they_are_printed_for():
-    expected = {
-        "individual": (0.80, 2.3),
-        "s2d": (0.80, 2.3),
-        "s2d_mimo": (0.83, 2.3),
-        "swag": (1.60, 11.6),
-        "s2d_swag": (1.60, 11.6),
-        "s2d_ensemble": (4.00, 11.5),
-        "end": (0.80, 2.3),
-        "h2d_dir": (0.80, 2.3),
-        "h2d_gauss": (0.83, 2.4),
-    }
-    for method, (parameters, milliseconds) in expected.items():
-        assert value(1, method, "cost/parameters").value == parameters
-        (metrics,) = published.results("densenet_bc_100_12")[method]
-        assert metrics["cost/parameters"] == pytest.approx(1e6 * parameters)
-        assert value(1, method, "cost/inference_ms").value == milliseconds
-    assert value(1, "swag", "cost/inference_ms").text == "11.6ms*"
-
-
 def test_scales_and_keys():
     cell = value(3, "s2d", "svhn_cropped/auroc/knowledge")
     assert (cell.value, cell.text, cell.plain) == (81.2, "81.2 ± 3.8", "81.2 ± 3.8")
@@ -134,20 +114,6 @@ def test_scales_and_keys():
     for _, _, column, cell in numbers():
         if column.scale == 0.01:
             assert 0 < cell.value * column.scale < 1
-
-
-def test_results_by_network_and_training_data():
-    densenet, wide = "densenet_bc_100_12", "wrn_28_10"
-    plus = published.results(densenet, "cifar100_plus")
-    assert plus["s2d"][0]["cifar100/nll"] == 0.81
-    assert plus["s2d"][0]["cost/parameters"] == pytest.approx(800_000)
-    assert published.results(wide, "cifar100_plus")["s2d"][0]["cifar100/nll"] == 0.74
-    usual = published.results(densenet)
-    assert usual["ensemble_20"][0]["svhn_cropped/aupr/data"] == pytest.approx(0.929)
-    assert usual["ensemble"][0]["svhn_cropped/aupr/data"] == pytest.approx(0.922)
-    assert "end" not in published.results(wide)
-    assert "cifar100/nll" not in plus["mc"][0]
-    assert "svhn_cropped/auroc/data" not in usual["individual"][0]
 
 
 def test_results_have_the_form_of_ours():

@@ -8,13 +8,13 @@ import matplotlib.axes
 import numpy as np
 import pytest
 
-from s2d_tf.evaluation import drawing, figures, tables
-from s2d_tf.trainers.studies import report, report_pictures, result_tables
+from s2d_tf.evaluation import figures, tables
+from s2d_tf.trainers.studies import report, report_figures
 
 
 @pytest.fixture(scope="module")
 def css(project_root):
-    return (project_root / "s2d_tf" / "evaluation" / "report.css").read_text(encoding="utf-8")
+    return (project_root / "trainers" / "studies" / "report.css").read_text(encoding="utf-8")
 
 
 def luminance(color):
@@ -45,7 +45,7 @@ def test_texts_have_contrast_by_day_and_by_night(css):
     # No color but those of the two lists, and the white under figures.
     assert set(re.findall(r"#[0-9a-f]{3,6}\b", css)) == {*light.values(), *dark.values(), "#ffffff"}
     assert "rgba" not in css
-    assert contrast(drawing.FAINT, "#ffffff") >= 4.5
+    assert contrast(figures.FAINT, "#ffffff") >= 4.5
 
 
 class Tags(html.parser.HTMLParser):
@@ -71,8 +71,8 @@ METRICS = {
 
 @pytest.fixture(scope="module")
 def table():
-    keys = result_tables.uncertainty_keys({"far/auroc": "OOD %AUROC"})
-    return result_tables.metric_table(METRICS, keys, "Detection")
+    keys = tables.uncertainty_keys({"far/auroc": "OOD %AUROC"})
+    return tables.metric_table(METRICS, keys, "Detection")
 
 
 def test_tables_have_captions_and_scopes(table):
@@ -100,9 +100,9 @@ def test_the_best_value_is_marked_whichever_column_it_is_in(table):
     best = {(row[0].text, cell.text) for row in table.rows for cell in row if cell.best}
     assert best == {("s2d", "85.0"), ("plain", "90.0")}
     # The smallest where that is better, and never between metrics.
-    keys = result_tables.uncertainty_keys({"far/fpr_at_95_recall": "x", "far/auroc": "y"})
+    keys = tables.uncertainty_keys({"far/fpr_at_95_recall": "x", "far/auroc": "y"})
     values = {"s2d": dict(zip(keys, (0.3, 0.2, 0.4, 0.5, 0.7, 0.6, 0.5, 0.4), strict=True))}
-    (row,) = result_tables.metric_table(values, keys).rows
+    (row,) = tables.metric_table(values, keys).rows
     assert [cell.text for cell in row if cell.best_overall] == ["20.0", "70.0"]
 
 
@@ -120,10 +120,10 @@ def test_labels_under_images_are_legible(tmp_path, monkeypatch):
 
     monkeypatch.setattr(matplotlib.axes.Axes, "text", text)
     image = np.zeros([8, 8, 3], np.uint8)
-    captions = [(image, "says aquarium fish\nis sweet pepper\n2.31")] * report_pictures.NUM_EXAMPLES
+    captions = [(image, "says aquarium fish\nis sweet pepper\n2.31")] * report_figures.NUM_EXAMPLES
     path = figures.example_images({"Highest": captions}, tmp_path / "x.png")
-    shown = report.figure(path, "title", "caption")
+    shown = report.Section("x", [(path, "title", "caption")]).body
     width, least = (int(re.search(rf"{k}-width:(\d+)px", shown).group(1)) for k in ("max", "min"))
     assert width < 1080
     # In the browser's pixels, where the page is narrowest.
-    assert min(sizes) * report.PIXELS_PER_INCH / 72 * least / width >= 10
+    assert min(sizes) * report.PIXELS_PER_DOT * figures.DPI / 72 * least / width >= 10

@@ -1,239 +1,137 @@
-"""The report in a real browser, on a desk and on a phone, by day and by night."""
+"""Reports of runs and of models in memory: whole pages with all that they should show."""
 
-import html
-import json
+import html.parser
 import re
-import shutil
-import subprocess
 
-import matplotlib.image
+import numpy as np
 import pytest
-from tests.evaluation.report_look_test import contrast, luminance
+import tensorflow as tf
 
-from s2d_tf import evaluation
-from s2d_tf.evaluation import drawing
-from s2d_tf.trainers import studies as paper
+from s2d_tf import data, models
+from s2d_tf.evaluation import figures
+from s2d_tf.trainers import studies
+from s2d_tf.trainers.studies import report_figures
 
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--hide-scrollbars", "--enable-logging=stderr", "--virtual-time-budget=20000",
-)  # fmt: skip
-# Runs inside the page when all is loaded, and tells the page around it what it sees.
-PROBE = """
-<script>
-const problems = [];
-addEventListener("error", e => problems.push("error " + e.message), true);
-function hex(color) {
-  const [r, g, b] = color.match(/[0-9.]+/g).map(Number);
-  return "#" + [r, g, b].map(each => each.toString(16).padStart(2, "0")).join("");
-}
-function ground(element) {
-  const color = getComputedStyle(element).backgroundColor;
-  return color.endsWith(", 0)") ? ground(element.parentElement) : hex(color);
-}
-function isShown(element) {
-  const box = element.getBoundingClientRect();
-  return box.width > 0 && box.height > 0 && getComputedStyle(element).visibility === "visible";
-}
-function texts() {
-  const found = {};
-  for (const element of document.body.querySelectorAll("*")) {
-    const own = [...element.childNodes].filter(n => n.nodeType === 3 && n.data.trim());
-    if (!own.length || !isShown(element)) continue;
-    const style = getComputedStyle(element);
-    const seen = [hex(style.color), ground(element), parseFloat(style.fontSize)];
-    found[seen] = [...seen, `${element.tagName} ${own[0].data.trim().slice(0, 40)}`];
-  }
-  return Object.values(found);
-}
-function cells(row) {
-  return [...row.cells].map(cell => {
-    const mark = cell.querySelector("b.overall"), style = mark && getComputedStyle(mark);
-    return {text: cell.innerText, span: cell.colSpan, scope: cell.getAttribute("scope"),
-            header: cell.tagName === "TH",
-            marked: !!mark && style.textDecorationLine === "underline" && style.fontWeight >= 600};
-  });
-}
-function tables() {
-  return [...document.querySelectorAll("table")].map(table => ({
-    caption: table.caption && isShown(table.caption) ? table.caption.innerText : "",
-    head: [...table.tHead.rows].map(cells),
-    body: [...table.tBodies].flatMap(body => [...body.rows].map(cells)),
-  }));
-}
-addEventListener("load", () => {
-  const width = innerWidth, images = [...document.images];
-  for (const image of images)
-    if (!image.complete || !image.naturalWidth) problems.push("image missing: " + image.alt);
-  for (const element of document.body.querySelectorAll("*")) {
-    const box = element.getBoundingClientRect();
-    if (box.right > width + 1 && !element.closest(".scroll, nav"))
-      problems.push(`${element.tagName} ${element.className} ends at ${box.right} of ${width}`);
-    if (box.width && element.scrollWidth > element.clientWidth + 1
-        && getComputedStyle(element).overflowX === "hidden")
-      problems.push(`${element.tagName} is cut`);
-  }
-  parent.postMessage({
-    width, problems, texts: texts(), tables: tables(),
-    images: images.map(i => [i.alt, i.getBoundingClientRect().width / i.naturalWidth]),
-    dark: matchMedia("(prefers-color-scheme: dark)").matches,
-    paper: ground(document.body), words: document.body.innerText,
-    scroll: document.documentElement.scrollWidth,
-    height: document.documentElement.scrollHeight,
-  }, "*");
-});
-</script>
-"""
-# Chromium's own window is never narrower than 500 pixels; a frame can be.
-FRAME = """<!doctype html><body style="margin:0"><pre id="seen"></pre>
-<script>addEventListener("message", e => {{
-  document.getElementById("seen").textContent = JSON.stringify(e.data); }});</script>
-<iframe src="probed.html" style="border:0;width:{width}px;height:3000px"></iframe>"""
-DESK, PHONE = 1280, 390
-NIGHT = "--force-dark-mode"
+
+@pytest.fixture
+def coarse(monkeypatch):
+    monkeypatch.setattr(figures, "DPI", 30)
+    monkeypatch.setattr(report_figures, "NUM_EXAMPLES", 2)
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
-        if path := shutil.which(name):
-            return path
-    pytest.skip("needs Chromium on the PATH (Debian: apt-get install chromium)")
+def model(network):
+    return network(models.S2DClassifier)
 
 
 @pytest.fixture(scope="module")
-def page(chromium, evaluated, tmp_path_factory):
-    """A report of evaluated runs whose networks are untrained."""
-    folder = tmp_path_factory.mktemp("report")
-    sections = paper.report_sections
-    return evaluation.write_report(evaluated[0], folder, log=lambda _: None, sections=sections)
-
-
-def browse(chromium, url, profile, *flags):
-    return subprocess.run(
-        [chromium, *FLAGS, f"--user-data-dir={profile}", *flags, f"file://{url}"],
-        capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
+def arrays():
+    return tuple(part[:300] for part in data.load_arrays("digits", "test"))
 
 
 @pytest.fixture(scope="module")
-def see(chromium, page, tmp_path_factory):
-    """`see(width, *flags)`: what the probe finds in the page, looked at once."""
-    known = {}
-
-    def run(width, *flags):
-        if (width, flags) not in known:
-            folder = tmp_path_factory.mktemp("seen")
-            text = page.read_text(encoding="utf-8").replace("<style>", PROBE + "<style>", 1)
-            (folder / "probed.html").write_text(text, "utf-8")
-            frame = folder / "frame.html"
-            frame.write_text(FRAME.format(width=width), "utf-8")
-            flags_of_all = ("--dump-dom", "--window-size=1400,3000", *flags)
-            done = browse(chromium, frame, folder / "profile", *flags_of_all)
-            assert "CONSOLE" not in done.stderr
-            (seen,) = re.findall(r'<pre id="seen">(.+?)</pre>', done.stdout, re.DOTALL)
-            known[width, flags] = json.loads(html.unescape(seen))
-        return known[width, flags]
-
-    return run
+def photos():
+    return data.load_arrays("digits_photos", "test")[0][:200]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [DESK, PHONE])
-def test_nothing_is_missing_wrong_or_too_wide(see, page, width):
-    seen = see(width)
-    assert seen["problems"] == []
-    assert seen["width"] == width
-    assert seen["scroll"] <= width
-    assert len(seen["images"]) == page.read_text(encoding="utf-8").count("<img ") > 5
-    assert seen["height"] > 2000
+@pytest.mark.usefixtures("coarse")
+def test_a_report_on_own_data(model, arrays, photos, tmp_path, network):
+    plain = network(models.Classifier, seed=1)
+    named = {"S2D": model, "<Plain>": plain}
+    unknown = {"mine": photos.astype(np.float32)}
+    known = tf.data.Dataset.from_tensor_slices(arrays).batch(64)
+    path = studies.write_model_report(named, known, tmp_path, unknown, "own", num_resamples=20)
+    page = path.read_text(encoding="utf-8")
+    for text in ("&lt;Plain&gt; minus S2D", "2 models on own.", "mine %AUROC", "300 examples"):
+        assert text in page
+    assert "<Plain>" not in page
+    assert data.fingerprint(*arrays) in page
+    # Histograms, reliability, two curves, risk, and the most uncertain images of both sets.
+    assert page.count("<img ") == 7 == len(list((tmp_path / "figures").iterdir()))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("flags", [(), (NIGHT,)], ids=["day", "night"])
-def test_every_text_can_be_read_by_day_and_by_night(see, flags):
-    seen = see(DESK, *flags)
-    assert seen["dark"] == bool(flags)
-    assert luminance(seen["paper"]) < 0.05 if flags else luminance(seen["paper"]) > 0.9
-    assert len(seen["texts"]) > 5
-    for color, ground, size, where in seen["texts"]:
-        assert contrast(color, ground) >= 4.5, where
-        assert size >= 11, where
+@pytest.mark.usefixtures("coarse")
+def test_a_report_on_a_table_has_no_images(tmp_path):
+    import keras
+
+    x = keras.Input([2])
+    model = models.Classifier(keras.Model(x, keras.layers.Dense(3)(x)), 3)
+    data = np.arange(20, dtype=np.float32).reshape(10, 2), np.arange(10) % 3
+    path = studies.write_model_report({"one": model}, data, tmp_path)
+    page = path.read_text(encoding="utf-8")
+    assert "Differences" not in page
+    assert page.count("<img ") == 2
+    with pytest.raises(ValueError, match=r"models: expected 1 to 8.*received 0"):
+        studies.write_model_report({}, data, tmp_path)
 
 
-@pytest.mark.slow
-def test_tables_tell_a_screen_reader_what_their_numbers_are(see):
-    tables = see(DESK)["tables"]
-    assert len(tables) > 4
-    for table in tables:
-        assert table["caption"], table
-        for cell in (cell for row in table["head"] for cell in row):
-            # What heads nothing is no head.
-            assert cell["scope"] in ("col", "colgroup") if cell["header"] else not cell["text"]
-        headers = [cell["scope"] for row in table["body"] for cell in row if cell["header"]]
-        assert len(headers) >= len(table["body"]), table["caption"]
-        assert set(headers) == {"row"}, table["caption"]
+def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkeypatch, network):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(figures, "DPI", 30)
+    text = (project_root / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    section = text[text.index("## Your own data") : text.index("## Tuning")]
+    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    scope = {"predictor": model, "other": network(models.Classifier, 1)}
+    scope |= {"x": arrays[0], "y": arrays[1], "x2": photos}
+    exec(compile(block, "evaluation.md", "exec"), scope)
+    assert "mine/auroc/knowledge" in scope["found"]
+    assert (tmp_path / "report" / "report.html").is_file()
 
 
-@pytest.mark.slow
-def test_no_abbreviation_stands_for_an_uncertainty(see):
-    words = see(DESK)["words"]
-    assert "Knowledge uncertainty" in words
-    assert not re.search(r"\b([TDK]U|Conf)\b", words)
+@pytest.mark.parametrize(
+    ("low", "high", "expected"), [(0, 255, 255), (0, 1, 255), (-1, 1, 255), (0, 0.5, 127)]
+)
+def test_images_of_other_numbers_are_shown(low, high, expected):
+    image = np.linspace(low, high, 27).reshape(3, 3, 3).astype(np.float32)
+    shown = report_figures._as_pixels(image)
+    assert (shown.dtype, shown.min(), shown.max()) == (np.uint8, 0, expected)
 
 
-def groups_of_columns(table):
-    """For each header over several columns, their texts and marks in all rows."""
-    top, at = table["head"][0], 0
-    for header in top:
-        columns = range(at, at + header["span"])
-        if header["scope"] == "colgroup":
-            yield header["text"], [row[i] for row in table["body"] for i in columns if i < len(row)]
-        at += header["span"]
+def test_pictures_show_what_matters_most():
+    variants = ["mc", "individual", "s2d_swag", "ensemble_20", "h2d_gauss", "en2d", "s2d"]
+    ordered = sorted(variants, key=report_figures._importance)
+    assert ordered == ["individual", "s2d", "h2d_gauss", "mc", "s2d_swag", "en2d", "ensemble_20"]
 
 
-@pytest.mark.slow
-def test_the_best_value_is_marked_whichever_column_it_is_in(see):
-    found = 0
-    for table in see(DESK)["tables"]:
-        for name, cells in groups_of_columns(table):
-            if "AUROC" not in name:
-                continue
-            values = {i: re.match(r"[\d.]+", cell["text"]) for i, cell in enumerate(cells)}
-            values = {i: float(match.group()) for i, match in values.items() if match}
-            marked = {values[i] for i, cell in enumerate(cells) if cell["marked"]}
-            assert marked == {max(values.values())}, (table["caption"], name)
-            found += 1
-    assert found
+class Page(html.parser.HTMLParser):
+    """Every tag with its attributes, every anchor, and tags that were never closed."""
+
+    VOID = {"meta", "link", "img", "br"}  # noqa: RUF012
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.text = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [DESK, PHONE])
-def test_labels_under_images_are_legible(see, width):
-    scales = [scale for alt, scale in see(width)["images"] if "highest uncertainty" in alt]
-    assert len(scales) >= 2
-    for scale in scales:
-        assert drawing.STYLE["font.size"] * drawing.DPI / 72 * scale >= 10
-
-
-@pytest.mark.slow
-def test_it_prints(chromium, page, tmp_path):
-    path = tmp_path / "report.pdf"
-    browse(chromium, page, tmp_path / "profile", f"--print-to-pdf={path}")
-    pdf = path.read_bytes()
-    assert pdf.startswith(b"%PDF")
-    assert pdf.count(b"/Subtype /Image") > 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("flags", [(), (NIGHT,)], ids=["day", "night"])
-def test_it_is_not_a_blank_sheet(chromium, page, tmp_path, flags):
-    path = tmp_path / "shot.png"
-    size = "--window-size=1280,2000"
-    browse(chromium, page, tmp_path / "profile", size, f"--screenshot={path}", *flags)
-    image = matplotlib.image.imread(path)
-    assert image.shape[:2] == (2000, 1280)
-    pixels = 1 - image[..., :3] if flags else image[..., :3]
-    assert pixels.mean() > (0.6 if flags else 0.8)  # Mostly paper; figures stay white at night.
-    assert (pixels.min(axis=-1) < 0.4).mean() > 0.005  # With ink on it.
+@pytest.mark.usefixtures("coarse")
+def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path):
+    path = studies.write_report(evaluated[0], tmp_path / "report", log=lambda _: None)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.open == []
+    assert not [tag for tag, _ in page.tags if tag == "script"]
+    addresses = [value for _, a in page.tags for key, value in a.items() if key in ("src", "href")]
+    assert {address.split(":")[0].split(";")[0][:1] for address in addresses} <= {"#", "d"}
+    assert all(a.startswith(("#", "data:")) for a in addresses)
+    assert "http" not in "".join(page.text) + "".join(a[:30] for a in addresses)
+    identifiers = {a["id"] for _, a in page.tags if "id" in a}
+    assert {a[1:] for a in addresses if a.startswith("#")} <= identifiers
+    images = [a for tag, a in page.tags if tag == "img"]
+    # Histograms, reliability, risk, and for each OOD set two curves; examples of every set.
+    assert len(images) == 3 + 2 * 2 + 3
+    assert all(a["alt"] for a in images)
+    text = " ".join(page.text)
+    for word in ("S2D Individual", "Deep ensemble of 3", "Section 5.1", "not run", "AUGRC"):
+        assert word in text
+    assert "predictions" not in text

@@ -2,8 +2,8 @@
 
 import pytest
 
-from s2d_tf import evaluation, zoo
-from s2d_tf.trainers.studies import archiving
+from s2d_tf import zoo
+from s2d_tf.trainers.studies import collect, detectors, paper_tables, shift, study
 from s2d_tf.trainers.studies.results import groups
 
 TOLERANCE = 0.002  # Entries are in half precision and measured again.
@@ -15,17 +15,26 @@ def folder(project_root):
 
 
 def test_tables_are_made_from_the_numbers_beside_them(folder):
-    assert (folder / "tables.md").read_text(encoding="utf-8") == archiving.text(folder)
+    assert (folder / "tables.md").read_text(encoding="utf-8") == paper_tables.text(folder)
+
+
+@pytest.mark.parametrize("question", [detectors.QUESTION, shift.QUESTION], ids=lambda q: q.name)
+def test_pages_of_studies_are_made_from_their_rows(question, folder, tmp_path):
+    path = folder / question.name / f"{question.name}.json"
+    copied = tmp_path / path.name  # Figures go into the folder of the page.
+    copied.write_bytes(path.read_bytes())
+    expected = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert study.text(question, study.Study(copied)) == expected
 
 
 def test_only_runs_of_a_whole_split_are_counted(folder):
-    for result in evaluation.collect(sorted((folder / "runs").iterdir())):
+    for result in collect(sorted((folder / "runs").iterdir())):
         assert result.split in ("train", "train_without_validation"), result.directory
         assert result.metrics["run/name"] == result.recipe.name
 
 
 def test_what_is_compared_was_trained_on_the_same_images(folder):
-    results = evaluation.collect(sorted((folder / "runs").iterdir()))
+    results = collect(sorted((folder / "runs").iterdir()))
     for name, group in groups(results).items():
         assert len({result.split for result in group}) == 1, name
 
@@ -35,7 +44,7 @@ def test_an_entry_has_its_run_here(name, folder):
     published = zoo.entry(name).record.metrics
     same = [
         result.metrics
-        for result in evaluation.collect(sorted((folder / "runs").iterdir()))
+        for result in collect(sorted((folder / "runs").iterdir()))
         if (result.recipe.name, result.seed) == (name, published["run/seed"])
         and result.metrics["run/num_members"] == published["run/num_members"]
     ]

@@ -1,0 +1,336 @@
+"""Run directories to the paper's tables; the numbers are made up, the arithmetic is checked."""
+
+import json
+import shutil
+
+import pytest
+
+from s2d_tf import files, zoo
+from s2d_tf.evaluation import tables
+from s2d_tf.trainers import studies
+from s2d_tf.trainers.studies import claims, paper_tables, published, result_tables, results
+from s2d_tf.zoo import recipes
+
+ARCHITECTURE, SMALL = "densenet_bc_100_12", "wrn_10_2_s2"
+
+
+def filled(number, directories, architecture=ARCHITECTURE):
+    table = paper_tables.paper_table(number, results.collect(directories), architecture)
+    names = [" ".join(cell.text for cell in row[: table.stub]) for row in table.rows]
+    cells = {
+        (name, title): cell
+        for name, row in zip(names, table.rows, strict=True)
+        for title, cell in zip(table.titles, row, strict=True)
+    }
+    return table, cells
+
+
+def test_every_table_has_the_papers_shape_before_anything_is_run(make_run):
+    run = make_run(f"{ARCHITECTURE}.en2d.cifar100")
+    found = results.collect([run])
+    for shape in published.tables():
+        table = paper_tables.paper_table(shape.number, found, ARCHITECTURE)
+        assert len(table.rows) == len(shape.rows)
+        for row, printed in zip(table.rows, shape.rows, strict=True):
+            for cell, expected in zip(row[table.stub :], printed.cells, strict=True):
+                if shape.kind == "datasets" or expected.value is None:
+                    assert cell.text == expected.text
+                else:
+                    assert cell.text == "not run"
+                    assert cell.note == expected.text.replace("*", "")
+
+
+def test_mean_and_two_standard_deviations_over_seeds(make_run):
+    runs = [
+        make_run(f"{ARCHITECTURE}.individual.cifar100", seed, {"cifar100/accuracy": value})
+        for seed, value in enumerate([0.74, 0.75, 0.76])
+    ]
+    runs.append(make_run(f"{ARCHITECTURE}.individual.cifar100_plus", 0, {"cifar100/accuracy": 0.8}))
+    _, cells = filled(1, runs)
+    assert cells["Individual", "C100 Acc"].text == "75.0 ± 2.0"
+    assert cells["Individual", "C100 Acc"].note == "74.6 ± 0.5"
+    assert cells["Individual", "C100+ Acc"].text == "80.0"
+    assert cells["Individual", "C100 NLL"].text == "not run"
+
+
+def test_best_of_a_block_in_performance_tables(make_run):
+    runs = [
+        make_run(f"{ARCHITECTURE}.{method}.cifar100", 0, dict(zip(keys, values, strict=True)))
+        for keys in [("cifar100/accuracy", "cifar100/nll", "cifar100/ece")]
+        for method, values in {
+            "individual": (0.70, 1.2, 0.10),
+            "s2d": (0.71, 1.0, 0.12),
+            "ensemble": (0.80, 0.7, 0.01),
+        }.items()
+    ]
+    _, cells = filled(1, runs)
+    assert cells["S2D Individual", "C100 Acc"].best
+    assert not cells["Individual", "C100 Acc"].best
+    assert cells["S2D Individual", "C100 NLL"].best
+    assert cells["Individual", "C100 %ECE"].best
+    assert not cells["Deep ensemble", "C100 Acc"].best  # Nothing beside it in its block.
+
+
+def detection(**values):
+    return {
+        f"svhn_cropped/{metric}/{uncertainty}": value
+        for metric in ("auroc", "aupr")
+        for uncertainty, value in values.items()
+    }
+
+
+def test_best_in_column_and_overall_in_detection_tables(make_run):
+    runs = [
+        make_run(f"{ARCHITECTURE}.individual.cifar100", 0, detection(confidence=0.8, total=0.85)),
+        make_run(
+            f"{ARCHITECTURE}.s2d.cifar100",
+            0,
+            detection(confidence=0.8, total=0.84, data=0.9, knowledge=0.7),
+        ),
+        make_run(
+            f"{ARCHITECTURE}.h2d_dir.cifar100",
+            0,
+            detection(confidence=0.7, total=0.7, data=0.7, knowledge=0.95),
+        ),
+    ]
+    _, cells = filled(3, runs)
+    for group in ("OOD %AUROC", "OOD %AUPR"):
+        marked = {
+            (name, title.removeprefix(f"{group} ")): cell.best_overall
+            for (name, title), cell in cells.items()
+            if title.startswith(group) and cell.best
+        }
+        assert marked == {
+            ("Individual", "Conf."): False,  # Printed alike: both are best.
+            ("S2D Individual", "Conf."): False,
+            ("Individual", "TU"): False,
+            ("S2D Individual", "DU"): False,
+            ("H2D-Dir", "KU"): True,
+        }
+    assert cells["Individual", "OOD %AUROC DU"].text == ""  # A blank, as in the paper.
+
+
+def test_ensemble_sizes_are_rows_of_their_own(make_run):
+    runs = [
+        make_run(f"{ARCHITECTURE}.mc.cifar100", 0, {"cifar100/accuracy": 0.7}, members=10),
+        make_run(f"{ARCHITECTURE}.mc.cifar100", 0, {"cifar100/accuracy": 0.6}),
+    ]
+    _, cells = filled(8, runs)
+    accuracy = {name: cell.text for (name, title), cell in cells.items() if title == "Acc."}
+    assert accuracy["MC 10"] == "70.0"
+    assert accuracy["MC 5"] == "60.0"
+    assert accuracy["MC 20"] == "not run"
+
+
+def test_an_ensembles_members_are_seeds_of_the_single_model(make_run, tmp_path):
+    name = f"{ARCHITECTURE}.ensemble.cifar100"
+    ensemble = make_run(name, 0, {"cifar100/accuracy": 0.8}, members=2)
+    for index, value in enumerate([0.70, 0.72]):
+        make_run(
+            f"{ARCHITECTURE}.individual.cifar100",
+            index,
+            {"cifar100/accuracy": value, "run/weights": f"weights {index}"},
+            folder=ensemble / f"member_{index}",
+        )
+    found = results.collect([ensemble])
+    assert {name: len(part) for name, part in results.by_variant(found).items()} == {
+        "individual": 2,
+        "ensemble_2": 1,
+    }
+    # The same weights in another directory are not a third seed.
+    copy = make_run(f"{ARCHITECTURE}.individual.cifar100", 0, {"run/weights": "weights 0"})
+    assert len(results.collect([ensemble, copy, ensemble])) == 3
+
+
+def test_files_beside_runs_are_passed_over(make_run, tmp_path):
+    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0)
+    log = tmp_path / "s2d.log"
+    log.write_text("done")
+    assert [r.directory for r in results.collect([log, run])] == [run]
+    with pytest.raises(ValueError, match="expected a run directory"):
+        results.collect([log])
+    with pytest.raises(ValueError, match="expected a run directory"):
+        results.collect([run, tmp_path / "missing"])
+
+
+def test_a_run_that_was_not_evaluated_says_what_to_do(tmp_path):
+    recipe = recipes.resolve(f"{ARCHITECTURE}.s2d.cifar100")
+    zoo.Run.create(tmp_path / "run", recipe, 0)
+    with pytest.raises(FileNotFoundError, match=r"s2d evaluate .*run` first"):
+        results.collect([tmp_path / "run"])
+
+
+def test_costs_are_printed_beside_the_papers(make_run):
+    metrics = {"cost/parameters": 800_032, "cost/relative_inference_time": 1.04}
+    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, metrics)
+    _, cells = filled(1, [run])
+    assert cells["S2D Individual", "Computational Cost Params"].text == "0.80M"
+    assert cells["S2D Individual", "Computational Cost Inference"].text == "1.0 ×"
+    assert cells["S2D Individual", "Computational Cost Params"].note == "0.80M"
+    assert cells["S2D Individual", "Computational Cost Inference"].note == "2.3ms"
+
+
+def test_all_tables_are_those_with_figures(make_run):
+    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, detection(confidence=0.8))
+    made = paper_tables.tables_of(results.collect([run]))
+    assert [table.caption.split(".")[0] for table in made] == ["Table 3"]
+    small = make_run("wrn_10_2_s2.s2d.cifar100", 0, {"cifar100/accuracy": 0.5})
+    (table,) = paper_tables.tables_of(results.collect([small]))
+    assert table.caption.startswith("Table 1.")
+    assert "another network" in table.footnotes[0]
+    with pytest.raises(ValueError, match="a table of the paper, 1 to"):
+        paper_tables.tables_of(results.collect([run]), 99)
+
+
+def test_other_data_gets_an_overview(make_run):
+    metrics = {"digits/accuracy": 0.9, "digits_photos/auroc/total": 0.8}
+    run = make_run("wrn_10_2_s2.s2d.digits", 0, metrics)
+    made = paper_tables.tables_of(results.collect([run]))
+    assert len(made) == 2
+    assert "90.0" in tables.render(made[0])
+    assert "80.0" in tables.render(made[1])
+    with pytest.raises(
+        ValueError, match=r"expected runs on CIFAR-100, .*received runs .* Leave out --table"
+    ):
+        paper_tables.tables_of(results.collect([run]), 3)
+
+
+def test_distillation_counts_by_its_temperature_too(make_run, monkeypatch):
+    run = make_run(f"{ARCHITECTURE}.end.cifar100", 0, {"cifar100/accuracy": 0.7})
+    monkeypatch.setattr(claims, "check_all", set)
+    assert claims.check_runs(results.collect([run])) == {"end", "end_t2"}
+
+
+def test_ensembles_of_another_size_stand_for_the_usual_one(make_run, monkeypatch):
+    three = make_run(f"{ARCHITECTURE}.ensemble.cifar100", 0, {"cifar100/accuracy": 0.7}, members=3)
+    table, cells = filled(1, [three])
+    assert cells["Deep ensemble", "C100 Acc"].text == "70.0"
+    assert "Deep ensembles have 3 members, the paper's 5." in table.footnotes
+    five = make_run(f"{ARCHITECTURE}.ensemble.cifar100", 0, {"cifar100/accuracy": 0.8})
+    assert filled(1, [three, five])[1]["Deep ensemble", "C100 Acc"].text == "80.0"
+    monkeypatch.setattr(claims, "check_all", set)
+    assert claims.check_runs(results.collect([three])) == {"ensemble", "ensemble_3"}
+
+
+def test_twins_are_compared_with_and_without_temperatures(make_run):
+    values = {"nll": (0.9, 1.1), "scaled_nll": (0.8, 1.0)}
+    s2d, plain = (
+        {f"cifar100/{key}": pair[side] for key, pair in values.items()}
+        | {"svhn_cropped/auroc/total": 0.7, "svhn_cropped/auroc/knowledge": 0.9 - 0.4 * side}
+        for side in range(2)
+    )
+    runs = [
+        make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, s2d),
+        make_run(f"{ARCHITECTURE}.individual.cifar100", 0, plain),
+    ]
+    table = result_tables.twins_table(results.collect(runs))
+    found = {row[1].text: row[2].text for row in table.rows}
+    assert found == {
+        "CIFAR-100 NLL": "-0.200",
+        "CIFAR-100 NLL against scaled NLL": "-0.100",
+        "CIFAR-100 scaled NLL": "-0.200",
+        "SVHN %AUROC total": "+0.00",
+        "SVHN %AUROC knowledge against %AUROC total": "+20.00",
+    }
+
+
+def test_our_student_is_compared_with_end_seed_by_seed(make_run):
+    values = {"end": [(0.69, 0.80), (0.70, 0.82)], "h2d": [(0.70, 0.81), (0.72, 0.84)]}
+    runs = [
+        make_run(
+            f"{ARCHITECTURE}.{method}.cifar100",
+            seed,
+            {
+                "cifar100/accuracy": accuracy,
+                "svhn_cropped/auroc/total": 0.7,
+                "svhn_cropped/auroc/knowledge": knowledge,
+            },
+        )
+        for method, seeds in values.items()
+        for seed, (accuracy, knowledge) in enumerate(seeds)
+    ]
+    table = result_tables.students_table(results.collect(runs))
+    assert table.caption == "H2D (ours) against EnD"
+    found = {row[1].text: (row[2].text, row[4].text) for row in table.rows}
+    assert found["CIFAR-100 Acc"] == ("+1.50", "2 of 2")
+    assert found["SVHN %AUROC knowledge against %AUROC total"] == ("+12.50", "2 of 2")
+    assert result_tables.students_table(results.collect(runs[:2])) is None
+
+
+def test_tables_need_no_tensorflow(make_run, run_python):
+    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, {"cifar100/accuracy": 0.7123})
+    code = (
+        "import sys; from s2d_tf import cli; code = cli.main(sys.argv[1:]); "
+        "assert 'tensorflow' not in sys.modules and 'keras' not in sys.modules; sys.exit(code)"
+    )
+    arguments = ["table", str(run), "--table=1", "--format=csv"]
+    done = run_python("-c", code, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "S2D Individual,71.2,75.7 ± 0.5," in done.stdout
+
+
+@pytest.fixture
+def ensemble(make_run):
+    metrics = {"cifar100/accuracy": 0.8, "data/x/missing": "not in /home/me/data"}
+    made = make_run(f"{SMALL}.ensemble.cifar100", 0, metrics)
+    for index, value in enumerate([0.69, 0.70, 0.71, 0.72, 0.73]):
+        folder = made / f"member_{index}"
+        own = {"cifar100/accuracy": value, "run/weights": f"weights {index}"}
+        make_run(f"{SMALL}.individual.cifar100", index, own, folder=folder)
+    (made / "member_0" / "final.safetensors").write_bytes(b"many megabytes")
+    return made
+
+
+def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
+    path = studies.archive([ensemble], tmp_path / "results")
+    shutil.rmtree(ensemble)
+    text = path.read_text(encoding="utf-8")
+    assert "71.0 ± 3.2" in text  # The mean and spread of the members.
+    assert "80.0" in text
+    assert "not run" in text
+    assert paper_tables.text(tmp_path / "results") == text
+    names = {file.name for file in (tmp_path / "results").rglob("*") if file.is_file()}
+    assert names == {"tables.md", "recipe.json", "metrics.json"}
+    kept = json.loads(next((tmp_path / "results" / "runs").glob("*/metrics.json")).read_text())
+    assert kept["data/x/missing"] == "not available"  # No folder of this machine.
+
+
+def test_what_was_kept_before_stays(ensemble, make_run, tmp_path):
+    out = tmp_path / "results"
+    studies.archive([ensemble], out)
+    s2d = make_run(f"{SMALL}.s2d.cifar100", 0, {"cifar100/accuracy": 0.75})
+    studies.archive([s2d], out)
+    assert len(list((out / "runs").iterdir())) == 2
+    # A newer evaluation of the same run takes the place of the older one.
+    (s2d / "metrics.json").write_text(json.dumps({"cifar100/accuracy": 0.76}), encoding="utf-8")
+    text = studies.archive([s2d], out).read_text(encoding="utf-8")
+    assert "76.0" in text
+    assert "75.0" not in text
+
+
+def test_a_run_without_metrics_copies_nothing(ensemble, tmp_path):
+    (ensemble / "metrics.json").unlink()
+    with pytest.raises(FileNotFoundError, match="s2d evaluate"):
+        studies.archive([ensemble], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_archive_can_be_made_again_from_itself(ensemble, tmp_path):
+    first = studies.archive([ensemble], tmp_path / "results").read_bytes()
+    kept = sorted((tmp_path / "results" / "runs").iterdir())
+    assert studies.archive(kept, tmp_path / "results").read_bytes() == first
+
+
+def test_sweeps_are_kept_with_their_tables(ensemble, tmp_path):
+    recipe = recipes.resolve(f"{SMALL}.s2d.cifar100").to_dict()
+    rows = [{"value": value, "accuracy": 0.5, "nll": 1.75, "ece": 0.04} for value in ("5", "2")]
+    record = {"name": "a.b.c", "seed": 3, "key": "model.num_passes", "rows": rows, "recipe": recipe}
+    sweep = tmp_path / "passes"
+    files.write_json(sweep / "tuning.json", record)
+    text = studies.archive([ensemble, sweep], tmp_path / "results").read_text(encoding="utf-8")
+    assert "a.b.c, 20 epochs, seed 3**" in text
+    assert "| 2 | 50.0 | 1.750 | 4.00 |" in text
+    shutil.rmtree(sweep)
+    # What was kept is there for the next table, too.
+    studies.archive([ensemble], tmp_path / "results")
+    assert paper_tables.text(tmp_path / "results") == text

@@ -1,0 +1,253 @@
+"""`s2d study` from models to rows, tables, curves and the report."""
+
+import json
+
+import numpy as np
+import pytest
+
+from s2d_tf import cli, data, zoo
+from s2d_tf.trainers import studies
+from s2d_tf.trainers.studies import detectors, report_figures, shift, study
+from s2d_tf.trainers.studies.results import Result
+from s2d_tf.zoo import networks, recipes, weights
+
+COUNT = 12
+METHODS = ("individual", "s2d")
+NAME = "cifar100_c_generated"
+OOD = ("svhn_cropped", "tiny_imagenet_resize", "tiny_imagenet_crop")
+SCORES = ("confidence", "total", "knn", "vim")
+
+
+def rows_of(path):
+    held = json.loads(path.read_text(encoding="utf-8"))
+    return [dict(zip(held["columns"], row, strict=True)) for row in held["rows"]]
+
+
+def texts(table):
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+class TestDetectors:
+    @pytest.fixture
+    def results(self, make_run):
+        """Two seeds of each twin: S2D's total is best on SVHN, ViM of the plain one elsewhere."""
+        made = []
+        for method, better in (("individual", 0.0), ("s2d", 0.1)):
+            for seed in range(2):
+                metrics = {"cifar100/aurc/knn": 0.3, "cifar100/rank_correlation": 0.25}
+                for i, name in enumerate(OOD):
+                    for j, score in enumerate(SCORES):
+                        value = (
+                            0.499 + 0.01 * j + 0.002 * seed + (better if i == 0 and j < 2 else 0)
+                        )
+                        for ranking in detectors.RANKINGS:
+                            metrics[f"{name}/{ranking}/{score}"] = value
+                name = f"wrn_10_2_s2.{method}.cifar100"
+                made.append(make_run(name, seed, metrics | {"run/weights": f"{method} {seed}"}))
+        return studies.collect(made)
+
+    def test_every_score_has_a_row_and_the_best_is_marked(self, results):
+        made = {t.caption.split(": ")[1]: t for t in detectors.detector_tables(results)}
+        auroc, fpr = made["%AUROC of each score"], made["%FPR at 95% recall of each score"]
+        sets = ["SVHN", "Tiny ImageNet (resize)", "Tiny ImageNet (crop)"]
+        assert auroc.names == ["Model", "Score", *sets, "Far"]
+        rows = {(row[0].text, row[1].text): row for row in auroc.rows}
+        assert len(rows) == 8
+        assert rows["S2D Individual", "Total uncertainty"][2].text == "61.0 ± 0.3"
+        best = [key for key, row in rows.items() if row[2].best]
+        assert best == [("S2D Individual", "Total uncertainty")]
+        smallest = [row[1].text for row in fpr.rows if row[3].best]
+        assert smallest == ["Confidence", "Confidence"]  # of both networks, as printed
+        assert len(auroc.blocks) == 2
+
+    def test_means_are_of_near_or_of_far_sets(self, results):
+        """The only near set is its own mean; SVHN and crops are far."""
+        named, kinds, (note,) = detectors.with_means(
+            {"s2d": [results[-1].metrics]}, ("cifar10", *OOD)[1:]
+        )
+        (metrics,) = named["s2d"]
+        assert kinds == ["far"]
+        assert note == "Far: mean over SVHN, Tiny ImageNet (crop)."
+        expected = (metrics["svhn_cropped/auroc/total"] + metrics[f"{OOD[2]}/auroc/total"]) / 2
+        assert metrics["far/auroc/total"] == pytest.approx(expected)
+        assert "near/auroc/total" not in metrics
+
+    def test_it_says_plainly_where_posthoc_beats_s2d(self, results):
+        (table,) = [t for t in detectors.detector_tables(results) if "post-hoc" in t.caption]
+        assert texts(table)[:2] == [
+            ["SVHN", "51.0 Total uncertainty", "61.0 Total uncertainty", "53.0 ViM", "53.0 ViM",
+             "+8.00", "S2D's own"],
+            ["Tiny ImageNet (resize)", "51.0 Total uncertainty", "51.0 Total uncertainty",
+             "53.0 ViM", "53.0 ViM", "-2.00", "post-hoc on the plain network"],
+        ]  # fmt: skip
+
+    def test_rank_correlations(self, results):
+        table = detectors.detector_tables(results)[-1]
+        assert "rank correlation" in table.caption
+        assert texts(table)[0] == ["Individual", "0.25 ± 0.00", "", "", ""]
+
+    def test_runs_without_detectors_have_no_such_table(self, make_run):
+        run = make_run("wrn_10_2_s2.s2d.cifar100", metrics={"svhn_cropped/auroc/total": 0.5})
+        assert detectors.detector_tables(studies.collect([run])) == []
+
+    def test_tables_and_report_show_them(self, results, tmp_path, monkeypatch):
+        monkeypatch.setattr(report_figures, "draw", lambda *_: [])
+        captions = [table.caption for table in studies.tables_of(results)]
+        assert "wrn_10_2_s2 on cifar100: %AUROC of each score" in captions
+        directories = [result.directory for result in results]
+        path = studies.write_report(directories, tmp_path, log=lambda _: None)
+        page = path.read_text(encoding="utf-8")
+        assert '<h2 id="detectors">Detectors</h2>' in page
+        assert "Relative Mahalanobis" not in page
+        assert ">KNN</th>" in page
+
+    @pytest.mark.usefixtures("no_times")
+    def test_one_command_from_entries_to_tables(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+        out = tmp_path / "out"
+        names = [f"wrn_10_2_s2.{method}.digits" for method in METHODS]
+        command = ["study", "detectors", *names, f"--out={out}", "--detectors=knn,energy"]
+        assert cli.main(command) == 0
+        paths = [out / "detectors.json", out / "detectors.md"]
+        assert capsys.readouterr().out.splitlines() == [f"Wrote {path}" for path in paths]
+        text = paths[1].read_text(encoding="utf-8")
+        place = {"model": names[1], "seed": 0, "dataset": "digits_photos", "metric": "auroc"}
+        place["score"] = "knn"
+        (row,) = [row for row in rows_of(paths[0]) if place.items() <= row.items()]
+        lines = text.split("%AUPR")[0].splitlines()
+        (line,) = [line for line in lines if line.startswith("| S2D") and "KNN" in line]
+        assert f"{100 * row['value']:.1f}" in line
+        assert "S2D Individual against post-hoc scores" in text
+        # Only one of the two is evaluated again; without models the page is made again.
+        before = [row for row in rows_of(paths[0]) if row["model"] == names[1]]
+        assert cli.main(["study", "detectors", names[0], f"--out={out}", "--detectors=gen"]) == 0
+        rows = rows_of(paths[0])
+        assert [row for row in rows if row["model"] == names[1]] == before
+        assert {r["score"] for r in rows if r["model"] == names[0]} >= {"gen", "total"}
+        text = paths[1].read_text(encoding="utf-8")
+        paths[1].unlink()
+        assert cli.main(["study", "detectors", f"--out={out}"]) == 0
+        assert paths[1].read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["study", "--out=x"], "QUESTION: expected one of detectors, shift, received []"),
+        (["study", "weather", "--out=x"], "received ['weather']"),
+        (["study", "shift", "--out=nothing"], "MODEL: expected models"),
+    ],
+)
+def test_a_command_that_asks_nothing(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 1
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_not_a_study(tmp_path):
+    (tmp_path / "shift.json").write_text('{"accuracy": 1}')
+    with pytest.raises(ValueError, match=r"expected the file of a study.*'accuracy'"):
+        study.Study(tmp_path / "shift.json")
+
+
+class TestShift:
+    @pytest.fixture
+    def few_images(self, tmp_path, monkeypatch):
+        """CIFAR-100 with a dozen test images."""
+        coarse = np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 3)).astype(np.uint8)
+        images = coarse.repeat(4, axis=1).repeat(4, axis=2)
+        labels, load = np.arange(COUNT, dtype=np.int64), data.load_arrays
+
+        def load_arrays(name, *args):
+            return (images, labels) if name == "cifar100" else load(name, *args)
+
+        monkeypatch.setattr(data, "load_arrays", load_arrays)
+        monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+        (tmp_path / "data").mkdir()
+        return tmp_path / "data"
+
+    @pytest.fixture
+    def runs(self, tmp_path):
+        """Untrained tiny networks of both twins on CIFAR-100."""
+        made = []
+        for method in METHODS:
+            recipe = recipes.resolve(f"wrn_10_2_s2.{method}.cifar100")
+            recipe = recipe.replace(arguments={"depth": 10, "width": 1, "stem_stride": 2})
+            run = zoo.Run.create(tmp_path / "runs" / method, recipe, 0)
+            weights.save(networks.build_network(recipe, 0), run.weights())
+            made.append(run.directory)
+        return made
+
+    def test_from_runs_to_rows_page_and_report(
+        self, few_images, runs, tmp_path, monkeypatch, passes
+    ):
+        out = tmp_path / "out"
+        flags = [f"--out={out}", f"--data_dir={few_images}", "--bootstrap=20", "--images=8"]
+        assert cli.main(["study", "shift", *map(str, runs), *flags]) == 0
+        # A quick look generates nothing.
+        assert not list(few_images.rglob("*.npy"))
+        rows = rows_of(out / "shift.json")
+        nll = {r["model"]: r for r in rows if (r["dataset"], r["metric"]) == (NAME, "nll")}
+        difference = nll["s2d minus individual"]
+        gap = nll["s2d"]["value"] - nll["individual"]["value"]
+        assert difference["value"] == pytest.approx(gap)
+        assert difference["low"] <= difference["value"] <= difference["high"]
+        assert (nll["s2d"]["seed"], nll["s2d"]["low"]) == (0, None)
+        assert any(r["dataset"] == f"{NAME}.jpeg_compression_5" for r in rows)
+        found = {r.variant: r.metrics for r in study.Study(out / "shift.json").results()}
+        assert found["s2d"]["shift/images"] == 8
+        assert found["s2d"]["shift/conditions"] == 91
+
+        # The page comes from the file alone, and says what it says.
+        text = (out / "shift.md").read_text(encoding="utf-8")
+        assert study.text(shift.QUESTION, study.Study(out / "shift.json"), 20) == text
+        assert f"{100 * found['s2d'][f'{NAME}.severity_3/accuracy']:.1f}" in text
+        assert "| gaussian noise |" in text
+        assert "s2d minus individual" in text
+        assert len(list(out.rglob("*.png"))) == 2
+
+        # A second call computes nothing.
+        passes.clear()
+        assert cli.main(["study", "shift", *map(str, runs), *flags]) == 0
+        assert passes == []
+
+        # The report draws the curves of the file.
+        for directory in runs:
+            metrics = json.dumps({"run/weights": directory.name})
+            (directory / "metrics.json").write_text(metrics)
+        monkeypatch.setattr(report_figures, "draw", lambda *_: [])
+        inputs = [*runs, out / "shift.json"]
+        page = studies.write_report(inputs, tmp_path / "report", log=lambda _: None)
+        page = page.read_text(encoding="utf-8")
+        assert "Under shift: wrn_10_2_s2 on cifar100</h2>" in page
+        assert "Performance against severity" in page
+
+    def test_severities_corruptions_and_twins(self, make_run, tmp_path):
+        """Two seeds of each twin; S2D is better by a fifth at every severity."""
+        results = []
+        for method, better in (("individual", 0.0), ("s2d", 0.2)):
+            for seed in (0, 1):
+                run = zoo.Run.open(make_run(f"wrn_10_2_s2.{method}.cifar100", seed))
+                found = {"shift/images": 100, "c/shift_correlation/total": 0.5}
+                for level in (1, 2):
+                    for stem in ("fog", "snow", "severity"):
+                        value = 0.5 - 0.1 * level + better + 0.01 * seed
+                        found[f"c.{stem}_{level}/accuracy"] = value
+                found |= {"c.clean/accuracy": 0.7, "c/accuracy": 0.35 + better + 0.01 * seed}
+                results.append(Result(**vars(run), metrics=found))
+        first, second, *made = shift.show(results, tmp_path)
+        assert first[0].is_file()
+        assert second[0].is_file()
+        by_caption = {table.caption: table for table in made}
+        severity = by_caption["c: Acc against severity"]
+        assert severity.names == ["Model", "0", "1", "2"]
+        expected = ["S2D Individual", "70.0 ± 0.0", "60.5 ± 1.4", "50.5 ± 1.4"]
+        assert texts(severity)[1] == expected
+        corruption = by_caption["c: accuracy by corruption, mean over severities and seeds"]
+        assert texts(corruption)[0] == ["fog", "35.5", "55.5"]
+        row = texts(made[-1])[0]
+        assert row == ["S2D Individual", "c Acc", "+20.00", "+20.00 to +20.00", "2 of 2"]
+
+    def test_runs_that_were_not_evaluated_under_shift(self, make_run, tmp_path):
+        assert shift.show(studies.collect([make_run("wrn_10_2_s2.s2d.cifar100")]), tmp_path) == []

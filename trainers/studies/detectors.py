@@ -1,0 +1,210 @@
+"""Which score detects best? Uncertainties and post-hoc detectors on near and far data.
+
+Tables of scores by out-of-distribution sets. A dataset's record says whether it is near, such as
+CIFAR-10 and resized photographs for CIFAR-100, or far, such as house numbers and crops; means are
+taken over the near and over the far ones, never over both.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from s2d_tf import data, evaluation, zoo
+from s2d_tf.evaluation import tables
+from s2d_tf.evaluation.names import (
+    METRICS,
+    TWINS,
+    UNCERTAINTIES,
+    dataset_title,
+    format_difference,
+    format_value,
+    score_title,
+)
+from s2d_tf.evaluation.tables import metric_table
+
+from .result_tables import runs_table
+from .results import Result, by_title, by_variant, ood_names
+from .study import Question
+
+RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
+REJECTION = ("aurc", "augrc", "risk_at_80_coverage")
+MORE_SETS = {"cifar100": ("cifar10",)}
+"""Near sets that the recipes do not name."""
+
+
+def ask(
+    opened: zoo.TrainedModel, detectors: str | Iterable[str] = "all", **options: Any
+) -> tuple[dict, None]:
+    """All metrics of a model, by its uncertainties and by post-hoc detectors.
+
+    Args:
+        opened: the model.
+        detectors: names, or "all"; see `evaluation.evaluate`.
+        **options: `data_dir`, `batch_size` and `log`, as for `evaluation.evaluate_run`.
+    """
+    more = MORE_SETS.get(opened.recipe.source_dataset, ())
+    found, _ = evaluation.evaluate_opened(opened, ood=more, detectors=detectors, **options)
+    return found, None
+
+
+def show(results: list[Result], folder: pathlib.Path | None = None) -> list[tables.Table]:
+    """The runs, and `detector_tables` of them."""
+    return [runs_table(results), *detector_tables(results)]
+
+
+def detector_tables(results: list[Result]) -> list[tables.Table]:
+    """All tables of detectors for runs of one network and training set; none without detectors.
+
+    AUROC, AUPR and FPR at 95% recall of every score for every out-of-distribution set, abstention
+    by every score, S2D against post-hoc scores of its plain twin, and the rank correlation of data
+    and knowledge uncertainty.
+    """
+    recipe, named, ood = results[0].recipe, by_title(results), ood_names(results)
+    dataset, of = recipe.source_dataset, f"{recipe.architecture} on {recipe.dataset}: "
+    if not set(score_names(named)) - set(UNCERTAINTIES):
+        return []
+    named, means, notes = with_means(named, ood)
+    columns = {n: dataset_title(n) for n in ood} | {n: n.capitalize() for n in means}
+    made = [
+        score_table(
+            named,
+            {f"{name}/{ranking}": title for name, title in columns.items()},
+            f"{of}{METRICS[ranking].title} of each score",
+            notes,
+        )
+        for ranking in RANKINGS
+        if ood
+    ]
+    made.append(
+        score_table(
+            named,
+            {f"{dataset}/{name}": METRICS[name].title for name in REJECTION},
+            f"{of}rejecting the images with the largest score",
+            ["Smaller is better in every column."],
+        )
+    )
+    keys = {f"{name}/rank_correlation": ("", dataset_title(name)) for name in [dataset, *ood]}
+    own = {label: [m for m in seeds if keys.keys() & m.keys()] for label, seeds in named.items()}
+    own = {label: seeds for label, seeds in own.items() if seeds}
+    note = "1: both uncertainties put the images into one order."
+    caption = f"{of}rank correlation of data and knowledge uncertainty"
+    made += twin_tables(results, ood, of)
+    return [*made, metric_table(own, keys, caption, [note])] if own else made
+
+
+def score_names(named: dict[str, list[dict]]) -> list[str]:
+    """The scores in `{label: [metrics of each seed]}`, in the order of all tables."""
+    keys = (key.split("/") for seeds in named.values() for metrics in seeds for key in metrics)
+    found = {parts[2] for parts in keys if len(parts) == 3 and parts[1] in RANKINGS + REJECTION}
+    others = found - set(UNCERTAINTIES)
+    if others:
+        from s2d_tf import posthoc  # Here: it brings TensorFlow.
+    order = (*UNCERTAINTIES, *(posthoc.detectors() if others else ()))
+    return [n for n in order if n in found] + sorted(found - set(order))
+
+
+def with_means(
+    named: dict[str, list[dict]], ood: Sequence[str]
+) -> tuple[dict[str, list[dict]], list[str], list[str]]:
+    """Metrics with `near/auroc/U`, `far/auroc/U`, ...: means over the near and over the far sets.
+
+    Args:
+        named: `{label: [metrics of each seed]}`.
+        ood: the sets that were evaluated. A kind of which there is only one has no mean.
+
+    Returns:
+        The metrics, the kinds with a mean, and a note on the sets of each.
+    """
+    registered = [name for name in ood if name in data.names()]
+    held = {
+        kind: [name for name in registered if data.info(name).distance == kind]
+        for kind in ("near", "far")
+    }
+    held = {kind: names for kind, names in held.items() if len(names) > 1}
+
+    def extended(metrics):
+        means = {}
+        for kind, names in held.items():
+            for end in (f"{ranking}/{s}" for ranking in RANKINGS for s in score_names(named)):
+                values = [metrics[f"{n}/{end}"] for n in names if f"{n}/{end}" in metrics]
+                if len(values) == len(names):
+                    means[f"{kind}/{end}"] = float(np.mean(values))
+        return metrics | means
+
+    notes = [
+        f"{kind.capitalize()}: mean over {', '.join(map(dataset_title, names))}."
+        for kind, names in held.items()
+    ]
+    made = {label: [extended(metrics) for metrics in seeds] for label, seeds in named.items()}
+    return made, list(held), notes
+
+
+def score_table(
+    named: dict[str, list[dict]],
+    columns: dict[str, str],
+    caption: str = "",
+    footnotes: Sequence[str] = (),
+) -> tables.Table:
+    """One row for each model and score, one column for each `{key without its score: title}`."""
+    rows = {
+        (label, score_title(score)): [
+            {stem: m[key] for stem in columns if (key := f"{stem}/{score}") in m} for m in seeds
+        ]
+        for label, seeds in named.items()
+        for score in score_names(named)
+    }
+    keys = {stem: ("", title) for stem, title in columns.items()}
+    return metric_table(rows, keys, caption, footnotes, stub=("Model", "Score"))
+
+
+def twin_tables(results: list[Result], ood: Sequence[str], of: str = "") -> list[tables.Table]:
+    """For each out-of-distribution set the best of S2D's uncertainties, and of its plain twin's
+    uncertainties and post-hoc scores: which to use where, and whether S2D was needed for it."""
+    variants, made = by_variant(results), []
+    for plain, s2d in TWINS.items():
+        if plain not in variants or s2d not in variants:
+            continue
+        seeds = {name: [r.metrics for r in variants[name]] for name in (plain, s2d)}
+        posthoc = [n for n in score_names(seeds) if n not in UNCERTAINTIES]
+        titles, rows = [variants[name][0].title for name in (plain, s2d)], []
+        for name in ood:
+            best = [
+                _best(seeds[side], f"{name}/auroc", scores)
+                for scores in (UNCERTAINTIES, posthoc)
+                for side in (plain, s2d)
+            ]
+            if all(best):
+                own, fitted = best[1:3]
+                texts = [format_value("ood/auroc", value) for _, value in (own, fitted)]
+                better = "S2D's own" if own[1] > fitted[1] else "post-hoc on the plain network"
+                difference = format_difference("ood/auroc", own[1] - fitted[1])
+                verdict = "equal as printed" if texts[0] == texts[1] else better
+                rows.append([dataset_title(name), *map(_cell, best), difference, verdict])
+        columns = [f"{title}, {kind}" for kind in ("own", "post-hoc") for title in titles]
+        columns = ["OOD set", *columns, "S2D's own minus plain post-hoc", "Better"]
+        if rows:
+            note = "The best %AUROC over scores, chosen on these images: a bound, not a choice."
+            caption = f"{of}{titles[1]} against post-hoc scores"
+            made.append(tables.make(caption, columns, [rows], footnotes=[note]))
+    return made
+
+
+def _best(seeds, stem, scores):
+    """`(score, mean)` of the best of some scores, or None."""
+    values = {n: [m[f"{stem}/{n}"] for m in seeds if f"{stem}/{n}" in m] for n in scores}
+    means = {name: float(np.mean(own)) for name, own in values.items() if own}
+    return max(means.items(), key=lambda item: item[1], default=None)
+
+
+def _cell(best):
+    name, value = best
+    return f"{format_value('ood/auroc', value)} {score_title(name)}"
+
+
+QUESTION = Question(
+    "detectors", "Out-of-distribution detection: uncertainties and post-hoc detectors", ask, show
+)
