@@ -26,9 +26,8 @@ _KEEP = flags.DEFINE_string(
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf.evaluation import tables
-
     from s2d_tf.errors import UserError
+    from s2d_tf.evaluation import tables
 
     from . import studies
 
