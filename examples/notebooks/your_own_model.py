@@ -83,17 +83,16 @@ answer.plot(asked)
 # %%
 ood = {"out_of_scope": out_of_scope}
 named = {"plain": baseline, "S2D": model}
-found = {
-    title: evaluation.evaluate(m, (test_sentences, test_intents), ood=ood, name="intents")
-    for title, m in named.items()
-}
-table = evaluation.overview_table(found, "intents", ["out_of_scope"], "CLINC150, test sentences")
-print(evaluation.tables.render(table))
+for title, m in named.items():
+    found = evaluation.evaluate(m, (test_sentences, test_intents), ood=ood, name="intents")
+    for key in ("intents/accuracy", "intents/nll", "intents/ece"):
+        print(f"{title:6}{key:32}{found[key]:.3f}")
+    for key in (key for key in found if key.startswith("out_of_scope/auroc/")):
+        print(f"{title:6}{key:32}{found[key]:.3f}")
 
 # %% [markdown]
-# The columns under "OOD" are the detection of out-of-scope questions by confidence and by total,
-# data and knowledge uncertainty. A single softmax does not decompose, so two of its cells stay
-# empty.
+# The last rows are the detection of out-of-scope questions by confidence and by total, data and
+# knowledge uncertainty. A single softmax does not decompose, so it has only the first two.
 #
 # What this means in use: let the assistant ask back whenever the uncertainty is high. How many
 # questions does it then answer, and how many of these answers are wrong?

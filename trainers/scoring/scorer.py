@@ -203,8 +203,7 @@ def of_model(
 
     def function(batch):
         found = model.predict_uncertainty(batch, len(batch))
-        labels = found["probs"].argmax(axis=-1)
-        return {"label": labels} | {names.get(key, key): value for key, value in found.items()}
+        return {names.get(key, key): value for key, value in found.items()}
 
     shape = image.shape if of_images else None
     return Scorer(function, shape, model.class_names, posthoc.model_sha256(model), name)
