@@ -14,13 +14,20 @@ from collections.abc import Callable
 import keras
 
 from s2d_tf._types import Shape
-from s2d_tf.backbones.batch_norm import BatchNormalization
-from s2d_tf.backbones.shared_statistics import Moments, NormalizedConv2D, SharedBatchNormalization
+from s2d_tf.backbones.batch_norm import (
+    BatchNormalization,
+    Moments,
+    NormalizedConv2D,
+    SharedBatchNormalization,
+)
 from s2d_tf.layers import Dropout
 
 # The original authors' batch norm; torch's momentum 0.1 is 0.9 in the sense of Keras.
 BATCH_NORM_MOMENTUM = 0.9
 BATCH_NORM_EPSILON = 1e-5
+
+UNITS_APART = 4
+"""Units of a dense block whose feature maps stay apart before they join the others: few copies."""
 
 
 def layer_seed(seed: int | None, name: str) -> int | None:
@@ -49,9 +56,9 @@ class Blocks:
         self, fan: str, dropout: float, synchronized_batch_norm: bool, seed: int | None
     ) -> None:
         self.fan = fan
-        self.rate = dropout
+        self.rate = check_dropout(dropout)
         self.synchronized_batch_norm = synchronized_batch_norm
-        self.seed = seed
+        self.seed = check_seed(seed)
 
     def conv(
         self, x: keras.KerasTensor, filters: int, kernel_size: int, name: str, strides: int = 1
@@ -69,7 +76,7 @@ class Blocks:
             strides=strides,
             padding=padding,
             use_bias=False,
-            kernel_initializer=self._initializer(name),
+            kernel_initializer=self.initializer(name),
             name=name,
         )(x)
 
@@ -77,43 +84,20 @@ class Blocks:
         self, x: keras.KerasTensor, scope: str, index: int | str = ""
     ) -> keras.KerasTensor:
         """Batch norm `<scope>_bn<index>`, then ReLU `<scope>_relu<index>`."""
-        x = BatchNormalization(
-            momentum=BATCH_NORM_MOMENTUM,
-            epsilon=BATCH_NORM_EPSILON,
-            synchronized=self.synchronized_batch_norm,
-            name=f"{scope}_bn{index}",
-        )(x)
+        x = self.norm(BatchNormalization, f"{scope}_bn{index}")(x)
         return keras.layers.Activation("relu", name=f"{scope}_relu{index}")(x)
 
-    def moments(self, x: keras.KerasTensor, name: str) -> keras.KerasTensor:
-        """Batch mean and variance of each channel, for `shared_norm_relu_conv1x1`."""
-        return Moments(self.synchronized_batch_norm, name=name)(x)
-
-    def shared_norm_relu_conv1x1(
-        self,
-        maps: list[keras.KerasTensor],
-        moments: keras.KerasTensor,
-        filters: int,
-        scope: str,
-        index: int | str = "",
-    ) -> keras.KerasTensor:
-        """`<scope>_bn<index>` with the moments of all `maps`, ReLU, `<scope>_conv<index>`."""
-        statistics = SharedBatchNormalization(
+    def norm(self, kind: type, name: str) -> keras.layers.BatchNormalization:
+        """A batch norm of one of our two classes."""
+        return kind(
             momentum=BATCH_NORM_MOMENTUM,
             epsilon=BATCH_NORM_EPSILON,
             synchronized=self.synchronized_batch_norm,
-            name=f"{scope}_bn{index}",
-        )(moments)
-        name = f"{scope}_conv{index}"
-        return NormalizedConv2D(
-            filters,
-            1,
-            epsilon=BATCH_NORM_EPSILON,
-            kernel_initializer=self._initializer(name),
             name=name,
-        )(maps, statistics)
+        )
 
-    def _initializer(self, name):
+    def initializer(self, name: str) -> keras.initializers.Initializer:
+        """Untruncated normal with variance 2 / fan."""
         return keras.initializers.VarianceScaling(
             2.0, self.fan, "untruncated_normal", seed=layer_seed(self.seed, name)
         )
@@ -123,6 +107,62 @@ class Blocks:
         if self.rate == 0:
             return x
         return Dropout(self.rate, seed=layer_seed(self.seed, name), name=name)(x)
+
+
+class DenseMaps:
+    """The feature maps of a dense block, to which every unit appends its own.
+
+    They are one concatenation in a few parts, with the batch statistics of each channel, which all
+    batch norms of the block share; see `batch_norm`.
+
+    Args:
+        blocks: adds the layers.
+        x: the block's input.
+        scope: the block's name.
+    """
+
+    def __init__(self, blocks: Blocks, x: keras.KerasTensor, scope: str) -> None:
+        self.blocks = blocks
+        self.parts, self.moments = [x], self._moments(x, scope)
+
+    @property
+    def channels(self) -> int:
+        return self.moments.shape[-1]
+
+    def norm_relu_conv1x1(
+        self, filters: int, scope: str, index: int | str = ""
+    ) -> keras.KerasTensor:
+        """`<scope>_bn<index>` and ReLU of all maps, then the 1x1 `<scope>_conv<index>`."""
+        norm = self.blocks.norm(SharedBatchNormalization, f"{scope}_bn{index}")
+        name = f"{scope}_conv{index}"
+        conv = NormalizedConv2D(
+            filters,
+            1,
+            epsilon=BATCH_NORM_EPSILON,
+            kernel_initializer=self.blocks.initializer(name),
+            name=name,
+        )
+        return conv(self.parts, norm(self.moments))
+
+    def append(self, new: keras.KerasTensor, scope: str) -> None:
+        """Appends a unit's maps; the older ones, many, are copied in one of `UNITS_APART` units."""
+        moments = self._moments(new, scope)
+        name = f"{scope}_concat"
+        older, *recent = self.parts
+        if recent and recent[0].shape[-1] < UNITS_APART * new.shape[-1]:
+            self.parts = [older, keras.layers.Concatenate(name=name)([*recent, new])]
+        elif recent:
+            self.parts = [keras.layers.Concatenate(name=name)(self.parts), new]
+        else:
+            self.parts = [older, new]
+        self.moments = keras.layers.Concatenate(name=f"{name}_moments")([self.moments, moments])
+
+    def concatenated(self, name: str) -> keras.KerasTensor:
+        """All maps in one piece."""
+        return keras.layers.Concatenate(name=name)(self.parts)
+
+    def _moments(self, x, scope):
+        return Moments(self.blocks.synchronized_batch_norm, name=f"{scope}_moments")(x)
 
 
 def check_positive_integer(name: str, value: int) -> int:
@@ -145,25 +185,26 @@ def check_depth(depth: int) -> int:
     if depth < 10 or (depth - 4) % 6:
         raise ValueError(
             f"depth: expected 6n + 4 with n >= 1 (10, 16, 22, 28, ...), received {depth}. "
-            "Choose one of these."
+            "Pass such a depth."
         )
     return depth
 
 
-def check_input_shape(input_shape: Shape, free_size: bool = False) -> Shape:
-    """Returns (height, width, channels) as ints; with `free_size` the first two may be None."""
+def check_input_shape(input_shape: Shape) -> Shape:
+    """Returns (height, width, channels) as ints; height and width may be None, for free sizes."""
     try:
-        height, width, channels = input_shape
-        free = [1 if free_size and size is None else size for size in (height, width)]
-        sizes = [operator.index(size) for size in (*free, channels)]
+        *sizes, channels = input_shape
+        sizes = [None if size is None else operator.index(size) for size in sizes]
+        shape = (*sizes, operator.index(channels))
     except (TypeError, ValueError):
-        sizes = [0]
-    if min(sizes) < 1:
+        shape = ()
+    if len(shape) != 3 or min(size for size in shape if size is not None) < 1:
         raise ValueError(
-            "input_shape: expected (height, width, channels), three positive integers "
-            f"without the batch, received {input_shape!r}. Pass the shape of one image."
+            "input_shape: expected (height, width, channels), three positive integers (or None for "
+            f"a free height or width) without the batch, received {input_shape!r}. Pass the shape "
+            "of one image."
         )
-    return tuple(None if size is None else int(size) for size in input_shape)
+    return shape
 
 
 def check_number(name: str, value: float, expected: str, holds: Callable[[float], bool]) -> float:

@@ -9,18 +9,15 @@ import keras
 from s2d_tf._types import Shape
 from s2d_tf.backbones.blocks import (
     Blocks,
+    DenseMaps,
     check_depth,
-    check_dropout,
     check_input_shape,
     check_number,
     check_positive_integer,
-    check_seed,
 )
 
 NUM_BLOCKS = 3
 BOTTLENECK_FACTOR = 4
-UNITS_APART = 4
-"""Units whose feature maps lie apart before they join the others: fewer copies, few parts."""
 
 
 def densenet_bc(
@@ -58,58 +55,40 @@ def densenet_bc(
     >>> backbone.output_shape
     (None, 9)
     """
-    input_shape = check_input_shape(input_shape, free_size=True)
+    input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)
     growth_rate = check_positive_integer("growth_rate", growth_rate)
     reduction = check_number("reduction", reduction, "in (0, 1]", lambda part: 0.0 < part <= 1.0)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
     # The authors' initializer keeps the variance of the backward pass.
-    blocks = Blocks("fan_out", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))
+    blocks = Blocks("fan_out", dropout, synchronized_batch_norm, seed)
 
     images = keras.Input(input_shape, name="images")
     x = blocks.conv(images, 2 * growth_rate, 3, "stem", strides=stem_stride)
     for block in range(1, NUM_BLOCKS + 1):
-        maps, moments = [x], blocks.moments(x, f"block{block}_moments")
+        maps = DenseMaps(blocks, x, f"block{block}")
         for unit in range(1, (depth - 4) // 6 + 1):
             scope = f"block{block}_unit{unit}"
-            maps, moments = _dense_unit(blocks, maps, moments, growth_rate, scope)
+            maps.append(_dense_unit(blocks, maps, growth_rate, scope), scope)
         if block < NUM_BLOCKS:
-            x = _transition(blocks, maps, moments, reduction, f"transition{block}")
-    x = keras.layers.Concatenate(name="final_concat")(maps)
-    x = blocks.norm_relu(x, "final")
+            x = _transition(blocks, maps, reduction, f"transition{block}")
+    x = blocks.norm_relu(maps.concatenated("final_concat"), "final")
     features = keras.layers.GlobalAveragePooling2D(name="features")(x)
     return keras.Model(images, features, name=name)
 
 
-def _dense_unit(blocks, maps, moments, growth_rate, scope):
-    """BN-ReLU-1x1 (the bottleneck), then BN-ReLU-3x3, whose output is appended to the input."""
-    filters = BOTTLENECK_FACTOR * growth_rate
-    new = blocks.shared_norm_relu_conv1x1(maps, moments, filters, scope, 1)
-    new = blocks.dropout(new, f"{scope}_dropout1")
-    new = blocks.norm_relu(new, scope, 2)
-    new = blocks.conv(new, growth_rate, 3, f"{scope}_conv2")
-    new = blocks.dropout(new, f"{scope}_dropout2")
-    new_moments = blocks.moments(new, f"{scope}_moments")
-    return (
-        _append(maps, new, f"{scope}_concat"),
-        keras.layers.Concatenate(name=f"{scope}_concat_moments")([moments, new_moments]),
-    )
+def _dense_unit(blocks, maps, growth_rate, scope):
+    """BN-ReLU-1x1 (the bottleneck) of all maps before it, then BN-ReLU-3x3 to its own maps."""
+    x = maps.norm_relu_conv1x1(BOTTLENECK_FACTOR * growth_rate, scope, 1)
+    x = blocks.dropout(x, f"{scope}_dropout1")
+    x = blocks.norm_relu(x, scope, 2)
+    x = blocks.conv(x, growth_rate, 3, f"{scope}_conv2")
+    return blocks.dropout(x, f"{scope}_dropout2")
 
 
-def _append(maps, new, name):
-    """Appends feature maps; the older ones, many, are copied once in `UNITS_APART` units only."""
-    if len(maps) == 1:
-        return [*maps, new]
-    older, recent = maps
-    if recent.shape[-1] < UNITS_APART * new.shape[-1]:
-        return [older, keras.layers.Concatenate(name=name)([recent, new])]
-    return [keras.layers.Concatenate(name=name)(maps), new]
-
-
-def _transition(blocks, maps, moments, reduction, scope):
+def _transition(blocks, maps, reduction, scope):
     """BN-ReLU-1x1 to the kept channels, then the mean of 2x2 pixels."""
-    filters = max(1, math.floor(moments.shape[-1] * reduction))
-    x = blocks.shared_norm_relu_conv1x1(maps, moments, filters, scope)
+    x = maps.norm_relu_conv1x1(max(1, math.floor(maps.channels * reduction)), scope)
     x = blocks.dropout(x, f"{scope}_dropout")
     # "same" differs from the original only where a side is odd: the last row is kept and averaged
     # over the pixels that exist, so that even a 1x1 image passes.

@@ -87,7 +87,7 @@ def fast_resnet(
     >>> backbone.output_shape
     (None, 192)
     """
-    input_shape = check_input_shape(input_shape, free_size=True)
+    input_shape = check_input_shape(input_shape)
     width = check_number("width", width, "above 0", lambda factor: 0.0 < factor < math.inf)
     dropout, seed = check_dropout(dropout), check_seed(seed)
     small = any(size is not None and size < SMALLEST_CROPPED for size in input_shape[:2])

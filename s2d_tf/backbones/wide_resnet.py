@@ -8,10 +8,8 @@ from s2d_tf._types import Shape
 from s2d_tf.backbones.blocks import (
     Blocks,
     check_depth,
-    check_dropout,
     check_input_shape,
     check_positive_integer,
-    check_seed,
 )
 
 STEM_FILTERS = 16
@@ -51,13 +49,13 @@ def wide_resnet(
     >>> backbone.output_shape
     (None, 64)
     """
-    input_shape = check_input_shape(input_shape, free_size=True)
+    input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)
     width = check_positive_integer("width", width)
     stem_stride = check_positive_integer("stem_stride", stem_stride)
     # The authors' initializer keeps the variance of the forward pass. Their batch-norm scales start
     # uniform in [0, 1], the default of their framework then; ours start at 1.
-    blocks = Blocks("fan_in", check_dropout(dropout), synchronized_batch_norm, check_seed(seed))
+    blocks = Blocks("fan_in", dropout, synchronized_batch_norm, seed)
 
     images = keras.Input(input_shape, name="images")
     x = blocks.conv(images, STEM_FILTERS, 3, "stem", strides=stem_stride)

@@ -1,11 +1,18 @@
-"""The fused batch norm is Keras' batch norm: outputs, gradients, statistics, weights file."""
+"""The fused batch norm is Keras' own, and shared statistics change nothing but the time."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf.backbones.batch_norm import BatchNormalization
+from s2d_tf import backbones
+from s2d_tf.backbones import batch_norm, blocks
+from s2d_tf.backbones.batch_norm import (
+    BatchNormalization,
+    Moments,
+    NormalizedConv2D,
+    SharedBatchNormalization,
+)
 from tests import contracts
 
 SHAPE = (6, 5, 3, 7)
@@ -61,15 +68,6 @@ def test_moving_variance_is_the_biased_variance_of_numpy():
     layer(images, training=True)
     expected = 0.9 * before + 0.1 * np.var(images.numpy().astype("float64"), axis=(0, 1, 2))
     np.testing.assert_allclose(layer.moving_variance.numpy(), expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("scale", [True, False])
-def test_training_uses_one_kernel(scale):
-    layer = _layer(BatchNormalization, scale=scale)
-    graph = tf.function(lambda x: layer(x, training=True)).get_concrete_function(_images()).graph
-    operations = {operation.type for operation in graph.get_operations()}
-    assert "FusedBatchNormV3" in operations
-    assert "SquaredDifference" not in operations
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
@@ -134,15 +132,6 @@ def test_bfloat16_has_the_kernel_and_statistics_in_float32(scale):
     np.testing.assert_allclose(results[1][-1], results[0][-1], rtol=1e-4)
 
 
-def test_mask_leaves_rows_out_as_in_keras():
-    images = _images()
-    mask = np.ones(SHAPE[:-1], bool)
-    mask[2:] = False
-    layers = [_layer(cls) for cls in (keras.layers.BatchNormalization, BatchNormalization)]
-    expected, received = (layer(images, training=True, mask=mask).numpy() for layer in layers)
-    np.testing.assert_array_equal(received, expected)
-
-
 @pytest.mark.parametrize("scale", [True, False])
 def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics(scale):
     layer = _layer(BatchNormalization, scale=scale)
@@ -183,3 +172,245 @@ def test_weights_files_are_interchangeable_with_keras(tmp_path):
     theirs.load_weights(path)
     for expected, received in zip(ours.get_weights(), theirs.get_weights(), strict=True):
         np.testing.assert_array_equal(received, expected)
+
+
+EPSILON = 1e-5
+# Channels that fill whole vectors, that do so with 2 and 4 pixels; pixels that cannot be paired.
+SHAPES = [(3, 4, 4, 16), (3, 4, 4, 24), (3, 4, 2, 12), (2, 5, 3, 12), (2, 4, 4, 7)]
+
+
+def _maps(shape, seed=0, loc=1.0):
+    return np.random.default_rng(seed).normal(loc, 2.0, shape)
+
+
+def _statistics(channels, seed=1):
+    rng = np.random.default_rng(seed)
+    gamma, beta, mean = rng.normal(size=(3, channels))
+    return np.stack([gamma, beta, mean, rng.uniform(0.5, 3.0, channels)])
+
+
+def _reference(x, statistics, relu=False):
+    gamma, beta, mean, variance = tf.unstack(statistics)
+    outputs = gamma * (x - mean) / tf.sqrt(variance + EPSILON) + beta
+    return tf.nn.relu(outputs) if relu else outputs
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_normalize(shape, relu):
+    x, statistics = _maps(shape), _statistics(shape[-1])
+    received = batch_norm.normalize(
+        tf.constant(x, tf.float32), tf.constant(statistics, tf.float32), EPSILON, relu
+    )
+    np.testing.assert_allclose(received, _reference(x, statistics, relu), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradient_of_normalize(shape):
+    x, statistics = tf.constant(_maps(shape)), tf.constant(_statistics(shape[-1]))
+    upstream = _maps(shape, seed=2)
+    with tf.GradientTape() as tape:
+        tape.watch([x, statistics])
+        loss = tf.reduce_sum(_reference(x, statistics) * upstream)
+    expected = tape.gradient(loss, [x, statistics])
+    single = [tf.cast(part, tf.float32) for part in (upstream, x, statistics)]
+    received = batch_norm.normalize_gradient(*single, EPSILON)
+    for one, other in zip(received, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centred", "far from zero"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_moments_and_their_gradient(shape, loc):
+    x, weights = _maps(shape, loc=loc), _maps([2, shape[-1]], seed=3)
+    results = []
+    for dtype, moments in (
+        (tf.float64, lambda x: tf.stack(tf.nn.moments(x, [0, 1, 2]))),
+        (tf.float32, batch_norm.moments),
+    ):
+        maps = tf.constant(x, dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(maps)
+            found = moments(maps)
+            loss = tf.reduce_sum(found * tf.constant(weights, dtype))
+        results.append((found, tape.gradient(loss, maps)))
+    for expected, received in zip(*results, strict=True):
+        np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
+
+
+def _convolution(statistics, x, epsilon=EPSILON):
+    layer = NormalizedConv2D(5, 1, epsilon=epsilon)
+    layer([x], statistics)
+    return layer
+
+
+def test_normalizes_again_in_the_backward_pass_and_not_before():
+    """What it is for: activations do not live from the forward to the backward pass."""
+    x = tf.constant(_maps((2, 4, 4, 16)), tf.float32)
+    statistics = tf.constant(_statistics(16), tf.float32)
+    layer = _convolution(statistics, x)
+
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layer([x], statistics)
+        return tape.gradient(outputs, x)
+
+    graph = gradient.get_concrete_function(x).graph
+    first, second = (op for op in graph.get_operations() if op.type == "FusedBatchNormV3")
+    assert not first.inputs[0].op.control_inputs
+    assert second.inputs[0].op.control_inputs
+
+
+def test_parts_of_a_concatenation_give_what_the_whole_gives():
+    whole = tf.constant(_maps((2, 4, 4, 16)), tf.float32)
+    statistics = tf.constant(_statistics(16), tf.float32)
+    layer = _convolution(statistics, whole)
+    results = []
+    for sizes in ([16], [9, 1, 6]):
+        with tf.GradientTape() as tape:
+            tape.watch([whole, statistics])
+            outputs = layer(tf.split(whole, sizes, axis=-1), statistics)
+            loss = tf.reduce_sum(outputs**2)
+        sources = [whole, statistics, layer.kernel.value]
+        results.append([outputs, *tape.gradient(loss, sources)])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_contracts_of_shared_statistics():
+    maps, statistics = (np.float32(x) for x in (_maps((2, 4, 4, 16)), _statistics(16)))
+    run, options = contracts.run_layer_test, {"policies": (), "rtol": 1e-5}
+    run(Moments, {"synchronized": True}, maps, (2, 16), training=True, **options)
+    arguments = {"momentum": 0.8, "epsilon": 0.1}
+    run(SharedBatchNormalization, arguments, statistics[2:], (4, 16), 2, training=True, **options)
+    arguments = {"filters": 3, "kernel_size": 1, "epsilon": 0.2}
+    inputs = ([maps[..., :9], maps[..., 9:]], statistics)
+    run(NormalizedConv2D, arguments, inputs, (2, 4, 4, 3), 1, **options)
+
+
+def test_frozen_shared_statistics_use_and_keep_the_moving_statistics():
+    layer = SharedBatchNormalization(momentum=0.9)
+    layer.build((2, 3))
+    moments = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    np.testing.assert_allclose(layer(moments, training=True)[2:], moments)
+    moved = 0.1 * moments + [[0.0] * 3, [0.9] * 3]
+    np.testing.assert_allclose(layer(moments, training=False)[2:], moved, rtol=1e-6)
+    layer.trainable = False
+    np.testing.assert_allclose(layer(moments, training=True)[2:], moved, rtol=1e-6)
+
+
+class _Float64:
+    """DenseNet-BC in elementary operations on the variables of a model; no shared statistics."""
+
+    def __init__(self, model, dtype=tf.float64):
+        self.variables = {v.path: tf.cast(v.value, dtype) for v in model.variables}
+        self.moved = {}
+
+    def __call__(self, x, units, stem_stride=1):
+        x = self.conv(tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]]), "stem", stem_stride, "VALID")
+        for block in (1, 2, 3):
+            for unit in range(1, units + 1):
+                scope = f"block{block}_unit{unit}"
+                new = self.conv(self.norm_relu(x, f"{scope}_bn1"), f"{scope}_conv1")
+                new = self.conv(self.norm_relu(new, f"{scope}_bn2"), f"{scope}_conv2")
+                x = tf.concat([x, new], -1)
+            if block < 3:
+                x = self.norm_relu(x, f"transition{block}_bn")
+                x = tf.nn.avg_pool2d(self.conv(x, f"transition{block}_conv"), 2, 2, "SAME")
+        return tf.reduce_mean(self.norm_relu(x, "final_bn"), [1, 2])
+
+    def conv(self, x, name, strides=1, padding="SAME"):
+        return tf.nn.conv2d(x, self.variables[f"{name}/kernel"], strides, padding)
+
+    def norm_relu(self, x, name):
+        mean, variance = tf.nn.moments(x, [0, 1, 2])
+        for part, value in (("mean", mean), ("variance", variance)):
+            path = f"{name}/moving_{part}"
+            self.moved[path] = 0.9 * self.variables[path] + 0.1 * value
+        gamma, beta = (self.variables[f"{name}/{part}"] for part in ("gamma", "beta"))
+        return tf.nn.relu(gamma * (x - mean) / tf.sqrt(variance + EPSILON) + beta)
+
+
+def _network_step(model, images, upstream):
+    variables = [variable.value for variable in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        features = model(images, training=True)
+        loss = tf.reduce_sum(features * upstream)
+    return features, tape.gradient(loss, variables)
+
+
+@pytest.mark.parametrize(
+    ("jit", "units"),
+    [
+        pytest.param(None, 3, id="eager"),
+        pytest.param(False, 3, id="graph"),
+        pytest.param(True, 1, id="xla", marks=pytest.mark.slow),
+        pytest.param(True, 3, id="xla, three units", marks=pytest.mark.slow),
+    ],
+)
+def test_a_training_step_of_the_network_is_that_of_float64(jit, units, monkeypatch):
+    monkeypatch.setattr(blocks, "UNITS_APART", 2)  # In a block of three the maps are joined.
+    depth = 6 * units + 4
+    model = backbones.densenet_bc((8, 8, 3), depth=depth, growth_rate=4, stem_stride=1, seed=0)
+    rng = np.random.default_rng(5)
+    for variable in model.variables:
+        if "bn" in variable.path:
+            variable.assign(rng.uniform(0.5, 1.5, variable.shape))
+    images, upstream = _maps((6, 8, 8, 3)), _maps((6, model.output_shape[-1]), seed=4)
+    oracle = _Float64(model)
+    trainable = {v.path: oracle.variables[v.path] for v in model.trainable_variables}
+    with tf.GradientTape() as tape:
+        tape.watch(trainable)
+        expected = oracle(tf.constant(images), units)
+        loss = tf.reduce_sum(expected * upstream)
+    gradients = tape.gradient(loss, trainable)
+
+    step = _network_step if jit is None else tf.function(_network_step, jit_compile=jit)
+    features, received = step(
+        model, tf.constant(images, tf.float32), tf.constant(upstream, tf.float32)
+    )
+    np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-5)
+    for variable, gradient in zip(model.trainable_variables, received, strict=True):
+        wanted = gradients[variable.path].numpy()
+        error = np.linalg.norm(gradient.numpy() - wanted) / np.linalg.norm(wanted)
+        assert error < 1e-4, variable.path
+    for variable in model.non_trainable_variables:
+        if variable.path in oracle.moved:
+            np.testing.assert_allclose(
+                variable.value, oracle.moved[variable.path], rtol=1e-4, atol=1e-5
+            )
+
+
+def test_synchronized_moments_are_those_of_all_replicas(two_replicas):
+    images = tf.constant(_maps((8, 8, 8, 3)), tf.float32)
+    with two_replicas.scope():
+        model = backbones.densenet_bc(
+            (8, 8, 3), depth=10, growth_rate=4, synchronized_batch_norm=True, seed=0
+        )
+    halves = two_replicas.experimental_distribute_values_from_function(
+        lambda context: tf.split(images, 2)[context.replica_id_in_sync_group]
+    )
+    parts = two_replicas.run(tf.function(lambda x: model(x, training=True)), [halves])
+    received = tf.concat(two_replicas.experimental_local_results(parts), axis=0)
+    alone = backbones.densenet_bc((8, 8, 3), depth=10, growth_rate=4, seed=0)
+    expected = alone(images, training=True)
+    np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)
+    for one, other in zip(
+        model.non_trainable_variables, alone.non_trainable_variables, strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_other_precisions_keep_statistics_in_float32():
+    policy = keras.DTypePolicy("mixed_float16")
+    moments, norm, conv = (
+        Moments(),
+        SharedBatchNormalization(),
+        NormalizedConv2D(4, 1, dtype=policy),
+    )
+    x = tf.constant(_maps((2, 4, 4, 16)), tf.float16)
+    statistics = norm(moments(x, training=True), training=True)
+    assert statistics.dtype == tf.float32
+    assert conv([x], statistics).dtype == tf.float16

@@ -105,14 +105,3 @@ def test_kernels_are_normal_with_variance_two_over_fan_out():
 def test_reduction_rounds_down_and_keeps_a_channel(reduction, kept):
     model = backbones.densenet_bc((8, 8, 1), depth=10, growth_rate=2, reduction=reduction)
     assert model.get_layer("transition1_conv").filters == kept
-
-
-@pytest.mark.parametrize("reduction", [0.0, -0.5, 1.1, float("nan"), None, "half"])
-def test_bad_reduction(reduction):
-    with pytest.raises(ValueError, match=r"reduction: expected a number in \(0, 1\], received"):
-        backbones.densenet_bc(reduction=reduction)
-
-
-def test_bad_growth_rate():
-    with pytest.raises(ValueError, match=r"growth_rate: expected a positive integer, received"):
-        backbones.densenet_bc(growth_rate=2.5)

@@ -82,14 +82,6 @@ def test_equals_numpy(shape, border):
     np.testing.assert_allclose(model(images, training=False), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_free_sizes_share_the_weights_of_a_fixed_one():
-    fixed, images = _fitted((20, 24, 3), width=0.0625)
-    free = backbones.fast_resnet((None, None, 3), width=0.0625, seed=0)
-    free.set_weights(fixed.get_weights())
-    np.testing.assert_allclose(free(images), fixed(images), rtol=1e-5, atol=1e-6)
-    assert free(images[:, :14, :14]).shape == (3, 48)
-
-
 @pytest.mark.parametrize(("width", "parameters"), [(1.0, 8_605_156), (0.5, 2_174_756)])
 def test_parameter_counts(width, parameters):
     model = backbones.fast_resnet(width=width)
@@ -130,15 +122,3 @@ def test_the_first_filters_copy_their_channel(shape):
     assert rest.size == 0 or np.ptp(rest) > 0.5 * limit
     copy = contracts.run_serialization_test(IdentityInitializer(seed=3))
     np.testing.assert_array_equal(copy(shape, "float32"), kernel)
-
-
-def test_dropout_is_inside_each_pair():
-    model = backbones.fast_resnet((8, 8, 1), width=0.0625, dropout=0.3)
-    names = [layer.name for layer in model.layers if "dropout" in layer.name]
-    assert names == ["group1_dropout", "group2_dropout", "group3_dropout"]
-
-
-@pytest.mark.parametrize("width", [0, -1, float("nan"), "wide"])
-def test_bad_width(width):
-    with pytest.raises(ValueError, match="width: expected a number above 0, received"):
-        backbones.fast_resnet(width=width)

@@ -71,12 +71,6 @@ def test_shortcut_sees_the_shared_activation_where_the_shape_changes():
         assert parents[f"{kept}_bn1"] == [f"{changed}_add"]
 
 
-def test_width_one_keeps_the_identity_in_the_first_block():
-    parents = parents_of(backbones.wide_resnet((8, 8, 1), depth=10, width=1))
-    assert parents["block1_unit1_add"] == ["stem", "block1_unit1_conv2"]
-    assert "block2_unit1_shortcut" in parents
-
-
 def test_dropout_is_between_the_two_convolutions_of_each_unit():
     model = backbones.wide_resnet((8, 8, 1), depth=16, width=1, dropout=0.3)
     parents = parents_of(model)
@@ -94,8 +88,3 @@ def test_dropout_is_between_the_two_convolutions_of_each_unit():
 def test_kernels_are_normal_with_variance_two_over_fan_in():
     model = backbones.wide_resnet((8, 8, 3), depth=10, width=4, seed=1)
     check_normal_kernels(model, lambda height, width, channels, filters: height * width * channels)
-
-
-def test_bad_width():
-    with pytest.raises(ValueError, match=r"width: expected a positive integer, received 0\."):
-        backbones.wide_resnet(width=0)
