@@ -14,8 +14,7 @@ import functools
 
 from absl import flags
 
-from s2d_tf.serving.limits import MAX_IMAGE_PIXELS, Limits
-from s2d_tf.serving.monitoring import LOG_LEVELS
+from s2d_tf.serving.limits import LOG_LEVELS, MAX_IMAGE_PIXELS, Limits
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all interfaces.")

@@ -21,18 +21,28 @@ def _names(text):
 
 SERVING = _names(
     """
-    Abs AddV2 All Any ArgMax Assert AvgPool BatchMatMulV2 BatchToSpaceND BiasAdd BroadcastTo Cast
-    CheckNumerics ConcatV2 Const Conv2D Cumsum DecodeJpeg DecodePng DecodeRaw DenseBincount
-    DepthwiseConv2dNative Einsum Elu EnsureShape Equal Erf Erfc Exp ExpandDims ExtractJpegShape Fill
-    FusedBatchNormV3 GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If LeakyRelu Less
-    LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2 MatMul Max MaxPool
-    Maximum Mean Min Minimum MirrorPad Mul Neg NoOp NotEqual OnesLike Pack Pad PadV2 PartitionedCall
-    Placeholder Pow Prod RaggedGather RaggedTensorToTensor Range ReadVariableOp RealDiv Relu Relu6
-    Reshape Rsqrt ScaleAndTranslate SelectV2 Selu Shape Sigmoid Size Slice Softmax Softplus
-    SpaceToBatchND Split SplitV Sqrt Square SquaredDifference Squeeze StatefulPartitionedCall
+    Abs Acos Acosh AddN AddV2 All Any ArgMax ArgMin Asin Asinh Assert Atan Atan2 Atanh AvgPool
+    AvgPool3D BatchMatMulV2 BatchToSpaceND BiasAdd Bincount BroadcastArgs BroadcastTo Bucketize Case
+    Cast Ceil CheckNumerics ClipByValue ConcatV2 Const Conv2D Conv2DBackpropInput Conv3D
+    Conv3DBackpropInputV2 Cos Cosh Cumprod Cumsum CumulativeLogsumexp DecodeJpeg DecodePng DecodeRaw
+    DenseBincount DepthToSpace DepthwiseConv2dNative Digamma DivNoNan Einsum Elu EmptyTensorList
+    EnsureShape Equal Erf Erfc Exp ExpandDims Expm1 ExtractImagePatches ExtractJpegShape Fill Floor
+    FloorDiv FloorMod FusedBatchNormV3 GatherNd GatherV2 Greater GreaterEqual HashTableV2 Identity
+    IdentityN If InvertPermutation IsFinite IsInf IsNan L2Loss LRN LeakyRelu Less LessEqual Lgamma
+    LinSpace Log LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2 MatMul MatrixBandPart
+    MatrixDiagV3 Max MaxPool MaxPool3D Maximum Mean Min Minimum MirrorPad Mod Mul MulNoNan Neg NoOp
+    NotEqual OneHot OnesLike Pack Pad PadV2 PartitionedCall Placeholder Pow Prod RaggedGather
+    RaggedRange RaggedTensorToTensor Range Rank ReadVariableOp RealDiv Reciprocal Relu Relu6 Reshape
+    ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ReverseSequence ReverseV2 Rint
+    Round Rsqrt ScaleAndTranslate ScatterNd Select SelectV2 Selu Shape Sigmoid Sign Sin Sinh Size
+    Slice Softmax Softplus Softsign SpaceToBatchND SpaceToDepth Split SplitV Sqrt Square
+    SquaredDifference Squeeze StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile
     StaticRegexReplace StopGradient StridedSlice StringJoin StringLower StringSplitV2 Sub Substr Sum
-    Tanh TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem TensorListStack
-    Tile TopKV2 Transpose Unpack VarHandleOp While ZerosLike
+    Tan Tanh TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather
+    TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack TensorListReserve
+    TensorListResize TensorListSetItem TensorListStack TensorScatterUpdate Tile TopKV2 Transpose
+    TruncateDiv TruncateMod Unpack UnsortedSegmentMax UnsortedSegmentSum VarHandleOp Where While
+    Xdivy Xlogy ZerosLike
     """
 )
 """Operations that may answer a request: the arithmetic of classifiers, shapes, control flow, image
@@ -127,21 +137,37 @@ def check(version_directory: PathLike, trust: bool = False) -> Any:
 
 def operations(meta_graph: Any) -> dict[str, set[str]]:
     """Dict of part ("serving", "restoring", "saving") to the set of operation names in it."""
-    graph = _Graph(meta_graph.graph_def)
-    setup = _setup_functions(meta_graph.object_graph_def)
+    objects = meta_graph.object_graph_def
+    # Functions that make and fill tables when the model is loaded.
+    setup = {
+        name
+        for node in objects.nodes
+        if node.WhichOneof("kind") == "resource"
+        for child in node.children
+        for name in objects.nodes[child.node_id].function.concrete_functions
+    }
     outputs = {
         name: [tensor.name for tensor in signature.outputs.values()]
         for name, signature in meta_graph.signature_def.items()
     }
     start = [*meta_graph.collection_def[_START].node_list.value, *outputs.pop(_START_SIGNATURE, [])]
-    serving = graph.reach(
-        [name for names in outputs.values() for name in names],
-        set(meta_graph.object_graph_def.concrete_functions) - setup,
-    )
-    restoring = graph.reach([meta_graph.saver_def.restore_op_name, *start], setup)
-    saving = graph.reach(graph.nodes, graph.functions) - serving - restoring
-    parts = {"serving": serving, "restoring": restoring, "saving": saving}
-    return {part: {operation for _, operation in nodes} for part, nodes in parts.items()}
+    bodies = {
+        ("function", f.signature.name): f.node_def for f in meta_graph.graph_def.library.function
+    }
+    bodies |= {("node", node.name): [node] for node in meta_graph.graph_def.node}
+    answered = [name for names in outputs.values() for name in names]
+    serving = _reach(bodies, answered, set(objects.concrete_functions) - setup)
+    restoring = _reach(bodies, [meta_graph.saver_def.restore_op_name, *start], setup)
+    parts = {
+        "serving": serving,
+        "restoring": restoring,
+        "saving": set(bodies) - serving - restoring,
+    }
+    return {
+        part: {node.op for item in items for node in bodies[item]}
+        - {name for kind, name in bodies if kind == "function"}
+        for part, items in parts.items()
+    }
 
 
 _PERMITTED = {"serving": SERVING | TEXT, "restoring": RESTORING, "saving": SAVING}
@@ -165,66 +191,29 @@ def _read(path):
         ) from None
 
 
-class _Graph:
-    """A graph and its functions as nodes, `((function or "", node name), operation)`."""
-
-    def __init__(self, graph_def: Any) -> None:
-        self.functions = {f.signature.name: f.node_def for f in graph_def.library.function}
-        self.nodes = {node.name: node for node in graph_def.node}
-
-    def reach(self, tensor_names, function_names=()):
-        """What must run for these tensors and functions."""
-        found: set[tuple] = set()
-        entered: set[str] = set()
-        pending = [self._node(name) for name in tensor_names if name]
-        pending += self._bodies(function_names, entered)
-        while pending:
-            (function, name), node = pending.pop()
-            if ((function, name), node.op) in found:
-                continue
-            found.add(((function, name), node.op))
-            if not function:
-                pending += [self._node(each) for each in node.input]
-            pending += self._bodies(_called(node, self.functions), entered)
-        return {item for item in found if item[1] not in self.functions}
-
-    def _node(self, tensor_name):
-        name = tensor_name.lstrip("^").partition(":")[0]
-        if name not in self.nodes:
+def _reach(bodies, tensor_names, function_names):
+    """The nodes and functions that must run for these tensors and functions."""
+    pending = [("node", name) for name in tensor_names if name]
+    pending += [("function", name) for name in function_names]
+    found: set[tuple[str, str]] = set()
+    while pending:
+        kind, name = pending.pop()
+        item = kind, name.lstrip("^").partition(":")[0] if kind == "node" else name
+        if item not in bodies:
             raise OperationError(
-                f"graph: expected a node {name!r}, received none. Export the model again."
+                f"graph: expected a {kind} {name!r}, received none. Export the model again."
             )
-        return ("", name), self.nodes[name]
-
-    def _bodies(self, names, entered):
-        """The nodes of functions that were not `entered` before."""
-        for name in set(names) - entered:
-            entered.add(name)
-            if name not in self.functions:
-                raise OperationError(
-                    f"graph: expected a function {name!r}, received none. Export the model again."
-                )
-            yield from (((name, node.name), node) for node in self.functions[name])
-
-
-def _called(node, functions):
-    """Functions that a node may call: by its attributes, or because its operation is one."""
-    names = [node.op] if node.op in functions else []
-    for value in node.attr.values():
-        names += [value.func.name] if value.HasField("func") else []
-        names += [func.name for func in value.list.func]
-    return names
-
-
-def _setup_functions(object_graph):
-    """Names of the functions that make and fill tables when the model is loaded."""
-    children = [
-        object_graph.nodes[child.node_id]
-        for node in object_graph.nodes
-        if node.WhichOneof("kind") == "resource"
-        for child in node.children
-    ]
-    return {name for child in children for name in child.function.concrete_functions}
+        if item in found:
+            continue
+        found.add(item)
+        for node in bodies[item]:
+            if kind == "node":
+                pending += [("node", each) for each in node.input]
+            called = [value.func.name for value in node.attr.values() if value.HasField("func")]
+            called += [func.name for value in node.attr.values() for func in value.list.func]
+            called += [node.op] if ("function", node.op) in bodies else []
+            pending += [("function", each) for each in called]
+    return found
 
 
 def _foreign_objects(meta_graph):

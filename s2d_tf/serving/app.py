@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from s2d_tf.serving import protocol
 from s2d_tf.serving.limits import Limits, RequestError
-from s2d_tf.serving.monitoring import Metrics
+from s2d_tf.serving.monitoring import CONTENT_TYPE, Metrics
 from s2d_tf.serving.servable import Servables
 
 _LOG = logging.getLogger("s2d_tf.serving")
@@ -99,8 +99,26 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
         openapi_url=None,
         exception_handlers={RequestError: reject, HTTPException: reject_route, Exception: fail},
     )
-    app.add_middleware(_RequestLog, metrics=metrics)
     limited: Any = {"dependencies": [fastapi.Depends(admit)]}
+
+    @app.middleware("http")
+    async def count(request, call_next):
+        began, status, path = time.monotonic(), 500, request.url.path[:200]
+        try:
+            response = await call_next(request)
+            status = response.status_code
+            return response
+        finally:
+            seconds = time.monotonic() - began
+            metrics.add_request(status, seconds, path.endswith(":predict"))
+            fields = {
+                "method": request.method[:20],
+                "path": path,
+                "status": status,
+                "seconds": round(seconds, 4),
+                "client": request.client.host if request.client else "",
+            }
+            _LOG.info("request", extra={"fields": fields})
 
     @app.post(_MODEL + ":predict", **limited)
     @app.post(_VERSION + ":predict", **limited)
@@ -110,12 +128,6 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
         async with slots:
             content = await run_in_threadpool(answer, servable, body)
         return Response(content, media_type="application/json")
-
-    @app.get(_MODEL + ":predict")
-    @app.get(_VERSION + ":predict")
-    async def predict_by_get():
-        # Otherwise the route of the status takes ":predict" for a part of the model's name.
-        raise HTTPException(405, headers={"Allow": "POST"})
 
     @app.get(_MODEL + "/metadata", **limited)
     @app.get(_VERSION + "/metadata", **limited)
@@ -149,51 +161,13 @@ def create_app(name: str, servables: Servables, limits: Limits | None = None) ->
     @app.get("/metrics")
     @app.get("/monitoring/prometheus/metrics")  # TF Serving's
     async def prometheus_metrics():
-        content, media_type = metrics.text()
-        return Response(content, media_type=media_type)
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
 
     return app
 
 
-class _RequestLog:
-    """Counts and logs every request."""
-
-    def __init__(self, app: Any, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began, status = time.monotonic(), 500  # unless an answer has another
-
-        async def send_and_note(message):
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_and_note)
-        finally:
-            seconds, path = time.monotonic() - began, scope["path"][:200]
-            self._metrics.add_request(status, seconds, path.endswith(":predict"))
-            fields = {
-                "method": scope["method"][:20],
-                "path": path,
-                "status": status,
-                "seconds": round(seconds, 4),
-                "client": (scope.get("client") or ("",))[0],
-            }
-            _LOG.info("request", extra={"fields": fields})
-
-
 async def read_body(request: fastapi.Request, limits: Limits, keep: bool = True) -> bytes:
     """The request's body, at most as large and as slow as the limits allow."""
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise RequestError(
-            "Content-Encoding: expected none, received one. Send the body as it is.", 415
-        )
     parts, received = [], 0
     try:
         async with asyncio.timeout(limits.request_seconds):

@@ -9,14 +9,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import prometheus_client as prometheus
+
 if TYPE_CHECKING:
     from s2d_tf.serving.servable import Servables
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
 REPEAT_SECONDS = 10.0
 """How long a warning is not repeated."""
 MAX_MESSAGES = 1000
-
+CONTENT_TYPE = prometheus.CONTENT_TYPE_LATEST
 NATS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 CONFIDENCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 
@@ -85,9 +86,6 @@ class Metrics:
     """
 
     def __init__(self, servables: Servables) -> None:
-        import prometheus_client as prometheus
-
-        self._prometheus = prometheus
         self.registry = prometheus.CollectorRegistry()
         own = {"registry": self.registry}
         self._requests = prometheus.Counter(
@@ -135,21 +133,16 @@ class Metrics:
     def add_answers(self, version: int, outputs: dict) -> None:
         """Adds answers, a dict of arrays, to the distributions."""
         self._images.observe(len(next(iter(outputs.values()))))
-        for name, values in outputs.items():
-            if name == "abstain":
-                self._abstentions.labels(version).inc(int(values.sum()))
-            if name == "confidence":
-                histogram = self._confidence.labels(version)
-            elif name.endswith("_uncertainty"):
-                histogram = self._uncertainty.labels(version, name.removesuffix("_uncertainty"))
-            else:
-                continue
-            for value in values.tolist():
-                histogram.observe(value)
+        histograms = {
+            f"{kind}_uncertainty": self._uncertainty.labels(version, kind)
+            for kind in ("total", "data", "knowledge")
+        } | {"confidence": self._confidence.labels(version)}
+        for name in histograms.keys() & outputs.keys():
+            for value in outputs[name].tolist():
+                histograms[name].observe(value)
+        if "abstain" in outputs:
+            self._abstentions.labels(version).inc(int(outputs["abstain"].sum()))
 
-    def text(self) -> tuple[bytes, str]:
-        """All metrics in Prometheus' format, and its content type."""
-        return (
-            self._prometheus.generate_latest(self.registry),
-            self._prometheus.CONTENT_TYPE_LATEST,
-        )
+    def text(self) -> bytes:
+        """All metrics in Prometheus' format."""
+        return prometheus.generate_latest(self.registry)

@@ -29,7 +29,6 @@ _KINDS = {
     float: "a number",
     type(None): "null",
 }
-_ADVICE = 'Send one with "instances" or "inputs".'
 
 
 def parse(body: bytes) -> tuple[str, str, Any]:
@@ -43,24 +42,26 @@ def parse(body: bytes) -> tuple[str, str, Any]:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise RequestError(
-            f"request: expected a JSON object, received something else: {error}. {_ADVICE}"
+            f"request: expected a JSON object, received something else: {error}. Send one with "
+            '"instances" or "inputs".'
         ) from None
-    if not isinstance(content, dict):
-        raise RequestError(
-            f"request: expected a JSON object, received {_KINDS[type(content)]}. {_ADVICE}"
-        )
+    _require(
+        isinstance(content, dict),
+        f"request: expected a JSON object, received {_KINDS[type(content)]}. Send one with "
+        '"instances" or "inputs".',
+    )
     given = [key for key in ("instances", "inputs") if key in content]
-    if len(given) != 1:
-        raise RequestError(
-            'request: expected either "instances" (rows) or "inputs" (columns), received '
-            f"{' and '.join(given) or 'neither'}. Send one of them."
-        )
+    _require(
+        len(given) == 1,
+        'request: expected either "instances" (rows) or "inputs" (columns), received '
+        f"{' and '.join(given) or 'neither'}. Send one of them.",
+    )
     name = content.get("signature_name", "serving_default")
-    if not isinstance(name, str):
-        raise RequestError(
-            f"signature_name: expected text, received {_KINDS[type(name)]}. Leave it out for the "
-            "default."
-        )
+    _require(
+        isinstance(name, str),
+        f"signature_name: expected text, received {_KINDS[type(name)]}. Leave it out for the "
+        "default.",
+    )
     return name, given[0], content[given[0]]
 
 
@@ -81,165 +82,35 @@ def arrays(
     if form == "instances":
         values = _columns(values)
     if not _is_named(values):
-        if len(specs) != 1:
-            raise RequestError(
-                f"inputs: expected an object of {sorted(specs)}, received {_KINDS[type(values)]} "
-                "without names. Name each input."
-            )
-        values = dict.fromkeys(specs, values)
-    if set(values) != set(specs):
-        raise RequestError(
-            f"inputs: expected {sorted(specs)}, received {sorted(values)}. Send exactly these."
+        _require(
+            len(specs) == 1,
+            f"inputs: expected an object of {sorted(specs)}, received {_KINDS[type(values)]} "
+            "without names. Name each input.",
         )
+        values = dict.fromkeys(specs, values)
+    _require(
+        set(values) == set(specs),
+        f"inputs: expected {sorted(specs)}, received {sorted(values)}. Send exactly these.",
+    )
     found = {
         name: _array(name, values[name], spec, limits, has_texts) for name, spec in specs.items()
     }
     counts = {name: len(array) for name, array in found.items()}
-    if len(set(counts.values())) > 1:  # TensorFlow would repeat a single row for all others
-        raise RequestError(
-            f"inputs: expected as many rows of each, received {counts}. Send one for each example."
-        )
+    _require(  # TensorFlow would repeat a single row for all others.
+        len(set(counts.values())) == 1,
+        f"inputs: expected as many rows of each, received {counts}. Send one for each example.",
+    )
     return found
 
 
 def response(outputs: dict[str, np.ndarray], form: str) -> bytes:
     """The answer's body: `outputs` is a dict of arrays that all have the batch first."""
     columns = {name: value.tolist() for name, value in outputs.items()}
-    if form == "inputs":
-        content: dict[str, Any] = {"outputs": columns}
-    else:
+    content: dict[str, Any] = {"outputs": columns}
+    if form == "instances":
         rows = zip(*columns.values(), strict=True)
         content = {"predictions": [dict(zip(columns, row, strict=True)) for row in rows]}
     return json.dumps(content, allow_nan=False).encode()
-
-
-def _columns(rows):
-    """Rows of named inputs as one object of columns; rows of a single unnamed input as they are."""
-    if not isinstance(rows, list):
-        raise RequestError(
-            f"instances: expected a list, received {_KINDS[type(rows)]}. Send a list of examples."
-        )
-    if not rows or not _is_named(rows[0]):
-        return rows
-    names = set(rows[0])
-    for i, row in enumerate(rows):
-        if not isinstance(row, dict) or set(row) != names:
-            raise RequestError(
-                f"instances[{i}]: expected an object of {sorted(names)}, received something else. "
-                "Send the same inputs in each row."
-            )
-    return {name: [row[name] for row in rows] for name in names}
-
-
-def _is_named(value):
-    """Whether an object names inputs; `{"b64": ...}` is a value."""
-    return isinstance(value, dict) and set(value) != {"b64"}
-
-
-def _array(name, value, spec, limits, has_texts):
-    if not isinstance(value, list):
-        raise RequestError(
-            f"{name}: expected a list, received {_KINDS[type(value)]}. Send a list of examples."
-        )
-    if not 1 <= len(value) <= limits.batch_size:
-        raise RequestError(
-            f"{name}: expected 1 to {limits.batch_size} examples in a request, received "
-            f"{len(value)}. Send this many at a time."
-        )
-    is_string = spec.dtype.name == "string"
-    if is_string and not has_texts:
-        contents = [_bytes(f"{name}[{i}]", each) for i, each in enumerate(value)]
-        check_files(contents, name, limits)
-        return np.array(contents, object)
-    if is_string:
-        array = _texts(name, value, spec.shape.rank)
-    else:
-        array = _numbers(name, value, spec.dtype.as_numpy_dtype)
-    if not spec.shape.is_compatible_with(array.shape):
-        raise RequestError(
-            f"{name}: expected the shape {spec.shape}, received {array.shape}. Send a batch of "
-            "this shape."
-        )
-    return array
-
-
-def _texts(place, value, rank):
-    """An array of UTF-8 bytes, from lists of texts that are nested `rank` deep."""
-    if not isinstance(value, list):
-        raise RequestError(
-            f"{place}: expected a list of texts, received {_KINDS[type(value)]}. Send a list."
-        )
-    if rank == 1:
-        return np.array([_text(f"{place}[{i}]", each) for i, each in enumerate(value)], object)
-    rows = [_texts(f"{place}[{i}]", each, rank - 1) for i, each in enumerate(value)]
-    if len({row.shape for row in rows}) != 1:
-        raise RequestError(
-            f"{place}: expected texts in lists of equal lengths, received others. Make them equal."
-        )
-    return np.stack(rows)
-
-
-def _text(place, value):
-    if isinstance(value, dict):
-        value = _bytes(place, value)
-    if not isinstance(value, (str, bytes)):
-        raise RequestError(
-            f"{place}: expected text, received {_KINDS[type(value)]}. Send a string."
-        )
-    try:
-        # JSON can write halves of characters, and base64 anything.
-        return value.encode() if isinstance(value, str) else value.decode().encode()
-    except UnicodeError:
-        raise RequestError(
-            f"{place}: expected text in UTF-8, received characters that are none. Send valid "
-            "Unicode."
-        ) from None
-
-
-def _numbers(name, value, dtype):
-    whole = np.issubdtype(dtype, np.integer)
-    try:
-        array = np.asarray(value)
-    except (ValueError, OverflowError, RecursionError):  # lists of unequal lengths or depths
-        array = np.array(None)
-    kinds, what = "iuf", "numbers"
-    if whole:
-        kinds, what = "iu", "whole numbers"
-    elif dtype == np.bool_:
-        kinds, what = "b", "truth values"
-    if array.dtype.kind not in kinds:
-        raise RequestError(
-            f"{name}: expected {what} in lists of equal lengths, received something else. Send "
-            "nested lists of numbers."
-        )
-    with np.errstate(over="ignore"):
-        converted = array.astype(dtype)
-    if not (np.array_equal(converted, array) if whole else np.isfinite(converted).all()):
-        expected = (
-            f"whole numbers from {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
-            if whole
-            else "finite numbers"
-        )
-        raise RequestError(
-            f"{name}: expected {expected}, received {array.min()} to {array.max()}. Correct the "
-            "values."
-        )
-    return converted
-
-
-def _bytes(place, value):
-    encoded = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
-    if not isinstance(encoded, str):
-        raise RequestError(
-            f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}. Encode the file '
-            "in base64."
-        )
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except ValueError:
-        raise RequestError(
-            f"{place}: expected base64 text, received something else. Encode the file in base64."
-        ) from None
 
 
 def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
@@ -258,8 +129,132 @@ def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
     except image_files.ImageFileError as error:
         raise RequestError(str(error)) from None
     most = max(limits.request_pixels, limits.image_pixels)
-    if total > most:
-        raise RequestError(
-            f"{name}: expected at most {most} pixels in a request, received {total}. Send fewer or "
-            "smaller images."
+    _require(
+        total <= most,
+        f"{name}: expected at most {most} pixels in a request, received {total}. Send fewer or "
+        "smaller images.",
+    )
+
+
+def _require(condition, message):
+    if not condition:
+        raise RequestError(message)
+
+
+def _columns(rows):
+    """Rows of named inputs as one object of columns; rows of a single unnamed input as they are."""
+    _require_list("instances", rows, "examples")
+    if not rows or not _is_named(rows[0]):
+        return rows
+    names = set(rows[0])
+    for i, row in enumerate(rows):
+        _require(
+            isinstance(row, dict) and set(row) == names,
+            f"instances[{i}]: expected an object of {sorted(names)}, received something else. "
+            "Send the same inputs in each row.",
         )
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _require_list(place, value, what):
+    _require(
+        isinstance(value, list),
+        f"{place}: expected a list of {what}, received {_KINDS[type(value)]}. Send a list.",
+    )
+
+
+def _is_named(value):
+    """Whether an object names inputs; `{"b64": ...}` is a value."""
+    return isinstance(value, dict) and set(value) != {"b64"}
+
+
+def _array(name, value, spec, limits, has_texts):
+    _require_list(name, value, "examples")
+    _require(
+        1 <= len(value) <= limits.batch_size,
+        f"{name}: expected 1 to {limits.batch_size} examples in a request, received {len(value)}. "
+        "Send this many at a time.",
+    )
+    if spec.dtype.name != "string":
+        array = _numbers(name, value, spec.dtype.as_numpy_dtype)
+    elif has_texts:
+        array = _texts(name, value, spec.shape.rank)
+    else:
+        contents = [_bytes(f"{name}[{i}]", each) for i, each in enumerate(value)]
+        check_files(contents, name, limits)
+        array = np.array(contents, object)
+    _require(
+        spec.shape.is_compatible_with(array.shape),
+        f"{name}: expected the shape {spec.shape}, received {array.shape}. Send a batch of "
+        "this shape.",
+    )
+    return array
+
+
+def _texts(place, value, rank):
+    """An array of UTF-8 bytes, from lists of texts that are nested `rank` deep."""
+    if rank == 0:
+        return np.array(_text(place, value), object)
+    _require_list(place, value, "texts")
+    rows = [_texts(f"{place}[{i}]", each, rank - 1) for i, each in enumerate(value)]
+    _require(
+        len({row.shape for row in rows}) == 1,
+        f"{place}: expected texts in lists of equal lengths, received others. Make them equal.",
+    )
+    return np.stack(rows)
+
+
+def _text(place, value):
+    value = _bytes(place, value) if isinstance(value, dict) else value
+    _require(
+        isinstance(value, (str, bytes)),
+        f"{place}: expected text, received {_KINDS.get(type(value))}. Send a string.",
+    )
+    try:
+        # JSON can write halves of characters, and base64 anything.
+        return value.encode() if isinstance(value, str) else value.decode().encode()
+    except UnicodeError:
+        raise RequestError(
+            f"{place}: expected text in UTF-8, received bytes or characters outside of it. Send "
+            "valid Unicode."
+        ) from None
+
+
+def _numbers(name, value, dtype):
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError, RecursionError):  # lists of unequal lengths or depths
+        array = np.array(None)
+    whole = np.issubdtype(dtype, np.integer)
+    kinds, what = ("iu", "whole numbers") if whole else ("iuf", "numbers")
+    if dtype == np.bool_:
+        kinds, what = "b", "truth values"
+    _require(
+        array.dtype.kind in kinds,
+        f"{name}: expected {what} in lists of equal lengths, received something else. Send "
+        "nested lists of numbers.",
+    )
+    with np.errstate(over="ignore"):
+        converted = array.astype(dtype)
+    if not (np.array_equal(converted, array) if whole else np.isfinite(converted).all()):
+        bounds = f" from {np.iinfo(dtype).min} to {np.iinfo(dtype).max}" if whole else ""
+        raise RequestError(
+            f"{name}: expected {what if whole else 'finite numbers'}{bounds}, received "
+            f"{array.min()} to {array.max()}. Correct the values."
+        )
+    return converted
+
+
+def _bytes(place, value):
+    encoded = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
+    _require(
+        isinstance(encoded, str),
+        f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}. Encode the file '
+        "in base64.",
+    )
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except ValueError:
+        raise RequestError(
+            f"{place}: expected base64 text, received something else. Encode the file in base64."
+        ) from None

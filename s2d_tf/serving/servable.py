@@ -51,12 +51,6 @@ class Servable:
             )
             for name, definition in self._loaded.definitions.items()
         }
-        has_strings = any(spec.dtype == tf.string for spec in self._loaded.inputs.values())
-        if has_strings and "inputs" not in self._loaded.description:
-            raise ValueError(  # Nobody knows which strings are texts, and which are files.
-                f"{directory}: expected the description of a model of strings, received none. "
-                "Export the model with `s2d export`."
-            )
         self._warm_up()
 
     def predict(self, body: bytes, limits: Limits) -> tuple[dict[str, np.ndarray], str]:
@@ -67,8 +61,8 @@ class Servable:
                 f"signature_name: expected one of {sorted(self._specs)}, received {name!r}. Use "
                 "one of these names."
             )
-        # Strings that a model was trained on are texts; files come in a signature of their own.
-        has_texts = name == "serving_default"
+        # Strings that an exported model was trained on are texts; all others have to be files.
+        has_texts = name == "serving_default" and "inputs" in self._loaded.description
         inputs = protocol.arrays(form, values, self._specs[name], limits, has_texts)
         return self.run(name, inputs), form
 

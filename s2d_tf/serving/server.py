@@ -1,8 +1,14 @@
-"""Runs the application on uvicorn."""
+"""Runs the application on uvicorn, with connections that cannot be held open for free.
+
+uvicorn closes a connection that is idle after an answer. It waits forever for one that never sends,
+or never takes its answer, and accepts as many as the system allows.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import pathlib
 import socket
 from collections.abc import Callable
@@ -10,8 +16,30 @@ from typing import Any
 
 from s2d_tf._types import PathLike
 from s2d_tf.serving.limits import Limits
-from s2d_tf.serving.monitoring import configure_logs
 from s2d_tf.serving.servable import Servables
+
+try:
+    import h11
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from s2d_tf.serving.app import create_app
+    from s2d_tf.serving.monitoring import configure_logs
+except ImportError as error:
+    raise ImportError(
+        f"s2d serve: expected FastAPI, uvicorn and prometheus_client, received {error}. Run "
+        "`pip install 's2d_tf[serve]'`."
+    ) from None
+
+BACKLOG = 128
+"""Connections that are accepted before the first of them is looked at."""
+RESERVED_FILES = 64
+"""For the model, the log, the event loop and what Python opens."""
+
+_LOG = logging.getLogger("s2d_tf.serving")
+_ANSWER = "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_LATE = "408 Request Timeout"
+_BUSY = "503 Service Unavailable\r\nRetry-After: 1"
 
 
 def serve(
@@ -32,8 +60,8 @@ def serve(
         name: the model's name in the addresses; default: the folder's.
         limits: `Limits` on requests; the default ones if `None`.
         announce: function that gets one line of text once the server answers requests.
-        log_level: one of `monitoring.LOG_LEVELS`; "info" adds a line for each request. The log goes to the
-            standard error, as one JSON object on each line.
+        log_level: one of `limits.LOG_LEVELS`; "info" adds a line for each request. The log
+            goes to the standard error, as one JSON object on each line.
         trust: as for `export.load`.
 
     Raises:
@@ -49,14 +77,6 @@ def serve(
     >>> serving.serve("models/digits", port=8501)  # doctest: +SKIP
     Serving digits, version 1, at http://127.0.0.1:8501/v1/models/digits (stop with Ctrl-C)
     """
-    try:
-        from s2d_tf.serving.app import create_app
-        from s2d_tf.serving.connections import make_server
-    except ImportError as error:
-        raise ImportError(
-            f"s2d serve: expected FastAPI, uvicorn and prometheus_client, received {error}. Run "
-            "`pip install 's2d_tf[serve]'`."
-        ) from None
     name = name or pathlib.Path(directory).expanduser().resolve().name
     if not name or set(name) & set("/:?#%"):
         raise ValueError(
@@ -91,3 +111,85 @@ def listen(host: str, port: int) -> socket.socket:
             f"port: expected a free one, received {host}:{port} ({error.strerror}). Choose "
             "another --port."
         ) from None
+
+
+class Connection(H11Protocol):
+    """uvicorn's, with a deadline for each head and each stalled answer, and counted.
+
+    Args:
+        limits: `Limits`.
+        **kwargs: uvicorn's own.
+    """
+
+    def __init__(self, *, limits: Limits, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._limits = limits
+        self._most = most_connections(limits)
+        self._deadline: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > self._most:
+            _LOG.warning("more than %d connections: new ones are closed", self._most)
+            self._close(_BUSY)
+        else:
+            self._set_deadline(self._limits.header_seconds, self._close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        answered = self.cycle is not None and self.cycle.response_complete
+        if self.conn.their_state is not h11.IDLE and not answered:
+            self._set_deadline(None)
+        elif self._deadline is None:
+            # The start of another request, or a body that nobody waits for any more.
+            self._set_deadline(self._limits.header_seconds, self._close)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._set_deadline(self._limits.request_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._set_deadline(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._set_deadline(None)
+        super().connection_lost(exc)
+
+    def _set_deadline(self, seconds, then=None):
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, then)
+
+    def _close(self, status=_LATE):
+        if not self.transport.is_closing():
+            self.transport.write(_ANSWER.format(status).encode())
+            self.transport.close()
+
+
+def make_server(app: Any, limits: Limits) -> uvicorn.Server:
+    """uvicorn for an application, with these connections; its log is the process's own."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=functools.partial(Connection, limits=limits),
+            ws="none",  # It would be another kind of connection, without limits.
+            backlog=BACKLOG,
+            log_config=None,
+            access_log=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=10,
+        )
+    )
+
+
+def most_connections(limits: Limits) -> int:
+    """As many as the limits and the system allow."""
+    try:
+        import resource
+    except ImportError:  # not a Unix system: files are not counted there
+        return limits.connections
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = files == resource.RLIM_INFINITY
+    allowed = limits.connections if unlimited else files - BACKLOG - RESERVED_FILES
+    return max(1, min(limits.connections, allowed))

@@ -141,18 +141,46 @@ def test_an_answer_that_is_no_number_is_never_sent(tmp_path, overflowing):
             loaded.signatures[name](tf.constant(pixels))
 
 
-def test_an_operation_that_is_not_on_the_list_is_refused(tmp_path):
+def test_an_operation_outside_of_the_list_is_written_and_read_with_trust(tmp_path):
     backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten(), Odd()])
-    with pytest.raises(export.OperationError, match="Betainc in serving"):
-        export.save(models.Classifier(backbone, 3, seed=0), tmp_path / "model")
-    assert not list((tmp_path / "model").iterdir())
+    model = models.Classifier(backbone, 3, seed=0)
+    path = export.save(model, tmp_path / "model")
+    with pytest.raises(export.OperationError, match=r"Betainc in serving\. .*trust=True"):
+        export.load(path)
+    images = np.random.RandomState(0).normal(size=[3, 8, 8, 1]).astype(np.float32)
+    served = export.load(path, trust=True).signatures["serving_default"]
+    answers = served(images=tf.constant(images))
+    expected = model.predict_uncertainty(images)
+    np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-5, atol=1e-6)
 
 
 class Odd(keras.layers.Layer):
-    """A layer with an operation that exported models may not have."""
+    """A layer with an operation that is not on the closed list."""
 
     def call(self, x):
         return tf.math.betainc(0.5, 0.5, tf.sigmoid(x))
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b""), lambda path: path.unlink()])
+def test_files_that_are_not_those_that_were_exported_are_rejected(tiny, tmp_path, damage):
+    path = export.save(tiny, tmp_path / "model", class_names="abc")
+    version = export.load(path.parent)
+    assert version.class_names == tuple("abc")
+    assert set(version.description["files"]) > {"saved_model.pb", "assets/classes.txt"}
+    damage(path / "assets" / "classes.txt")
+    with pytest.raises(ValueError, match=r"files that were exported, .* \['assets/classes.txt'\]"):
+        export.load(path)
+
+
+def test_recurrent_layers_are_exported(tmp_path):
+    x = keras.Input([5, 3])
+    y = keras.layers.Bidirectional(keras.layers.GRU(4, return_sequences=True))(x)
+    model = models.S2DClassifier(keras.Model(x, keras.layers.LSTM(6)(y)), 3, seed=0)
+    inputs = np.random.RandomState(0).normal(size=[4, 5, 3]).astype(np.float32)
+    served = export.load(export.save(model, tmp_path)).signatures["serving_default"]
+    found = served(inputs=tf.constant(inputs))["probabilities"]
+    expected = model.predict_uncertainty(inputs)["probs"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_cast_keras_classifier_is_exported(tmp_path):

@@ -95,8 +95,7 @@ def listening():
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
     from s2d_tf import serving
-    from s2d_tf.serving.connections import make_server
-    from s2d_tf.serving.server import listen
+    from s2d_tf.serving.server import listen, make_server
 
     @contextlib.contextmanager
     def run(make_app, limits=None):

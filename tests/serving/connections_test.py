@@ -11,7 +11,7 @@ import pytest
 from s2d_tf import serving
 
 pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
-from s2d_tf.serving import connections
+from s2d_tf.serving import server as connections
 
 HEAD = b"GET /v1/models/tiny HTTP/1.1\r\nHost: x\r\n"
 

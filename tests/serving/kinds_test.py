@@ -193,12 +193,9 @@ def test_everything_else_gets_a_400_of_one_line(served, client, kind, body, mess
     assert "node" not in str(caught.value)
 
 
-def test_a_model_of_strings_needs_its_description(served, tmp_path):
+def test_strings_of_a_model_without_description_have_to_be_files(served, client, running, tmp_path):
     folder = shutil.copytree(served("sentences")[3], tmp_path / "tiny")
-    description = folder / "1" / "assets" / "model.json"
-    description.unlink()
-    with pytest.raises(ValueError, match="expected the description of a model of strings"):
-        serving.Servables(folder)
-    description.write_text("[3]")
-    with pytest.raises(ValueError, match="expected the description of a model, received TypeError"):
-        serving.Servables(folder)
+    (folder / "1" / "assets" / "model.json").unlink()
+    with running(serving.Servables(folder)) as url:
+        with pytest.raises(RuntimeError, match=r'400: texts\[0\]: expected {"b64": "..."}'):
+            client.post(f"{url}/v1/models/tiny:predict", {"instances": ["red"]})

@@ -79,10 +79,9 @@ def test_raw_connections(server):
         return response.status, json.loads(content)
 
     predict = "/v1/models/tiny:predict"
-    assert ask("GET", predict)[0] in (404, 405)
+    assert ask("GET", predict)[0] == 404
     assert ask("DELETE", "/v1/models/tiny")[0] == 405
     assert ask("POST", predict, b"\xff\xfe\x00")[0] == 400
-    assert ask("POST", predict, b"{}", {"Content-Encoding": "gzip"})[0] == 415
     for path in ("/", "/docs", "/openapi.json", "/v1/models/../../etc/passwd"):
         status, content = ask("GET", path)
         assert status == 404

@@ -29,14 +29,6 @@ def samples(text):
     return {name: float(value) for name, _, value in lines}
 
 
-def test_predict_by_get_is_not_allowed(server):
-    for path in ("", "/versions/1"):
-        status, headers, text = get(f"{server}/v1/models/tiny{path}:predict")
-        assert status == 405
-        assert headers["Allow"] == "POST"
-        assert "(POST)" in json.loads(text)["error"]
-
-
 def test_health_and_readiness(running, model_folder):
     servables = serving.Servables(model_folder)
     with running(servables, serving.Limits(concurrency=1)) as url:

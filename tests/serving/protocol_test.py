@@ -78,7 +78,11 @@ def test_files_in_every_form(encode):
             r"inputs: expected \['images'\], received \['pixels'\]",
         ),
         ({"instances": [{"images": ROW}, ROW]}, PIXELS, r"instances\[1\]: expected an object"),
-        ({"inputs": {"images": 3}}, PIXELS, "images: expected a list, received a number"),
+        (
+            {"inputs": {"images": 3}},
+            PIXELS,
+            "images: expected a list of examples, received a number",
+        ),
         ({"inputs": []}, PIXELS, "images: expected 1 to 3 examples in a request, received 0"),
         (
             {"instances": [ROW] * 4},
@@ -148,9 +152,6 @@ def test_no_limit_promises_more_than_the_graph_decodes():
     from s2d_tf.export import encoded_images
 
     assert Limits().image_pixels == MAX_IMAGE_PIXELS == encoded_images.MAX_PIXELS
-    for wrong in (0, encoded_images.MAX_PIXELS + 1):
-        with pytest.raises(ValueError, match=f"1 to 16777216, received {wrong}"):
-            Limits(image_pixels=wrong)
 
 
 def test_answers_go_back_in_the_form_of_the_question():
