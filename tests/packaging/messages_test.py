@@ -5,7 +5,6 @@ import os
 import pathlib
 import signal
 
-import numpy as np
 import pytest
 
 from s2d_tf import cli, files, zoo
@@ -64,26 +63,6 @@ def test_so_does_an_export_whose_writer_has_errors_of_its_own(tmp_path):
     with pytest.raises(files.DiskFullError, match=r"models: expected room .* Free some space"):
         write_version(tmp_path / "models", write)
     assert list((tmp_path / "models").iterdir()) == []
-
-
-def test_so_does_a_figure(tmp_path, monkeypatch):
-    from s2d_tf.evaluation import drawing
-
-    monkeypatch.setattr(drawing.Figure, "savefig", full_disk)
-    with (
-        pytest.raises(files.DiskFullError, match=r"x\.png: expected room"),
-        drawing.frame(tmp_path / "x.png", (1, 1), (1, 1)),
-    ):
-        pass
-
-
-def test_a_preview_makes_no_folders(tmp_path):
-    from s2d_tf import data
-
-    path = tmp_path / "away" / "x.png"
-    with pytest.raises(ValueError, match="preview: expected a file in a folder that exists"):
-        data.write_preview(path, np.zeros([1, 2, 2, 1], np.uint8), np.zeros(1, int), title="")
-    assert not path.parent.exists()
 
 
 def test_ctrl_c_says_where_the_run_is_saved(monkeypatch, capsys):
