@@ -6,10 +6,8 @@ read the prediction alone take the cached predictions.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import pathlib
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,23 +21,6 @@ from s2d_tf.evaluation.sources import Source
 from s2d_tf.posthoc import Detector, State, chain, root
 
 ALL = "all"
-
-
-@dataclasses.dataclass
-class PosthocScores:
-    """What detectors and steps add to an evaluation.
-
-    Attributes:
-        scores: `{name: [n]}` for each of the predictions, larger = more out of distribution.
-        metrics: flat dict of the prediction sets and the abstention of the model's own steps.
-        forward_seconds: time of the forward passes; features from the cache took none.
-        detector_seconds: time of all fits and scores.
-    """
-
-    scores: list[dict[str, np.ndarray]]
-    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
-    forward_seconds: float = 0.0
-    detector_seconds: float = 0.0
 
 
 def choose(
@@ -92,7 +73,7 @@ def posthoc_scores(
     training: Callable[[], Source] | None = None,
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
-) -> PosthocScores:
+) -> tuple[list[dict[str, np.ndarray]], dict[str, float]]:
     """Scores of detectors and of the model's own steps.
 
     Args:
@@ -103,73 +84,58 @@ def posthoc_scores(
         training: opens the examples to fit them on; called only where a detector needs them.
         cache_dir: folder of features; None keeps none.
         batch_size: images per forward pass.
-    """
-    added, own = PosthocScores([{} for _ in made]), [each.step for each in chain(predictor)]
-    steps: list[Any] = [posthoc.detectors()[name]() for name in names]
-    network, began = root(predictor), time.monotonic()
-    for step in (step for step in steps if not step.reads_features):
-        for scores, predictions in zip(added.scores, made, strict=True):
-            states = (State(predictions.kind, chunk) for chunk in predictions.chunks())
-            scores[step.name] = np.concatenate([step.scores({}, s).numpy() for s in states])
-    added.detector_seconds += time.monotonic() - began
-    steps = [step for step in steps if step.reads_features]
-    cached: list[Any] = [None] * len(made)
-    fit_on = None
-    if steps or (own and has_features(predictor)):
-        read = [features(network, source, cache_dir, batch_size) for source in sources]
-        if any(step.needs_data for step in steps):
-            examples = training()  # type: ignore[misc]  # who names detectors gives them
-            read.append(features(network, examples, cache_dir, batch_size))
-            fit_on = read[-1][0]
-        cached = [outputs for outputs, _ in read[: len(made)]]
-        added.forward_seconds = sum(seconds for _, seconds in read)
-    began = time.monotonic()
-    for step in steps:  # one after the other: some hold as much as all features
-        fitted = step.fit(network, fit_on if step.needs_data else None)
-        for scores, outputs in zip(added.scores, cached, strict=True):
-            scores[step.name] = fitted.score(outputs)
-    for i, (source, outputs) in enumerate(zip(sources, cached, strict=True) if own else ()):
-        blocks = [outputs] if outputs else (inputs for inputs, _ in source.batches())
-        parts = [predictor.predict_uncertainty(block, batch_size) for block in blocks]
-        found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        added.scores[i] |= {s.name: found[s.name] for s in own if isinstance(s, Detector)}
-        if i == 0:
-            added.metrics = _step_metrics(made[0], found, own)
-    added.detector_seconds += time.monotonic() - began
-    return added
-
-
-def features(
-    network: models.Predictor,
-    source: Source,
-    cache_dir: PathLike | None = None,
-    batch_size: int = 256,
-) -> tuple[posthoc.Outputs, float]:
-    """Outputs of a single network with features, from the cache where they are in it.
 
     Returns:
-        The outputs, and the seconds of the forward passes.
+        `{name: [n]}` for each of the predictions, larger = more out of distribution; and the flat
+        metrics of the prediction sets and the abstention of the model's own steps.
     """
-    content = source.content()
-    labels = content.labels
-    shape, path, seconds = (len(labels), int(network.last_layer.kernel.shape[-2])), None, 0.0
+    own, network = [each.step for each in chain(predictor)], root(predictor)
+    steps: list[Any] = [posthoc.detectors()[name]() for name in names]
+    scores: list[dict] = [{} for _ in made]
+    outputs: list[Any] = [None] * len(made)
+    if any(step.reads_features for step in steps) or (own and has_features(predictor)):
+        outputs = [_outputs(network, source, cache_dir, batch_size) for source in sources]
+    fit_on = None
+    if any(step.reads_features and step.needs_data for step in steps):
+        examples = training()  # type: ignore[misc]  # who names detectors gives them
+        fit_on = _outputs(network, examples, cache_dir, batch_size)
+    for step in steps:  # one after the other: some hold as much as all features
+        fitted = None
+        if step.reads_features:
+            fitted = step.fit(network, fit_on if step.needs_data else None)
+        for found, predictions, cached in zip(scores, made, outputs, strict=True):
+            if fitted is not None:
+                found[step.name] = fitted.score(cached)
+                continue
+            states = (State(predictions.kind, chunk) for chunk in predictions.chunks())
+            found[step.name] = np.concatenate([step.scores({}, s).numpy() for s in states])
+    answers = []
+    for found, source, cached in zip(scores, sources, outputs, strict=True) if own else ():
+        blocks = [cached] if cached else (inputs for inputs, _ in source.batches())
+        parts = [predictor.predict_uncertainty(block, batch_size) for block in blocks]
+        answers.append({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+        found |= {s.name: answers[-1][s.name] for s in own if isinstance(s, Detector)}
+    return scores, _step_metrics(made[0], answers[0], own) if own else {}
+
+
+def _outputs(network, source, cache_dir, batch_size):
+    """`posthoc.Outputs` of a single network, features from the cache where they are in it."""
+    content, path = source.content(), None
     if cache_dir:
         # Not the key of the predictions, by which their files are found.
         facts = f"features {weights_hash(network)} {content.inputs}"
         key = hashlib.sha256(facts.encode()).hexdigest()[:20]
         path = pathlib.Path(cache_dir) / f"{source.name}.{source.split}.features.{key}.npy"
-    stored = read_array(path, shape)
+    stored = read_array(path, (len(content), int(network.last_layer.kernel.shape[-2])))
     if stored is None:
-        began = time.monotonic()
         blocks = (inputs for inputs, _ in source.batches())
         made = [posthoc.collect(network, each, batch_size=batch_size).features for each in blocks]
         stored = np.concatenate(made)[None]
         if path:
             files.write_array(path, stored)
-        seconds = time.monotonic() - began
     head = {name: part.numpy() for name, part in posthoc.linear_head(network).items()}
     logits = stored[0] @ head["kernel"] + head["bias"]
-    return posthoc.Outputs(logits, stored[0], labels), seconds
+    return posthoc.Outputs(logits, stored[0], content.labels)
 
 
 def _step_metrics(predictions, found, steps):

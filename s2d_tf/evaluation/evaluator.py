@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +127,7 @@ class ModelScores:
         inputs: `{name: hash}` of their inputs in order: where it differs, examples are not pairs.
         class_names: one for each class, where they are known.
         step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
-        seconds: time of the forward passes ("forward", 0 for what came from the cache), from member
-            predictions to scores ("score"), and to fit and score all detectors ("detector").
+        seconds: time of the forward passes; what came from the cache took none.
     """
 
     dataset: str
@@ -141,7 +139,7 @@ class ModelScores:
     inputs: dict[str, str]
     class_names: Any
     step_metrics: dict[str, float]
-    seconds: dict[str, float]
+    seconds: float
 
     def metrics(self) -> dict[str, float]:
         """The flat dict of `evaluate`."""
@@ -240,10 +238,8 @@ def score_datasets(
         break
     shared: dict[str, Any] = {"cache_dir": cache_dir, "batch_size": batch_size}
     made = [predict(predictor, source, **shared) for source in sources.values()]
-    began = time.monotonic()
     scored = [score(predictions) for predictions in made]
-    score_seconds = time.monotonic() - began
-    added = detectors_lib.posthoc_scores(
+    added, step_metrics = detectors_lib.posthoc_scores(
         predictor,
         made,
         list(sources.values()),
@@ -252,7 +248,7 @@ def score_datasets(
         cache_dir,
         batch_size,
     )
-    for own, more in zip(scored, added.scores, strict=True):
+    for own, more in zip(scored, added, strict=True):
         own.scores.update(more)
     return ModelScores(
         dataset=named,
@@ -263,12 +259,8 @@ def score_datasets(
         sources=sources,
         inputs={p.dataset: p.inputs for p in made},
         class_names=predictor.class_names or sources[named].class_names,
-        step_metrics=added.metrics,
-        seconds={
-            "forward": sum(p.seconds for p in made) + added.forward_seconds,
-            "score": score_seconds,
-            "detector": added.detector_seconds,
-        },
+        step_metrics=step_metrics,
+        seconds=sum(predictions.seconds for predictions in made),
     )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 NAMED = "named score"
-MIN_REPETITIONS, MAX_REPETITIONS = 3, 15
+REPETITIONS = 5
 
 
 def evaluate_run(
@@ -158,10 +158,8 @@ def evaluate_opened(
         registered = f"not available (`s2d data {name}` says how to get it)"
         log(f"skipped {name}: {registered if sets[name] == name else reason}")
     validation = predict(predictor, split="validation", **own) if held_out else None
-    began = time.monotonic()
     found = scored.metrics()
     found |= scaled_metrics(dataset, scored.known, score(validation) if validation else None)
-    seconds = scored.seconds | {"metric": time.monotonic() - began}
     reference = networks.build_network(recipe.sibling("individual"))
     milliseconds, ratio = inference_time(predictor, reference)
     found |= {
@@ -186,7 +184,7 @@ def evaluate_opened(
         "versions/python": platform.python_version(),
         **{f"versions/{name}": importlib.metadata.version(name) for name in PACKAGES},
         "versions/machine": f"{platform.system()} {platform.machine()}",
-        **{f"time/{name}_seconds": round(value, 3) for name, value in seconds.items()},
+        "time/forward_seconds": round(scored.seconds, 3),
         "time/evaluated_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     return found, scored
@@ -275,10 +273,7 @@ def own_folder(run: Run, folder: PathLike | None = None) -> pathlib.Path | None:
 
 
 def inference_time(
-    predictor: models.Predictor,
-    reference: models.Predictor,
-    batch_size: int = 64,
-    max_seconds: float = 10.0,
+    predictor: models.Predictor, reference: models.Predictor, batch_size: int = 64
 ) -> tuple[float, float]:
     """Milliseconds per example, and how many times those of a reference model.
 
@@ -289,7 +284,6 @@ def inference_time(
         predictor: a `models.Predictor`.
         reference: another that takes the same inputs, usually the individual network.
         batch_size: examples per pass.
-        max_seconds: stop after this time, but not before `MIN_REPETITIONS`.
     """
     contract = predictor.contract
     inputs = tf.nest.map_structure(
@@ -304,13 +298,8 @@ def inference_time(
         return time.perf_counter() - began
 
     functions = [tf.function(model.member_logits) for model in (predictor, reference)]
-    times, began = [], time.perf_counter()
-    for function in functions:
-        function(inputs)  # Traces the graph.
-    while len(times) < MIN_REPETITIONS or (
-        len(times) < MAX_REPETITIONS and time.perf_counter() - began <= max_seconds
-    ):
-        times.append([seconds(function) for function in functions])
+    # The first repetition traces the graphs.
+    times = [[seconds(function) for function in functions] for _ in range(1 + REPETITIONS)][1:]
     own = statistics.median(each for each, _ in times)
     return 1000.0 * own / batch_size, statistics.median(each / other for each, other in times)
 

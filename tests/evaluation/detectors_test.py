@@ -123,21 +123,6 @@ def test_the_steps_of_a_model_are_evaluated(s2d, cache):
     assert found["digits/answered_errors/abstain"] == pytest.approx(wrong[answered].mean())
 
 
-def test_a_calibrated_ensemble_with_sets_is_evaluated(network):
-    """It has no features: its steps read the images."""
-    ensemble = models.Ensemble([network(models.Classifier, s) for s in range(2)])
-    train = data.load_arrays("digits", "train")
-    model = posthoc.TemperatureScaling().fit(ensemble, train)
-    model = posthoc.GEN().fit(posthoc.ConformalSets(0.7).fit(model, train))
-    found = evaluation.evaluate(model, "digits", OOD[:1])
-    scaled = evaluation.scores(*model.predict_members(data.load_arrays("digits", "test")[0]))
-    labels = data.load_arrays("digits", "test")[1]
-    assert found["digits/nll"] == pytest.approx(
-        -scaled["log_probs"][np.arange(len(labels)), labels].mean(), abs=1e-5
-    )
-    assert {"digits_heldout/auroc/gen", "digits/set_size/prediction_set"} <= set(found)
-
-
 def test_rank_correlation_of_data_and_knowledge(s2d, found, network):
     for name in ("digits", *OOD):
         answer = s2d.predict_uncertainty(data.load_arrays(name, "test")[0])

@@ -1,6 +1,5 @@
 """The flat dict against scikit-learn and NumPy, computed from the member logits alone."""
 
-import keras
 import numpy as np
 import pytest
 import scipy.special
@@ -140,20 +139,6 @@ def test_no_image_is_left_out_whatever_the_batch(predictors, found, batch_size):
         assert value == pytest.approx(found["s2d"][key], abs=2e-5), key
 
 
-def test_the_order_of_the_images_does_not_count(predictors, found, monkeypatch):
-    original = data.load_arrays
-
-    def shuffled(name, split, data_dir=None):
-        images, labels = original(name, split, data_dir)
-        order = np.random.default_rng(0).permutation(len(images))
-        return images[order], labels[order]
-
-    monkeypatch.setattr(data, "load_arrays", shuffled)
-    again = evaluation.evaluate(predictors["s2d"], "digits", OOD[:1])
-    for key, value in again.items():
-        assert value == pytest.approx(found["s2d"][key], abs=2e-5), key
-
-
 def test_missing_data_is_an_error_or_recorded(predictors, tmp_path):
     with pytest.raises(data.MissingDataError):
         evaluation.evaluate(predictors["plain"], "digits", ["svhn_cropped"], data_dir=tmp_path)
@@ -189,27 +174,3 @@ def test_one_member_is_told_from_many_whatever_came_before():
         found = evaluation.scores("categorical", logits[:num_members])
         assert ("knowledge" in found) == (num_members > 1)
     assert "knowledge" in evaluation.scores("dirichlet", logits[:1])
-
-
-@pytest.mark.slow
-def test_all_real_test_images_are_scored(real_data_dir):
-    images = keras.Input((32, 32, 3))
-    pooled = keras.layers.AveragePooling2D(8)(images)
-    features = keras.layers.Flatten()(pooled)
-    model = models.S2DClassifier(
-        keras.Model(images, features), 100, mean=(125.0,) * 3, stddev=(63.0,) * 3, seed=0
-    )
-    ood = ["svhn_cropped", "tiny_imagenet_resize", "odin_lsun_crop"]
-    found = {
-        size: evaluation.score_datasets(
-            model, "cifar100", ood, real_data_dir, batch_size=size, skip_missing=True
-        )
-        for size in (256, 3000)
-    }
-    facts = {name: fact["images"] for name, fact in found[256].facts.items()}
-    assert facts["cifar100"] == 10_000
-    assert facts["svhn_cropped"] == 26_032
-    assert facts["tiny_imagenet_resize"] == 10_000
-    assert set(found[256].missing) | set(facts) == {"cifar100", *ood}
-    for key, value in found[256].metrics().items():
-        assert value == pytest.approx(found[3000].metrics()[key], abs=1e-5), key

@@ -121,12 +121,3 @@ def test_example_images(tmp_path, drawn, channels):
     rows = {"Highest total": [(image, "says 3\n1.2")] * 4, "Highest data": [(image, "x")] * 3}
     figure = check(figures.example_images(rows, tmp_path / "e.png"), drawn)
     assert sum(len(axis.images) for axis in figure.axes) == 7
-
-
-def test_drawing_leaves_no_trace_in_pyplot(tmp_path, drawn):
-    import matplotlib.pyplot as plt
-
-    before = dict(plt.rcParams)
-    figures.example_images({"a": [(np.zeros((8, 8, 3), np.uint8), "x")]}, tmp_path / "e.png")
-    assert plt.get_fignums() == []
-    assert dict(plt.rcParams) == before

@@ -7,7 +7,6 @@ import pathlib
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from absl import flags
 from PIL import Image
 
@@ -81,21 +80,6 @@ def evaluated(world, trained):
     return found
 
 
-def test_a_run_knows_its_data(world, trained):
-    run = zoo.Run.open(trained)
-    assert run.finished
-    assert run.recipe.name == "wrn_10_2_s2.s2d.stripes"
-    assert run.recipe.class_names == CLASSES
-    assert run.recipe.image_shape == (10, 12, 3)
-    assert run.data == str(world / "Stripes")
-    images, labels = data.open_folder(world / "Stripes").load_arrays("train")
-    np.testing.assert_allclose(run.recipe.data.mean, images.mean(axis=(0, 1, 2)), atol=0.051)
-    np.testing.assert_allclose(run.recipe.data.stddev, images.std(axis=(0, 1, 2)), atol=0.051)
-    own = run.recipe.own_data
-    assert (own.images, own.fingerprint) == (36, data.fingerprint(images, labels))
-    assert run.recipe.data.batch_size == 4  # Of 36 images, not the recipe's 64.
-
-
 def test_metrics_are_those_of_the_test_images(world, trained, evaluated):
     predictor = zoo.open_model(trained).predictor
     assert predictor.class_names == CLASSES
@@ -162,25 +146,6 @@ def test_what_is_kept_of_a_run_names_no_folder(world, trained, evaluated, tmp_pa
     kept = json.loads((tmp_path / "runs" / "s2d" / "metrics.json").read_text())
     assert kept["noise/auroc/total"] == evaluated["noise/auroc/total"]
     assert str(world) not in json.dumps(kept)
-
-
-def test_an_export_answers_for_files_as_the_evaluation_does(world, trained, tmp_path):
-    assert cli.main(["export", str(trained), str(tmp_path)]) == 0
-    facts = json.loads((tmp_path / "1" / "assets" / "model.json").read_text())
-    assert facts["class_names"] == list(CLASSES)
-    assert str(world) not in json.dumps(facts)
-    served = tf.saved_model.load(str(tmp_path / "1")).signatures["serve_encoded"]
-    predictor = zoo.open_model(trained).predictor
-    opened = data.open_folder(world / "Stripes")
-    files = [path for path, _ in opened.files["test"]] + sorted((world / "noise").iterdir())[:3]
-    answer = served(image_bytes=tf.constant([path.read_bytes() for path in files]))
-    images = np.concatenate(
-        [opened.load_arrays("test")[0], data.load_images(world / "noise", (10, 12, 3))[:3]]
-    )
-    expected = predictor.predict_uncertainty(images)
-    # Up to the rounding of resized pixels to whole gray levels.
-    np.testing.assert_allclose(answer["probabilities"], expected["probs"], atol=0.02)
-    np.testing.assert_allclose(answer["probabilities"][:9], expected["probs"][:9], atol=1e-5)
 
 
 def test_an_entry_on_a_folder_of_some_of_its_classes(tmp_path, monkeypatch, capsys):

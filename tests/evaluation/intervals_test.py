@@ -58,17 +58,6 @@ def test_calibration_interval_knows_noise_from_error(sharpness, low):
     assert interval.estimate <= interval.high <= 1.0
 
 
-def test_same_seed_same_interval_and_another_seed_another():
-    logits, labels = random_logits()
-    first, again, other = (
-        intervals.classification(logits, labels, num_resamples=200, seed=seed)["nll"]
-        for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
-    assert first.high == pytest.approx(other.high, rel=0.1)
-
-
 def test_degenerate_sets_have_intervals_of_no_width():
     right = np.array([[30.0, 0.0], [0.0, 30.0]])
     found = intervals.classification(right, [0, 1], num_resamples=50)

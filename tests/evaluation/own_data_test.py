@@ -99,14 +99,6 @@ def test_predictions_are_cached_by_content(model, arrays, photos, tmp_path, pass
     assert passes == [300, 200, 300]
 
 
-def test_the_dtype_of_the_inputs_belongs_to_the_key(model, arrays, tmp_path, passes):
-    images, labels = arrays
-    for x in (images, images.astype(np.float32), images.astype(np.float64)):
-        evaluation.evaluate(model, (x, labels), cache_dir=tmp_path)
-    assert passes == [300] * 3
-    assert len(list(tmp_path.iterdir())) == 3
-
-
 NUMBERS = np.arange(20, dtype=np.float32).reshape(10, 2)
 TEXTS = np.array(["red", "green", "red green", "", "blue"] * 2, dtype=object)
 INPUTS = {"table": NUMBERS, "texts": TEXTS, "dict": {"a": TEXTS, "b": NUMBERS}}
@@ -145,29 +137,6 @@ def test_inputs_of_any_kind(kind, tmp_path, passes):
     again = evaluation.evaluate(model, slices(tensors, labels).batch(4))
     assert len(passes) == 3
     assert again["data/nll"] == pytest.approx(expected, abs=1e-5)
-
-
-def test_content_tells_apart_what_its_bytes_would_not():
-    def hashed(inputs):
-        content = data.Content()
-        content.update(inputs, np.zeros(len(tf.nest.flatten(inputs)[0])))
-        return content.inputs
-
-    one = np.array([1], np.int64)
-    distinct = [
-        one,
-        one.view(np.float64),
-        {"a": one},
-        {"b": one},
-        {"a": one, "b": one},
-        np.array(["ab", "c"]),
-        np.array(["a", "bc"]),
-        np.array([["a"], ["bc"]]),
-        np.zeros([1, 2, 3]),
-        np.zeros([1, 3, 2]),
-    ]
-    assert len({hashed(inputs) for inputs in distinct}) == len(distinct) - 1  # Texts of one shape.
-    assert hashed(np.array(["ä", "b"])) == hashed(np.array(["ä".encode(), b"b"], dtype=object))
 
 
 @pytest.mark.parametrize(

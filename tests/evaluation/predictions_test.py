@@ -129,9 +129,3 @@ def test_chunks_are_the_whole_in_order(plain, monkeypatch):
     chunks = list(found.chunks())
     assert [chunk.shape[1] for chunk in chunks] == [100, 100, 100, 54]
     np.testing.assert_array_equal(np.concatenate(chunks, axis=1), whole(found))
-
-
-def test_nothing_is_written_without_a_cache(plain, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    predictions.predict(plain, DATASET)
-    assert list(tmp_path.iterdir()) == []

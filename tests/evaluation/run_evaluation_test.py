@@ -4,13 +4,12 @@ import dataclasses
 import json
 import shutil
 
-import numpy as np
 import pytest
 
-from s2d_tf import cli, evaluation, models, zoo
+from s2d_tf import cli, evaluation, zoo
 from s2d_tf.evaluation import tables
 from s2d_tf.trainers.studies import report_figures
-from s2d_tf.zoo import networks, recipes
+from s2d_tf.zoo import recipes
 
 ARCHITECTURE = "wrn_10_2_s2"
 
@@ -186,14 +185,3 @@ def test_an_unfinished_run_says_how_to_go_on(tmp_path):
     zoo.Run.create(tmp_path / "run", recipe, 0)
     with pytest.raises(ValueError, match="is not finished"):
         evaluation.evaluate_run(tmp_path / "run", log=lambda _: None)
-
-
-def test_parameters_of_the_paper():
-    """SWAG keeps mean and deviation, MC dropout nothing more."""
-    recipe = recipes.resolve(f"{ARCHITECTURE}.individual.digits")
-    model = networks.build_network(recipe.replace(model={"dropout": 0.2}))
-    one = model.num_parameters
-    assert one == sum(int(np.prod(w.shape)) for w in model.trainable_variables)
-    assert models.Ensemble([model] * 5).num_parameters == 5 * one
-    assert models.MonteCarloDropout(model).num_parameters == one
-    assert models.SWAG(model).num_parameters == 2 * one

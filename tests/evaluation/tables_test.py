@@ -81,11 +81,6 @@ def test_wrong_formats_and_rows_are_refused(table):
         tables.make("t", ["a", "b"], [[["only one"]]])
 
 
-def test_an_empty_table_still_has_its_head():
-    for form in tables.FORMATS:
-        assert "Acc" in tables.render(tables.make("nothing", ["Model", "Acc"], []), form)
-
-
 def test_the_overview_marks_the_best_and_leaves_blanks():
     results = {
         "plain": {"digits/accuracy": 0.9, "digits/nll": 0.5, "digits/ece": 0.02,

@@ -10,9 +10,7 @@ import dataclasses
 import functools
 import re
 import tomllib
-from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation.names import SHORT_NAMES, variant
@@ -134,30 +132,6 @@ def table(number: int) -> Table:
             f"{number!r}. Choose one of these."
         )
     return numbered[number]
-
-
-def results(
-    architecture: str, trained_on: str = "cifar100", tables_used: Sequence[int] | None = None
-) -> dict[str, list[dict[str, float]]]:
-    """The paper's own numbers in the form of ours: `{method: [metrics]}`, as `claims` takes them.
-
-    A number that the paper prints twice (ensembles of 5 again among the ensemble sizes) is taken
-    from the first table. Costs do not depend on `trained_on`.
-
-    Args:
-        architecture: `"densenet_bc_100_12"` or `"wrn_28_10"`.
-        trained_on: `"cifar100"` or `"cifar100_plus"`.
-        tables_used: numbers of the tables to take, or None for all.
-    """
-    found: dict[Any, dict[Any, float]] = {}
-    for each in tables():
-        used = tables_used is None or each.number in tables_used
-        for row, column, cell in each.cells() if used and each.architecture == architecture else ():
-            same = column.metric and column.trained_on in (trained_on, None)
-            if same and cell.value is not None:
-                metrics = found.setdefault(row.variant, {})
-                metrics.setdefault(column.metric, cell.value * column.scale)
-    return {method: [metrics] for method, metrics in found.items()}
 
 
 def _parse_table(data):

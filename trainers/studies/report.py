@@ -164,7 +164,10 @@ def write_model_report(
         found = other.intervals(reference, num_resamples)
         caption = f"{title} minus {first}"
         differences.append(tables.difference_table(found, caption, num_resamples))
-    facts = {name: fact["fingerprint"] for name, fact in reference.facts.items()}
+    facts = {
+        f"{name}, {fact['images']:,} examples": fact["fingerprint"]
+        for name, fact in reference.facts.items()
+    }
     sections = [
         Section("Tables", [tables.overview_table(metrics, known, unknown)]),
         Section("Differences", differences),

@@ -14,7 +14,6 @@ from s2d_tf.evaluation.names import (
     UNCERTAINTIES,
     dataset_title,
     format_difference,
-    format_value,
     metric,
     metric_title,
 )
@@ -56,7 +55,6 @@ def of_group(results: list[Result]) -> list[tables.Table]:
     made = [
         *of_metrics(named, dataset, ood_names(results), fitted == {"validation"}),
         twins_table(results),
-        intervals_table(results),
         cost_table(results),
     ]
     return [table for table in made if table is not None]
@@ -206,27 +204,3 @@ def _pair_row(title, keys, compared):
         " to ".join(format_difference(key, end) for end in ends),
         f"{better} of {compared.num_pairs}",
     ]
-
-
-def intervals_table(results: list[Result]) -> tables.Table | None:
-    """Bootstrap intervals of the runs that have them, or None."""
-    dataset = results[0].recipe.source_dataset
-    keys = metric_keys(dataset, ("accuracy", "nll", "ece"))
-
-    def cell(key, found):
-        parts = [format_value(key, found[key][part]) for part in ("estimate", "low", "high")]
-        return "{} [{}, {}]".format(*parts)
-
-    rows = [
-        [f"{r.title}, seed {r.seed}", *(cell(key, r.intervals) for key in keys)]
-        for part in by_variant(results).values()
-        for r in part
-        if r.intervals
-    ]
-    table = tables.make(
-        f"Intervals of single runs: {dataset_title(dataset)}",
-        ["Run", *keys.values()],
-        [rows],
-        footnotes=["95% bootstrap intervals over the test examples of one trained model."],
-    )
-    return table if rows else None

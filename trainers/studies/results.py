@@ -10,7 +10,7 @@ from typing import Any
 from s2d_tf import files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import names, views
-from s2d_tf.zoo.layout import INTERVALS, METRICS
+from s2d_tf.zoo.layout import METRICS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,6 @@ class Result(zoo.Run):
 
     Attributes:
         metrics: the flat dict of `evaluate_run`.
-        intervals: `{key: {"estimate", "low", "high", "level"}}`; empty without `bootstrap`.
 
     Example:
 
@@ -29,7 +28,6 @@ class Result(zoo.Run):
     """
 
     metrics: dict = dataclasses.field(default_factory=dict)
-    intervals: dict = dataclasses.field(default_factory=dict)
 
     @property
     def variant(self) -> str:
@@ -82,12 +80,7 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
         evaluated = [d for d in views.own_member_directories(run) if (d / METRICS).is_file()]
         runs = [run, *map(zoo.Run.open, evaluated)]
         for part in [*runs, *(view for each in runs for view in views.held(each))]:
-            intervals = part.directory / INTERVALS
-            result = Result(
-                **vars(part),
-                metrics=files.read_json(part.directory / METRICS),
-                intervals=files.read_json(intervals) if intervals.is_file() else {},
-            )
+            result = Result(**vars(part), metrics=files.read_json(part.directory / METRICS))
             identity = result.metrics.get("run/weights", part.directory.resolve())
             found.setdefault(identity, result)
     return list(found.values())

@@ -18,6 +18,7 @@ from s2d_tf.errors import UserError
 from s2d_tf.evaluation import intervals, tables
 from s2d_tf.evaluation.names import LONG_NAMES, METRICS, UNCERTAINTIES, dataset_title, format_value
 from s2d_tf.evaluation.tables import metric_keys, metric_table, uncertainty_keys
+from s2d_tf.metrics import checks
 
 from ..datasets import MAIN_CORRUPTIONS
 from .result_tables import twins_table
@@ -180,7 +181,8 @@ def evaluate_shift(
         cache = cache_dir and pathlib.Path(cache_dir) / "shift"
         shared: dict[str, Any] = {"cache_dir": cache, "batch_size": batch_size}
         scored = evaluation.score(evaluation.predict(model, pair, name=f"{name}.{key}", **shared))
-        log_prob = scored.log_probs[np.arange(len(scored.labels)), scored.labels]
+        labels = checks.as_labels(scored.labels, *scored.log_probs.shape)
+        log_prob = scored.log_probs[np.arange(len(labels)), labels]
         answers[key] = ExampleScores(~scored.errors, log_prob, scored.scores)
     return Shift(name, answers)
 
@@ -435,7 +437,8 @@ def _draw(named, dataset, folder):
                 if points:
                     panels[title][label] = tuple(zip(*points, strict=True))
         path = folder / f"shift_{file}_{dataset}.png"
-        yield figures.curves(panels, path, "Severity"), heading, about + more
+        if any(panels.values()):
+            yield figures.curves(panels, path, "Severity"), heading, about + more
 
 
 QUESTION = Question("shift", "Under shift", ask, show, shift_intervals)

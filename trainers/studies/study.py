@@ -33,8 +33,8 @@ class Question:
     Attributes:
         name: of the command's argument and of the files.
         title: heading of the page.
-        ask: function from a `zoo.TrainedModel` and options to its flat metrics and to what `compare`
-            takes.
+        ask: function from a `zoo.TrainedModel` and options to its flat metrics, and to what
+            `compare` takes.
         show: function from `Result`s of one network and dataset and the folder of the page to its
             parts: tables, Markdown, and figures as `(path, title, caption)`.
         compare: function from two models' second answers to `{key: {"estimate", "low", "high"}}`,

@@ -53,24 +53,6 @@ def test_mean_and_two_standard_deviations_over_seeds(make_run):
     assert cells["Individual", "C100 NLL"].text == "not run"
 
 
-def test_best_of_a_block_in_performance_tables(make_run):
-    runs = [
-        make_run(f"{ARCHITECTURE}.{method}.cifar100", 0, dict(zip(keys, values, strict=True)))
-        for keys in [("cifar100/accuracy", "cifar100/nll", "cifar100/ece")]
-        for method, values in {
-            "individual": (0.70, 1.2, 0.10),
-            "s2d": (0.71, 1.0, 0.12),
-            "ensemble": (0.80, 0.7, 0.01),
-        }.items()
-    ]
-    _, cells = filled(1, runs)
-    assert cells["S2D Individual", "C100 Acc"].best
-    assert not cells["Individual", "C100 Acc"].best
-    assert cells["S2D Individual", "C100 NLL"].best
-    assert cells["Individual", "C100 %ECE"].best
-    assert not cells["Deep ensemble", "C100 Acc"].best  # Nothing beside it in its block.
-
-
 def detection(**values):
     return {
         f"svhn_cropped/{metric}/{uncertainty}": value
@@ -110,18 +92,6 @@ def test_best_in_column_and_overall_in_detection_tables(make_run):
     assert cells["Individual", "OOD %AUROC DU"].text == ""  # A blank, as in the paper.
 
 
-def test_ensemble_sizes_are_rows_of_their_own(make_run):
-    runs = [
-        make_run(f"{ARCHITECTURE}.mc.cifar100", 0, {"cifar100/accuracy": 0.7}, members=10),
-        make_run(f"{ARCHITECTURE}.mc.cifar100", 0, {"cifar100/accuracy": 0.6}),
-    ]
-    _, cells = filled(8, runs)
-    accuracy = {name: cell.text for (name, title), cell in cells.items() if title == "Acc."}
-    assert accuracy["MC 10"] == "70.0"
-    assert accuracy["MC 5"] == "60.0"
-    assert accuracy["MC 20"] == "not run"
-
-
 def test_an_ensembles_members_are_seeds_of_the_single_model(make_run, tmp_path):
     name = f"{ARCHITECTURE}.ensemble.cifar100"
     ensemble = make_run(name, 0, {"cifar100/accuracy": 0.8}, members=2)
@@ -158,16 +128,6 @@ def test_a_run_that_was_not_evaluated_says_what_to_do(tmp_path):
     zoo.Run.create(tmp_path / "run", recipe, 0)
     with pytest.raises(FileNotFoundError, match=r"s2d evaluate .*run` first"):
         results.collect([tmp_path / "run"])
-
-
-def test_costs_are_printed_beside_the_papers(make_run):
-    metrics = {"cost/parameters": 800_032, "cost/relative_inference_time": 1.04}
-    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, metrics)
-    _, cells = filled(1, [run])
-    assert cells["S2D Individual", "Computational Cost Params"].text == "0.80M"
-    assert cells["S2D Individual", "Computational Cost Inference"].text == "1.0 ×"
-    assert cells["S2D Individual", "Computational Cost Params"].note == "0.80M"
-    assert cells["S2D Individual", "Computational Cost Inference"].note == "2.3ms"
 
 
 def test_all_tables_are_those_with_figures(make_run):
@@ -293,19 +253,6 @@ def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
     assert names == {"tables.md", "recipe.json", "metrics.json"}
     kept = json.loads(next((tmp_path / "results" / "runs").glob("*/metrics.json")).read_text())
     assert kept["data/x/missing"] == "not available"  # No folder of this machine.
-
-
-def test_what_was_kept_before_stays(ensemble, make_run, tmp_path):
-    out = tmp_path / "results"
-    studies.archive([ensemble], out)
-    s2d = make_run(f"{SMALL}.s2d.cifar100", 0, {"cifar100/accuracy": 0.75})
-    studies.archive([s2d], out)
-    assert len(list((out / "runs").iterdir())) == 2
-    # A newer evaluation of the same run takes the place of the older one.
-    (s2d / "metrics.json").write_text(json.dumps({"cifar100/accuracy": 0.76}), encoding="utf-8")
-    text = studies.archive([s2d], out).read_text(encoding="utf-8")
-    assert "76.0" in text
-    assert "75.0" not in text
 
 
 def test_a_run_without_metrics_copies_nothing(ensemble, tmp_path):

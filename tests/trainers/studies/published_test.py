@@ -6,6 +6,7 @@ import re
 import pytest
 
 from s2d_tf.trainers.studies import published
+from tests.trainers.studies.conftest import paper_results
 
 
 def value(number, row, column):
@@ -98,7 +99,7 @@ def test_scales_and_keys():
     cell = value(3, "s2d", "svhn_cropped/auroc/knowledge")
     assert (cell.value, cell.text, cell.plain) == (81.2, "81.2 ± 3.8", "81.2 ± 3.8")
     assert value(2, "h2d_dir", "OOD %AUROC KU").plain == "86.4"
-    (metrics,) = published.results("densenet_bc_100_12")["s2d"]
+    (metrics,) = paper_results("densenet_bc_100_12")["s2d"]
     assert metrics["svhn_cropped/auroc/knowledge"] == pytest.approx(0.812, abs=1e-15)
     assert metrics["cifar100/nll"] == 0.87
     columns = [column for _, _, column, _ in numbers() if column.metric]
@@ -114,20 +115,6 @@ def test_scales_and_keys():
     for _, _, column, cell in numbers():
         if column.scale == 0.01:
             assert 0 < cell.value * column.scale < 1
-
-
-def test_results_have_the_form_of_ours():
-    results = published.results("densenet_bc_100_12")
-    assert len(results) == 17  # 13 methods, and MC and deep ensembles of 10 and 20.
-    assert results["ensemble_20"][0]["cifar100/accuracy"] == pytest.approx(0.803)
-    assert results["s2d"][0]["tiny_imagenet_crop/aupr/knowledge"] == pytest.approx(0.831)
-    plus = published.results("wrn_28_10", "cifar100_plus")
-    assert plus["s2d_mc"][0] == {
-        "cifar100/accuracy": pytest.approx(0.81),
-        "cifar100/nll": 0.73,
-        "cifar100/ece": pytest.approx(0.0199),
-    }
-    assert "cifar100/accuracy" not in published.results("wrn_28_10", tables_used=[17])["s2d"][0]
 
 
 def test_numbers_printed_twice_agree():

@@ -4,12 +4,11 @@ import html.parser
 import itertools
 import re
 
-import matplotlib.axes
 import numpy as np
 import pytest
 
 from s2d_tf.evaluation import figures, tables
-from s2d_tf.trainers.studies import report, report_figures
+from s2d_tf.trainers.studies import report
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +26,6 @@ def contrast(first, second):
     """As the Web Content Accessibility Guidelines define it."""
     low, high = sorted([luminance(first), luminance(second)])
     return (high + 0.05) / (low + 0.05)
-
-
-def test_the_measure_of_contrast():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
 
 
 def test_texts_have_contrast_by_day_and_by_night(css):
@@ -109,21 +103,3 @@ def test_the_best_value_is_marked_whichever_column_it_is_in(table):
 def test_the_mark_is_not_a_color_alone(css):
     assert re.search(r"b\.overall \{[^}]*underline", css)
     assert 'class="overall"' in report.MARKS
-
-
-def test_labels_under_images_are_legible(tmp_path, monkeypatch):
-    sizes, write = [], matplotlib.axes.Axes.text
-
-    def text(self, *args, **kwargs):
-        sizes.append(kwargs["fontsize"])
-        return write(self, *args, **kwargs)
-
-    monkeypatch.setattr(matplotlib.axes.Axes, "text", text)
-    image = np.zeros([8, 8, 3], np.uint8)
-    captions = [(image, "says aquarium fish\nis sweet pepper\n2.31")] * report_figures.NUM_EXAMPLES
-    path = figures.example_images({"Highest": captions}, tmp_path / "x.png")
-    shown = report.Section("x", [(path, "title", "caption")]).body
-    width, least = (int(re.search(rf"{k}-width:(\d+)px", shown).group(1)) for k in ("max", "min"))
-    assert width < 1080
-    # In the browser's pixels, where the page is narrowest.
-    assert min(sizes) * report.PIXELS_PER_DOT * figures.DPI / 72 * least / width >= 10
