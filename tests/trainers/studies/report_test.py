@@ -1,7 +1,6 @@
 """Reports of runs and of models in memory: whole pages with all that they should show."""
 
 import html.parser
-import re
 
 import numpy as np
 import pytest
@@ -63,19 +62,6 @@ def test_a_report_on_a_table_has_no_images(tmp_path):
     assert page.count("<img ") == 2
     with pytest.raises(ValueError, match=r"models: expected 1 to 8.*received 0"):
         studies.write_model_report({}, data, tmp_path)
-
-
-def test_the_document_runs(model, arrays, photos, project_root, tmp_path, monkeypatch, network):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures, "DPI", 30)
-    text = (project_root / "docs" / "evaluation.md").read_text(encoding="utf-8")
-    section = text[text.index("## Your own data") : text.index("## Tuning")]
-    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    scope = {"predictor": model, "other": network(models.Classifier, 1)}
-    scope |= {"x": arrays[0], "y": arrays[1], "x2": photos}
-    exec(compile(block, "evaluation.md", "exec"), scope)
-    assert "mine/auroc/knowledge" in scope["found"]
-    assert (tmp_path / "report" / "report.html").is_file()
 
 
 @pytest.mark.parametrize(
