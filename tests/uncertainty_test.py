@@ -221,34 +221,6 @@ def test_graph_holds_exportable_operations_only(kind):
     assert not any("While" in name or name.endswith("If") for name in types)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", uncertainty.KINDS)
-def test_converts_to_litert_builtins_with_the_same_answers(kind):
-    function = tf.function(lambda logits: uncertainty.from_members(kind, logits))
-    concrete = function.get_concrete_function(tf.TensorSpec([3, 8, 10]))
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete])
-    interpreter = tf.lite.Interpreter(model_content=converter.convert())
-    interpreter.allocate_tensors()
-    stack = (np.random.default_rng(3).normal(size=(3, 8, 10)) * 4).astype(np.float32)
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], stack)
-    interpreter.invoke()
-    outputs = [interpreter.get_tensor(o["index"]) for o in interpreter.get_output_details()]
-    for key, value in uncertainty.from_members(kind, stack).items():
-        assert any(
-            output.shape == value.shape and np.allclose(output, value, rtol=1e-4, atol=1e-6)
-            for output in outputs
-        ), key
-
-
-def test_names_and_the_rule_of_decomposition():
-    found = uncertainty.from_probs(np.full([2, 3, 4], 0.25))
-    assert tuple(found) == uncertainty.NAMES
-    assert uncertainty.SCORES == ("confidence", "total", "data", "knowledge")
-    assert not uncertainty.decomposes("categorical", 1)
-    assert uncertainty.decomposes("categorical", 2)
-    assert uncertainty.decomposes("dirichlet", 1)
-
-
 class TestConfidenceScore:
     def test_matches_the_log_of_the_mean_probability(self):
         logits = np.random.default_rng(4).normal(size=(3, 20, 10)) * 3

@@ -2,8 +2,7 @@
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf.layers.dropout import Dropout, monte_carlo_member
-from s2d_tf.layers.heads import Head
-from s2d_tf.layers.mimo import stack_inputs
+from s2d_tf.layers.heads import Head, stack_inputs
 from s2d_tf.layers.noise import (
     AdditiveGaussianNoise,
     BernoulliNoise,

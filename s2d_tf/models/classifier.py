@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head, stack_inputs
-from s2d_tf.models import cast, fitting, inputs
+from s2d_tf.models import cast, inputs, label_loss
 from s2d_tf.models.contract import PIXELS, Contract, check_backbone, pixel_statistics
 from s2d_tf.models.predictor import Predictor
 
@@ -37,8 +37,8 @@ class Classifier(Predictor):
         num_heads: heads of a MIMO network.
         seed: integer that fixes the head's start and all noise; `None` draws one.
         input_range: lowest and highest value of the inputs, `(low, high)` or a dict of it by name.
-            `None`: raw pixels in [0, 255] where `mean` or `stddev` is given; else `fit` learns it
-            from the first batches. The model's `contract` has it.
+            `None`: raw pixels in [0, 255] where `mean` or `stddev` is given; else `fit` learns it.
+            The model's `contract` has it.
 
     Example:
 
@@ -237,11 +237,13 @@ class Classifier(Predictor):
 
         The default loss takes class numbers, one-hot vectors and probabilities as labels.
         """
-        loss = fitting.LabelCrossEntropy() if loss is None else loss
-        fitting.check_loss(loss)
+        loss = label_loss.LabelCrossEntropy() if loss is None else loss
+        label_loss.check_loss(loss)
         metrics = ["accuracy"] if metrics is None else metrics
         if isinstance(metrics, (list, tuple)):
-            metrics = [fitting.LabelAccuracy() if each == "accuracy" else each for each in metrics]
+            metrics = [
+                label_loss.LabelAccuracy() if each == "accuracy" else each for each in metrics
+            ]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -254,18 +256,16 @@ class Classifier(Predictor):
         """Keras' `fit`; bad inputs and labels raise a `ValueError` that says what is wrong.
 
         A backbone with a stem that is not fitted is adapted to the first images. Ranges of the
-        inputs that nobody declared are learned from the first batches. A loss that becomes NaN
+        inputs that nobody declared are learned. A loss that becomes NaN
         stops the training with an error, and the weights are those of the start of the epoch.
         """
         held = kwargs.get("validation_data")
         if not isinstance(held, (tuple, list)):
             kwargs["validation_data"] = inputs.checked(held, None, self._check, {})
-        callbacks = kwargs.get("callbacks")
-        if not isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks = keras.tree.flatten(kwargs.get("callbacks") or [])
+        if not any(getattr(each, "requires_finite_loss", False) for each in callbacks):
             # First, so that no other saves weights that are lost.
-            given = keras.tree.flatten(callbacks or [])
-            handled = any(getattr(each, "requires_finite_loss", False) for each in given)
-            kwargs["callbacks"] = given if handled else [fitting.FiniteLoss(), *given]
+            kwargs["callbacks"] = [label_loss.FiniteLoss(), *callbacks]
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
         readable_twice = isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -203,23 +202,6 @@ class Contract:
             if i in self.unknown and low <= high:
                 tensors[i] = tensors[i].learned(low, high)
         return dataclasses.replace(self, tensors=tuple(tensors))
-
-    def stated(self, values: Any) -> Contract:
-        """The same with the ranges in a record that `to_dict` made, where none is known yet.
-
-        Raises:
-            ValueError: where the record says something else of the inputs.
-        """
-        found = self
-        with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
-            ranges = {i: values["tensors"][i]["range"] for i in self.unknown}
-            found = self.learned({i: bounds for i, bounds in ranges.items() if bounds is not None})
-        if found.to_dict() != values:
-            raise ValueError(
-                f"inputs: expected {self.to_dict()}, received {values!r:.200}. Get the record "
-                "again."
-            )
-        return found
 
     def sample(self, batch_size: int, free_size: int = 32, seed: int = 0) -> Inputs:
         """Random inputs that the model takes, as NumPy arrays in its structure."""

@@ -31,8 +31,6 @@ class Ensemble(Predictor):
     (2, 40, 3)
     """
 
-    networks_attribute = "members"
-
     def __init__(self, members: list[Predictor], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         members = list(members)

@@ -47,7 +47,12 @@ def batches(
     """
     empty = True
     for batch, targets in examples(x, contract, batch_size, labels):
-        yield prepare(batch, contract), targets
+        tensors = []
+        for part, declared in zip(contract.flatten(batch), contract.tensors, strict=True):
+            tensor = tf.convert_to_tensor(part)
+            _check_tensor(tensor, declared)
+            tensors.append(_as_network_takes(tensor, declared))
+        yield contract.pack(tensors), targets
         empty = False
     if empty:
         raise ValueError("x: expected at least one example, received none. Check the data.")
@@ -59,7 +64,7 @@ def examples(
     """Pairs of inputs and labels as `batches` has them, but unchecked and as they came."""
     if isinstance(x, tuple) and labels is None:
         x, labels = split_labels(x, contract)
-    if isinstance(x, tf.data.Dataset) or not _is_arrays(x, (str, bytes, int, float, np.generic)):
+    if not _is_arrays(x):
         dataset = x if isinstance(x, tf.data.Dataset) else _adapter(x).get_tf_dataset()
         spec, _ = split_labels(dataset.element_spec, contract)
         dataset = dataset.batch(batch_size) if _is_one_example(spec, contract) else dataset
@@ -67,7 +72,7 @@ def examples(
         return
     if contract.structure == 0 and isinstance(x, list):  # of rows
         x = np.asarray(x)
-    arrays = [np.asarray(part) for part in contract.flatten(x)]
+    arrays = list(map(np.asarray, contract.flatten(x)))
     for start in range(0, _num_examples(arrays, labels), batch_size):
         rows = slice(start, start + batch_size)
         batch = contract.pack([array[rows] for array in arrays])
@@ -110,16 +115,6 @@ def class_numbers(labels: Any, num_examples: int, name: str = "labels") -> np.nd
             f"{labels.dtype} of shape {labels.shape}. Pass whole numbers, as many as examples."
         )
     return labels.astype(np.int64)
-
-
-def prepare(x: Inputs, contract: Contract) -> Inputs:
-    """A checked batch of tensors as the network takes them, from arrays or tensors."""
-    prepared = []
-    for tensor, declared in zip(contract.flatten(x), contract.tensors, strict=True):
-        tensor = tf.convert_to_tensor(tensor)
-        _check_tensor(tensor, declared)
-        prepared.append(_as_network_takes(tensor, declared))
-    return contract.pack(prepared)
 
 
 def check(x: Inputs, contract: Contract, num_heads: int = 1) -> None:
@@ -214,7 +209,7 @@ def warn_outside(x: Inputs, contract: Contract) -> bool:
     for tensor, declared in zip(contract.flatten(x), contract.tensors, strict=True):
         if declared.range is None or not declared.is_float:
             continue
-        low, high = (float(bound) for bound in _bounds(tensor))
+        low, high = float(tf.reduce_min(tensor)), float(tf.reduce_max(tensor))
         if declared.is_clearly_outside(low, high):
             lowest, highest = declared.range
             warnings.warn(
@@ -232,9 +227,8 @@ def _bounds(tensor):
     return tf.reduce_min(tensor), tf.reduce_max(tensor)
 
 
-def _is_arrays(x, also=()):
-    leaves = keras.tree.flatten(x)
-    return all(isinstance(leaf, also) or hasattr(leaf, "__array__") for leaf in leaves)
+def _is_arrays(x):
+    return isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")
 
 
 def _num_examples(x, labels):
@@ -264,16 +258,11 @@ def _is_one_example(spec, contract):
 def _adapter(x, y=None, **options):
     """What `fit` itself makes of all that is neither an array nor a `tf.data.Dataset`.
 
-    Keras does not export it; arrays and `tf.data` do without it.
+    Keras does not export it; arrays and `tf.data` do without it, should a release move it.
     """
-    try:
-        from keras.src.trainers import data_adapters
-        from keras.src.trainers.data_adapters.data_adapter import DataAdapter
-    except ImportError as error:
-        raise ImportError(
-            f"keras: expected a release with the data adapters of 3.15, received "
-            f"{keras.__version__!r} ({error}). Pass a tf.data.Dataset."
-        ) from None
+    from keras.src.trainers import data_adapters
+    from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+
     if isinstance(x, DataAdapter):
         return x
     if not (

@@ -45,11 +45,6 @@ class Predictor(keras.Model):
     contract: Contract
     """What it takes: type, shape and range of each input."""
 
-    readings: dict = {}  # noqa: RUF012
-
-    networks_attribute = "networks"
-    """The attribute that holds the single networks of a predictor that has several members."""
-
     class_names: list[str] | None = None
     """One name for each class, where they are known; `zoo.load` sets them, `export` keeps them."""
 
@@ -105,7 +100,7 @@ class Predictor(keras.Model):
     def _not_a_network(self, name):
         return ValueError(
             f"{name}: expected a single network, received {type(self).__name__}, which has several "
-            f"members. Use `{name}` of its `{self.networks_attribute}`."
+            f"members. Use `{name}` of its `members` or of its `model`."
         )
 
     def __dir__(self) -> list[str]:
@@ -265,8 +260,6 @@ class WrappedPredictor(Predictor):
     Args:
         model: the predictor inside.
     """
-
-    networks_attribute = "model"
 
     def __init__(self, model: Predictor, **kwargs: Any) -> None:
         super().__init__(**kwargs)

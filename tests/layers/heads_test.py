@@ -36,24 +36,6 @@ def test_equals_numpy(num_heads, shared):
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_one_product_equals_one_sample_at_a_time():
-    head = built(num_heads=2)
-    features = RNG.normal(size=[5, 2, 6, 4]).astype(np.float32)
-    apart = [head(features[:, :, i : i + 1]) for i in range(6)]
-    np.testing.assert_allclose(head(features), np.concatenate(apart, axis=2), rtol=1e-5, atol=1e-6)
-
-
-def test_gradient_equals_numpy():
-    head = built(num_heads=2)
-    features = RNG.normal(size=[5, 2, 3, 4]).astype(np.float32)
-    upstream = RNG.normal(size=[5, 2, 3, 3]).astype(np.float32)
-    with tf.GradientTape() as tape:
-        value = tf.reduce_sum(head(features) * upstream)
-    kernel, bias = tape.gradient(value, [head.kernel.value, head.bias.value])
-    np.testing.assert_allclose(kernel, np.einsum("bhsd,bhsk->hdk", features, upstream), atol=1e-4)
-    np.testing.assert_allclose(bias, upstream.sum(axis=(0, 2)), atol=1e-4)
-
-
 def test_starts_uniform_in_the_fan_in_bound_with_zero_bias():
     head = layers.Head(200, seed=0)
     head.build((None, 1, 1, 64))
@@ -64,11 +46,6 @@ def test_starts_uniform_in_the_fan_in_bound_with_zero_bias():
     same = layers.Head(200, seed=0)
     same.build((None, 1, 1, 64))
     np.testing.assert_array_equal(same.kernel, kernel)
-
-
-def test_parameter_count_equals_a_dense_layer():
-    assert built(units=100, width=342).count_params() == 342 * 100 + 100
-    assert built(units=100, width=342, num_heads=2).count_params() == 2 * (342 * 100 + 100)
 
 
 def test_contract():

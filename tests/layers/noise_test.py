@@ -176,8 +176,3 @@ def test_bad_rate_is_refused(rate):
         layers.BernoulliNoise(rate)
     with pytest.raises(ValueError, match=r"rate: expected a number in \[0, 1\)"):
         layers.Dropout(rate)
-
-
-def test_no_samples_are_refused(variant):
-    with pytest.raises(ValueError, match="num_samples: expected at least 1"):
-        variant(num_samples=0)

@@ -80,17 +80,6 @@ def test_layers_that_were_frozen_stay_frozen():
     assert len(model.trainable_variables) == len(source.trainable_variables)
 
 
-def test_an_image_size_that_is_open_stays_open():
-    images = keras.Input([None, None, 1])
-    x = keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(4, 3)(images))
-    model = models.S2DClassifier.from_classifier(keras.Model(images, keras.layers.Dense(3)(x)))
-    for size in (8, 10):
-        images = np.zeros([2, size, size, 1], np.float32)
-        assert model.predict_uncertainty(images)["probs"].shape == (2, 3)
-    with pytest.raises(ValueError, match="received the shape"):
-        model.predict_uncertainty(np.zeros([2, 8, 8, 3], np.float32))
-
-
 def refused():
     images = keras.Input([8, 8, 1])
     flat = keras.layers.Flatten()(images)
@@ -148,20 +137,6 @@ def test_other_heads_are_refused(name):
     with pytest.raises(ValueError, match=message) as error:
         models.S2DClassifier.from_classifier(model)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.slow
-def test_a_model_of_keras_applications():
-    source = keras.applications.MobileNetV2(
-        input_shape=(32, 32, 3), alpha=0.35, weights=None, classes=10
-    )
-    images = RNG.uniform(-1, 1, [3, 32, 32, 3]).astype(np.float32)
-    model = models.S2DClassifier.from_classifier(source, freeze=True)
-    expected = source(images, training=False)
-    np.testing.assert_allclose(model.predict_uncertainty(images)["probs"], expected, rtol=1e-4)
-    assert len(model.trainable_variables) == 2
-    assert "means nothing" in " ".join(models.S2DClassifier.from_classifier.__doc__.split())
-    keras.backend.clear_session()
 
 
 def test_a_model_of_two_inputs():

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from s2d_tf import backbones, models
 from tests import contracts
-from tests.models.tiny import CLASSES, IMAGES, LABELS, PAIR_LABELS, PAIRS, backbone
+from tests.models.tiny import CLASSES, IMAGES, LABELS, PAIR_LABELS, PAIRS
 from tests.models.tiny import compiled as classifier
 
 RNG = np.random.default_rng(0)
@@ -153,21 +153,6 @@ def test_mimo_prediction_tiles_the_image_and_predict_is_batch_first():
     np.testing.assert_allclose(evaluated["loss"], expected, rtol=1e-5)
 
 
-def test_mimo_with_one_head_is_the_plain_model():
-    single, plain = classifier(num_heads=1), classifier()
-    assert single.count_params() == plain.count_params()
-    histories = [
-        model.fit(IMAGES, LABELS, batch_size=6, shuffle=False, verbose=0).history
-        for model in (single, plain)
-    ]
-    assert histories[0] == histories[1]
-    np.testing.assert_array_equal(single(IMAGES), plain(IMAGES))
-    with_axis = models.Classifier(backbone(), CLASSES, mean=[128.0], stddev=[64.0], seed=0)
-    np.testing.assert_array_equal(
-        with_axis.head(with_axis.features(IMAGES)[:, None, None])[:, 0, 0], with_axis(IMAGES)
-    )
-
-
 def seed_states(model):
     return [v for v in model.variables if "seed_generator" in v.path]
 
@@ -208,28 +193,6 @@ def check_precision(model):
     assert all(value.dtype == np.float32 for key, value in answer.items() if key != "label")
     for values in (*history.values(), *model.get_weights(), *answer.values()):
         assert np.isfinite(values).all()
-
-
-BFLOAT16 = """
-import sys
-sys.path.insert(0, {folder!r})
-import keras
-import classifier_test
-keras.config.set_dtype_policy("mixed_bfloat16")
-for kind in (classifier_test.models.Classifier, classifier_test.models.S2DClassifier):
-    classifier_test.check_precision(classifier_test.classifier(kind=kind, weight_decay=1e-4))
-    print("fine")
-"""
-
-
-@pytest.mark.slow
-def test_bfloat16_trains_finite_and_answers_in_float32(project_root, run_python):
-    # In a process of its own without oneDNN, whose kernels for bfloat16 need instructions that some
-    # virtual machines announce but do not have.
-    script = BFLOAT16.format(folder=str(project_root / "tests" / "models"))
-    done = run_python("-c", script, env={"TF_ENABLE_ONEDNN_OPTS": "0"}, timeout=900)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == ["fine", "fine"]
 
 
 def test_seed_fixes_the_start():

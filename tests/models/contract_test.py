@@ -138,9 +138,7 @@ def test_unusable_backbones_are_rejected_in_one_line(name):
 
 def test_statistics_of_pixels_and_several_heads_are_for_images():
     x = keras.Input([5])
-    with pytest.raises(
-        ValueError, match=r"mean: expected one number for each of 0"
-    ):
+    with pytest.raises(ValueError, match=r"mean: expected one number for each of 0"):
         models.Classifier(keras.Model(x, x), 3, mean=[1.0])
     with pytest.raises(ValueError, match=r"num_heads: expected 1, or a backbone of images"):
         models.Classifier(keras.Model(x, x), 3, num_heads=2)

@@ -1,7 +1,5 @@
 """Whatever Keras takes goes into `fit`, `evaluate` and `predict_uncertainty`, and is checked."""
 
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -119,20 +117,6 @@ def test_channels_first_batches_are_rejected_when_they_come():
 def test_what_keras_does_not_take_is_named(model):
     with pytest.raises(ValueError, match=r"x: expected arrays, .* received list_iterator"):
         model.fit(iter([(TABLE, LABELS)]), verbose=0)
-
-
-def test_a_keras_without_adapters_takes_arrays_and_datasets_and_says_so_for_the_rest(
-    model, monkeypatch
-):
-    """They are not part of Keras' public interface: a release may move them."""
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "keras.src.trainers.data_adapters", None)
-        patch.delattr(keras.src.trainers, "data_adapters")
-        for feed in (Batches(TABLE, LABELS), generator(TABLE, LABELS)):
-            with pytest.raises(ImportError, match=r"keras: expected a release.*tf\.data\.Dataset"):
-                model.fit(feed, verbose=0)
-        answers = [model.predict_uncertainty(x)["probs"] for x in (TABLE, dataset(TABLE, LABELS))]
-    np.testing.assert_array_equal(*answers)
 
 
 @pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])

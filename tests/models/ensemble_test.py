@@ -56,13 +56,6 @@ def test_ensemble_stacks_its_members_in_order(members):
     np.testing.assert_allclose(ensemble(IMAGES), stack, atol=1e-5)
 
 
-def test_ensemble_of_mimo_counts_all_heads():
-    mimo = network(kind=models.Classifier, heads=2)
-    ensemble = models.Ensemble([mimo, mimo])
-    assert ensemble.num_members == 4
-    assert ensemble.predict_members(IMAGES)[1].shape == (4, 9, CLASSES)
-
-
 def test_members_that_do_not_agree_are_refused(members):
     for other, word in (
         (network(kind=models.Classifier), "kind"),
@@ -123,13 +116,10 @@ def test_monte_carlo_equals_masks_applied_by_hand():
         np.testing.assert_allclose(stack[member], (flat * kept * 2) @ kernel + bias, rtol=1e-3)
 
 
-def test_monte_carlo_without_dropout_is_refused(members):
+def test_monte_carlo_without_dropout_or_samples_is_refused(members, dropped):
     with pytest.raises(ValueError, match="backbone with dropout above 0") as error:
         models.MonteCarloDropout(members[0])
     assert "\n" not in str(error.value)
-
-
-def test_monte_carlo_needs_a_sample(dropped):
     with pytest.raises(ValueError, match="num_samples: expected at least 1"):
         models.MonteCarloDropout(dropped, 0)
 

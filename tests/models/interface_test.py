@@ -1,7 +1,5 @@
 """What every predictor declares, so that nobody has to test its type."""
 
-import ast
-
 import keras
 import numpy as np
 import pytest
@@ -167,29 +165,3 @@ class TestUnfittedStem:
         model, _ = self.model(backbone)
         with pytest.raises(ValueError, match=r"Call model\.adapt"):
             model.fit(each for each in [(self.IMAGES, self.LABELS)])
-
-
-def test_no_class_tells_kinds_of_input_apart(project_root):
-    """What a model takes is its contract, and `models/inputs.py` alone compares inputs with it."""
-    kinds = {"is_image", "image", "image_shape", "takes_raw_pixels", "is_float", "string"}
-    found = []
-    for folder in ("models", "posthoc"):
-        for path in sorted((project_root / "s2d_tf" / folder).glob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-            branches = [
-                node.test
-                for each in classes
-                for node in ast.walk(each)
-                if isinstance(node, (ast.If, ast.IfExp, ast.While))
-            ]
-            names = {
-                getattr(node, "attr", getattr(node, "value", None))
-                for test in branches
-                for node in ast.walk(test)
-                if isinstance(node, (ast.Attribute, ast.Constant))
-            }
-            found += (
-                [path.name] if kinds & {name for name in names if isinstance(name, str)} else []
-            )
-    assert found == ["contract.py"], "where the contract itself is made"

@@ -134,13 +134,6 @@ def test_without_deviation_every_member_is_the_model_with_recomputed_statistics(
     np.testing.assert_allclose(stack, [expected] * 3, rtol=1e-3, atol=2e-4)
 
 
-def test_mimo_members_are_samples_times_heads():
-    swag = models.SWAG(network(models.Classifier, heads=2), 3)
-    swag.recompute_statistics(batches(20))
-    assert swag.num_members == 6
-    assert swag.predict_members(IMAGES)[1].shape == (6, 20, CLASSES)
-
-
 def test_weights_file_needs_no_training_data():
     swag = models.SWAG(network(), 2)
     for stddev in swag.stddev:

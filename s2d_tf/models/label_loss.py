@@ -1,10 +1,9 @@
-"""What `fit` uses beside Keras: a loss and a metric for labels of any kind, and a stop at NaN."""
+"""The loss and the accuracy for labels of any kind, and the stop when the loss is NaN."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -62,24 +61,15 @@ def _same_shape(labels, logits):
 
 def check_loss(loss: Any) -> None:
     """Rejects a loss that takes probabilities: a model's outputs are logits."""
-    found = keras.losses.get(loss) if isinstance(loss, str) else loss
-    from_logits = None
-    if isinstance(found, keras.losses.Loss):
-        from_logits = found.get_config().get("from_logits")
-    elif inspect.isfunction(found):
-        parameter = inspect.signature(found).parameters.get("from_logits")
-        from_logits = parameter and parameter.default
-    if from_logits is False:
+    found = keras.losses.get(loss)
+    is_object = isinstance(found, keras.losses.Loss)
+    parameters = {} if is_object else inspect.signature(found).parameters
+    options = found.get_config() if is_object else {n: p.default for n, p in parameters.items()}
+    if options.get("from_logits") is False:
         raise ValueError(
             f"loss: expected one that takes logits, received {loss!r}, which takes probabilities. "
             "Leave it out for cross-entropy, or pass a keras.losses object with from_logits=True."
         )
-
-
-def broken_parts(logs: Mapping[str, float]) -> str:
-    """Names of what is NaN or infinite in Keras' logs; "loss" only where none of its parts is."""
-    broken = {name for name, value in logs.items() if not math.isfinite(value)}
-    return ", ".join(sorted(broken - {"loss"} or broken))
 
 
 class FiniteLoss(keras.callbacks.Callback):
@@ -108,10 +98,11 @@ class FiniteLoss(keras.callbacks.Callback):
         # Any metric may be no number; only the loss tells that the weights are lost.
         if math.isfinite((logs or {}).get("loss", 0.0)):
             return
+        names = sorted(name for name, value in logs.items() if not math.isfinite(value))
         for variable, value in zip(self._variables, self._kept, strict=True):
             variable.assign(value)
         raise ValueError(
             f"loss: expected a number, received NaN or infinity in epoch {self._epoch + 1} (in "
-            f"{broken_parts(logs)}). The weights are those before that epoch. Try a lower learning "
+            f"{', '.join(names)}). The weights are those before that epoch. Try a lower learning "
             "rate or student weight."
         )
