@@ -218,7 +218,7 @@ def make_run(tmp_path):
         if members:
             recipe = recipe.replace(num_members=members)
         directory = folder or tmp_path / f"{name}_{seed}_{members}"
-        zoo.Run.create(directory, recipe, seed)
+        zoo.Run(directory, recipe, seed).write()
         values = {"run/weights": str(directory), **(metrics or {})}
         (directory / "metrics.json").write_text(json.dumps(values))
         return directory

@@ -64,7 +64,7 @@ def write_pictures(folder: pathlib.Path) -> None:
 
 def write_run(folder: pathlib.Path) -> None:
     name = "wrn_10_2_s2.s2d.digits"
-    run = zoo.Run.create(folder, recipes.resolve(name), seed=0)
+    run = zoo.Run(folder, recipes.resolve(name), seed=0).write()
     weights.save(networks.build_network(run.recipe), run.weights())
     facts = {"finished": "2022-08-01T00:00:00+00:00", "training_seconds": 1.0, "parameters": 1}
     facts["last_epoch"] = {"loss": 0.1}

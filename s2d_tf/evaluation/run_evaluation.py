@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import importlib.metadata
 import pathlib
@@ -86,7 +87,8 @@ def evaluate_run(
     # Steps were fitted on the run's own way to draw members.
     opened = zoo.open_run(viewed, with_steps=viewed == run)
     found, scored = evaluate_opened(opened, data_dir, None, batch_size, log, out=out, **shared)
-    zoo.Run.create(out, viewed.recipe, run.seed, run.split, run.data)
+    if viewed != run:
+        dataclasses.replace(viewed, directory=out).write()
     before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
     files.write_json(out / METRICS, found)

@@ -58,35 +58,11 @@ class Run:
     split: str = "train"
     data: str | None = dataclasses.field(default=None, compare=False)
 
-    @classmethod
-    def create(
-        cls,
-        directory: PathLike,
-        recipe: Recipe,
-        seed: int,
-        split: str = "train",
-        data: str | None = None,
-    ) -> Run:
-        """Makes the directory, or opens it if it holds the same run.
-
-        Raises:
-            RunError: the directory holds another run.
-        """
-        run = cls(pathlib.Path(directory), recipe, seed, split, data)
-        if not is_run(directory):
-            return run.write()
-        held = cls.open(directory)
-        if held != run:
-            others = ", other numbers" if held.recipe.name == recipe.name else ""
-            raise RunError(
-                f"{directory}: expected a new folder or the same run, received another run "
-                f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose "
-                "another --workdir; nothing was changed."
-            )
-        return held
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", pathlib.Path(self.directory))
 
     def write(self) -> Run:
-        """Writes the `recipe.json`, over one that may be there."""
+        """Writes the `recipe.json`, over one that may be there; makes the directory."""
         place = {} if self.data is None else {"data": str(self.data)}
         facts = {"name": self.recipe.name, "seed": self.seed, "split": self.split, **place}
         files.write_json(self.directory / RECIPE, facts | {"recipe": self.recipe.to_dict()})
@@ -95,8 +71,7 @@ class Run:
     @classmethod
     def open(cls, directory: PathLike) -> Run:
         """Opens an existing run directory."""
-        directory = pathlib.Path(directory)
-        path = directory / RECIPE
+        path = pathlib.Path(directory) / RECIPE
         if not is_run(directory):
             raise RunError(
                 f"{directory}: expected a run directory with a {RECIPE}, received none. Pass the "

@@ -54,7 +54,7 @@ def untrained():
     def make(directory, method, seed=0, split="train", members=None):
         recipe = recipes.resolve(f"{ARCHITECTURE}.{method}.digits").replace(arguments=TINY)
         recipe = recipe.replace(num_members=members) if members else recipe
-        run = zoo.Run.create(directory, recipe, seed, split)
+        run = zoo.Run(directory, recipe, seed, split).write()
         if recipe.draws == "ensemble":
             for index in range(recipe.num_members):
                 make(run.member_directory(index), recipe.member, seed + index)

@@ -182,6 +182,6 @@ def test_neither_run_nor_entry(name):
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):
     recipe = recipes.resolve(f"{ARCHITECTURE}.s2d.digits")
-    zoo.Run.create(tmp_path / "run", recipe, 0)
+    zoo.Run(tmp_path / "run", recipe, 0).write()
     with pytest.raises(ValueError, match="is not finished"):
         evaluation.evaluate_run(tmp_path / "run", log=lambda _: None)

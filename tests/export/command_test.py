@@ -27,7 +27,7 @@ def finished_run(tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs") / "s2d"
     recipe = recipes.resolve("wrn_10_2_s2.s2d.digits")
     recipe = recipe.replace(arguments={"depth": 10, "width": 1, "stem_stride": 2})
-    run = zoo.Run.create(directory, recipe, seed=3)
+    run = zoo.Run(directory, recipe, seed=3).write()
     weights.save(networks.build_network(recipe, 3), run.weights())
     return run
 

@@ -18,7 +18,7 @@ def full_disk(*_, **__):
 
 
 def test_an_unfinished_run_says_how_to_continue_it(tmp_path, capsys):
-    zoo.Run.create(tmp_path / "my run", zoo.entry(NAME).recipe, 7)
+    zoo.Run(tmp_path / "my run", zoo.entry(NAME).recipe, 7).write()
     assert cli.main(["evaluate", str(tmp_path / "my run")]) == 1
     expected = f"`s2d train {NAME} --workdir='{tmp_path / 'my run'}' --seed=7`, with all other"
     assert expected in capsys.readouterr().err

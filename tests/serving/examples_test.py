@@ -72,7 +72,7 @@ def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, ca
     name = "wrn_10_2_s2.s2d.digits"
     model = zoo.load(name)
     for split in ("train", "train_without_validation"):
-        run = zoo.Run.create(tmp_path / split, zoo.entry(name).recipe, seed=0, split=split)
+        run = zoo.Run(tmp_path / split, zoo.entry(name).recipe, seed=0, split=split).write()
         weights.save(model, run.weights())
     program = load_example("choose_threshold")
     with pytest.raises(SystemExit, match=r"received one with --split=train$"):

@@ -16,7 +16,7 @@ SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
 
 def make_run(directory, recipe, seed=0, split="train"):
     """A run directory as training leaves it, with fresh weights."""
-    run = zoo.Run.create(directory, recipe, seed, split)
+    run = zoo.Run(directory, recipe, seed, split).write()
     weights.save(networks.build_network(recipe, seed), run.weights())
     return run
 

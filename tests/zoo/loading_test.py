@@ -15,7 +15,7 @@ NAME = "wrn_10_2_s2.s2d.digits"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     recipe = recipes.resolve(NAME)
-    made = zoo.Run.create(tmp_path_factory.mktemp("runs") / "run", recipe, 3)
+    made = zoo.Run(tmp_path_factory.mktemp("runs") / "run", recipe, 3).write()
     weights.save(networks.build_network(recipe, 3), made.weights())
     return made
 

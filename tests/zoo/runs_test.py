@@ -13,31 +13,13 @@ def recipe():
     return recipes.resolve("wrn_10_2_s2.s2d.digits")
 
 
-def test_create_writes_the_resolved_recipe_and_opens_again(tmp_path, recipe):
-    run = runs.Run.create(tmp_path / "run", recipe, seed=3)
+def test_the_resolved_recipe_is_written_and_opened_again(tmp_path, recipe):
+    run = runs.Run(tmp_path / "run", recipe, seed=3).write()
     facts = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert (facts["name"], facts["seed"], facts["split"]) == (recipe.name, 3, "train")
     assert facts["recipe"]["training"]["epochs"] == recipe.training.epochs
     assert runs.Run.open(tmp_path / "run") == run
-    assert runs.Run.create(tmp_path / "run", recipe, seed=3) == run
     assert not run.finished
-
-
-def test_another_run_is_refused_and_left_alone(tmp_path, recipe):
-    runs.Run.create(tmp_path, recipe, seed=3)
-    before = (tmp_path / "recipe.json").read_bytes()
-    others = {
-        "another run": (recipe.sibling("individual"), 3, "train"),
-        "seed 3": (recipe, 4, "train"),
-        "split train": (recipe, 3, "train_without_validation"),
-        "other numbers": (recipe.replace(training={"epochs": 2}), 3, "train"),
-    }
-    for message, (other, seed, split) in others.items():
-        with pytest.raises(runs.RunError, match=message) as error:
-            runs.Run.create(tmp_path, other, seed, split)
-        assert "Choose another --workdir; nothing was changed." in str(error.value)
-        assert "\n" not in str(error.value)
-    assert (tmp_path / "recipe.json").read_bytes() == before
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
@@ -46,7 +28,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 
 
 def test_an_unfinished_run_says_the_command_that_goes_on(tmp_path, recipe):
-    run = runs.Run.create(tmp_path, recipe, seed=3)
+    run = runs.Run(tmp_path, recipe, seed=3).write()
     with pytest.raises(runs.RunError, match=r"s2d train wrn_10_2_s2\.s2d\.digits .*--seed=3"):
         run.predictor()
 
@@ -70,7 +52,7 @@ def test_snapshots(tmp_path, recipe):
     ],
 )
 def test_runs_of_version_0_1(tmp_path, recipe, section, name, default, other):
-    run = runs.Run.create(tmp_path, recipe, seed=3)
+    run = runs.Run(tmp_path, recipe, seed=3).write()
     for value in (default, other):
         facts = json.loads((tmp_path / "recipe.json").read_text())
         facts["recipe"][section][name] = value

@@ -34,7 +34,7 @@ def save_steps(folder, predictor):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, fitted):
     directory = tmp_path_factory.mktemp("runs") / "run"
-    made = zoo.Run.create(directory, recipes.resolve(SINGLE), 0)
+    made = zoo.Run(directory, recipes.resolve(SINGLE), 0).write()
     weights.save(zoo.load(SINGLE), made.weights())
     save_steps(directory / "steps", fitted)
     return directory

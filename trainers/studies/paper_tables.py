@@ -86,7 +86,7 @@ def paper_table(number: int, results: list[Result], architecture: str) -> tables
     Example:
 
     >>> recipe = recipes.resolve("densenet_bc_100_12.s2d.cifar100")
-    >>> run = zoo.Run.create("cifar100", recipe, seed=0)
+    >>> run = zoo.Run("cifar100", recipe, seed=0).write()
     >>> result = studies.Result(**vars(run), metrics={"cifar100/accuracy": 0.76})
     >>> table = studies.paper_table(1, [result], "densenet_bc_100_12")
     >>> [cell.text for cell in table.rows[1]][:3]

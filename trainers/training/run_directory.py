@@ -24,10 +24,17 @@ def create(
         RunError: the directory holds another run.
     """
     run = Run(pathlib.Path(directory), recipe, seed, split, data)
-    held = Run.open(directory) if is_run(directory) else None
-    if held is None or _grows_to(held, run) or (held == run and data not in (None, held.data)):
+    if not is_run(directory):
         return run.write()
-    return Run.create(directory, recipe, seed, split)
+    held = Run.open(directory)
+    if held != run and not _grows_to(held, run):
+        others = ", other numbers" if held.recipe.name == recipe.name else ""
+        raise RunError(
+            f"{directory}: expected a new folder or the same run, received another run "
+            f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose another "
+            "--workdir; nothing was changed."
+        )
+    return held if held == run and data in (None, held.data) else run.write()
 
 
 def lock(run: Run) -> AbstractContextManager[None]:

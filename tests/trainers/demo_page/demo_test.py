@@ -230,7 +230,7 @@ def test_a_run_is_shown_alone(tmp_path):
     from s2d_tf.zoo import weights
 
     name = "wrn_10_2_s2.s2d.digits"
-    run = zoo.Run.create(tmp_path / "run", zoo.entry(name).recipe, seed=0, split="train")
+    run = zoo.Run(tmp_path / "run", zoo.entry(name).recipe, seed=0, split="train").write()
     weights.save(zoo.load(name), run.weights())
     demo = demo_lib.open_demo([str(tmp_path / "run")], examples=50)
     assert list(demo.models) == ["S2D classifier"]

@@ -22,7 +22,7 @@ def quiet(line):
 
 def make_run(directory, recipe, seed=0, split="train"):
     """A run directory as training leaves it, with fresh weights."""
-    run = zoo.Run.create(directory, recipe, seed, split)
+    run = zoo.Run(directory, recipe, seed, split).write()
     network = networks.build_network(recipe, seed)
     predictor = networks.build_predictor(recipe, [network])
     weights.save(predictor if recipe.draws == "swag" else network, run.weights())
@@ -52,7 +52,7 @@ def runs(tmp_path_factory):
     """An evaluated ensemble of two."""
     folder = tmp_path_factory.mktemp("runs") / "ensemble"
     recipe = training.override(recipes.resolve(ENSEMBLE), members=2)
-    zoo.Run.create(folder, recipe, 0)
+    zoo.Run(folder, recipe, 0).write()
     for seed in range(2):
         make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
     with pytest.MonkeyPatch.context() as patch:

@@ -23,7 +23,7 @@ def _quick(monkeypatch, without_times, tmp_path):
 
 def make_run(directory, split="train", seed=0):
     """A run with the weights of a published entry, so that its answers are not all wrong."""
-    run = zoo.Run.create(directory, recipes.resolve(SINGLE), seed, split)
+    run = zoo.Run(directory, recipes.resolve(SINGLE), seed, split).write()
     weights.save(zoo.load(SINGLE), run.weights())
     summary = {"finished": "2026-01-01T00:00:00+00:00", "training_seconds": 1.0}
     files.write_json(directory / "summary.json", summary)

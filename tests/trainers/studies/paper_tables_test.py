@@ -125,7 +125,7 @@ def test_files_beside_runs_are_passed_over(make_run, tmp_path):
 
 def test_a_run_that_was_not_evaluated_says_what_to_do(tmp_path):
     recipe = recipes.resolve(f"{ARCHITECTURE}.s2d.cifar100")
-    zoo.Run.create(tmp_path / "run", recipe, 0)
+    zoo.Run(tmp_path / "run", recipe, 0).write()
     with pytest.raises(FileNotFoundError, match=r"s2d evaluate .*run` first"):
         results.collect([tmp_path / "run"])
 

@@ -31,7 +31,7 @@ def short_recipes():
         def train(recipe, directory, seed, settings):
             if seed == 0 and recipe.method == "s2d":
                 return train_full(recipe, directory, seed, settings)
-            run = zoo.Run.create(directory, recipe, seed)
+            run = zoo.Run(directory, recipe, seed).write()
             weights.save(networks.build_network(recipe, seed), run.weights())
             return run
 

@@ -174,7 +174,7 @@ class TestShift:
         for method in METHODS:
             recipe = recipes.resolve(f"wrn_10_2_s2.{method}.cifar100")
             recipe = recipe.replace(arguments={"depth": 10, "width": 1, "stem_stride": 2})
-            run = zoo.Run.create(tmp_path / "runs" / method, recipe, 0)
+            run = zoo.Run(tmp_path / "runs" / method, recipe, 0).write()
             weights.save(networks.build_network(recipe, 0), run.weights())
             made.append(run.directory)
         return made

@@ -80,7 +80,7 @@ def test_a_folder_nearby_that_does_not_fit_does_not_count(tmp_path, misfit):
 
 
 def test_augmented_teachers_do_not_serve_a_student_without(tmp_path):
-    run = runs.Run.create(tmp_path / "run", recipe("end", "cifar100"), 0)
+    run = runs.Run(tmp_path / "run", recipe("end", "cifar100"), 0).write()
     plus = made(run.directory / "teachers", recipe("ensemble", "cifar100_plus"))
     for directory in (None, plus.directory):
         with pytest.raises(runs.RunError, match=r"ensemble\.cifar100 .*ensemble\.cifar100_plus"):
@@ -88,7 +88,7 @@ def test_augmented_teachers_do_not_serve_a_student_without(tmp_path):
 
 
 def test_a_given_ensemble_without_the_member_says_which(tmp_path):
-    ensemble = runs.Run.create(tmp_path / "ensemble", recipe("s2d_ensemble"), 0)
+    ensemble = runs.Run(tmp_path / "ensemble", recipe("s2d_ensemble"), 0).write()
     run = student(tmp_path / "run", "h2d_dir", seed=1)
     with pytest.raises(runs.RunError, match=r"s2d\.digits .*received .*: no .*member_1"):
         teachers.find(run, "s2d", ensemble.directory)

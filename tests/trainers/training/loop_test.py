@@ -92,7 +92,7 @@ def test_a_student_without_teachers_says_the_command_that_makes_them(run_s2d, tm
 
 @pytest.mark.slow
 def test_another_recipes_folder_is_refused(run_s2d, tmp_path):
-    runs.Run.create(tmp_path, recipes.resolve(f"{NETWORK}.s2d.digits"), 0)
+    runs.Run(tmp_path, recipes.resolve(f"{NETWORK}.s2d.digits"), 0).write()
     done = run_s2d("train", f"{NETWORK}.individual.digits", f"--workdir={tmp_path}")
     assert done.returncode == 1
     assert "received another run" in done.stderr

@@ -223,7 +223,7 @@ def test_a_run_that_diverges_without_nan_is_stopped(recipe, tmp_path, monkeypatc
 
 
 def test_checkpoints_of_other_runs_are_refused(recipe, undisturbed, tmp_path):
-    other = zoo.Run.create(tmp_path / "other", recipe, seed=4)
+    other = zoo.Run(tmp_path / "other", recipe, seed=4).write()
     shutil.copytree(undisturbed.directory / "checkpoints", other.directory / "checkpoints")
     with pytest.raises(checkpoints.CheckpointError, match="another run"):
         training.train(recipe, other.directory, 4, settings())

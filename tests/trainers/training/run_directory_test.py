@@ -86,3 +86,20 @@ def test_own_images_may_move(tmp_path, recipe):
     assert run_directory.create(tmp_path, recipe, 0, data="there").data == "there"
     assert runs.Run.open(tmp_path).data == "there"
     assert run_directory.create(tmp_path, recipe, 0).data == "there"
+
+
+def test_another_run_is_refused_and_left_alone(tmp_path, recipe):
+    run_directory.create(tmp_path, recipe, seed=3)
+    before = (tmp_path / "recipe.json").read_bytes()
+    others = {
+        "another run": (recipe.sibling("individual"), 3, "train"),
+        "seed 3": (recipe, 4, "train"),
+        "split train": (recipe, 3, "train_without_validation"),
+        "other numbers": (recipe.replace(training={"epochs": 2}), 3, "train"),
+    }
+    for message, (other, seed, split) in others.items():
+        with pytest.raises(runs.RunError, match=message) as error:
+            run_directory.create(tmp_path, other, seed, split)
+        assert "Choose another --workdir; nothing was changed." in str(error.value)
+        assert "\n" not in str(error.value)
+    assert (tmp_path / "recipe.json").read_bytes() == before

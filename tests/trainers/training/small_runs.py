@@ -33,7 +33,7 @@ def recipe(method, dataset="digits", network=NETWORK):
 
 def made(directory, recipe, seed=0, split="train", finished=True, loadable=False):
     """A run directory as training leaves it; its weights are random, or only empty files."""
-    run = runs.Run.create(directory, recipe, seed, split)
+    run = runs.Run(directory, recipe, seed, split).write()
     if recipe.draws == "ensemble":
         member = recipe.member_recipe.replace(backbone="tiny")
         for index, folder in enumerate(run.member_directories):
@@ -46,7 +46,7 @@ def made(directory, recipe, seed=0, split="train", finished=True, loadable=False
 
 
 def student(directory, method="end", seed=0, split="train"):
-    return runs.Run.create(directory, recipe(method), seed, split)
+    return runs.Run(directory, recipe(method), seed, split).write()
 
 
 def newest_step(directory):

@@ -106,7 +106,7 @@ def test_a_plain_ensemble_is_one_more_choice_of_teachers(tmp_path, ensemble, ima
 @pytest.mark.usefixtures("computed")
 def test_teachers_of_another_kind_are_rejected(tmp_path, ensemble, images):
     ours = training.override(recipe("h2d_dir"), ["teachers=ensemble"])
-    run = runs.Run.create(tmp_path / "run", ours, 0)
+    run = runs.Run(tmp_path / "run", ours, 0).write()
     with pytest.raises(
         ValueError, match=r"expected kind 'dirichlet', as .* received 'categorical'"
     ):
@@ -116,7 +116,7 @@ def test_teachers_of_another_kind_are_rejected(tmp_path, ensemble, images):
 
 def test_teachers_of_augmented_images_see_only_one_size(tmp_path, ensemble, images):
     ours = recipe("end").replace(data={"augmentation": "mirror_shift", "resolutions": (0.5,)})
-    run = runs.Run.create(tmp_path / "run", ours, 0)
+    run = runs.Run(tmp_path / "run", ours, 0).write()
     with pytest.raises(runs.RunError, match=r"data\.resolutions: .*--set data\.resolutions=\[\]"):
         attached(run, ensemble, images)
 

@@ -184,9 +184,9 @@ def test_a_wrong_key_or_value_is_refused_before_the_first_run(tmp_path, key, val
 def teachers(directory, split):
     """A finished ensemble of two networks with random weights."""
     ensemble = recipe("wrn_10_2_s2.ensemble.digits").replace(num_members=2)
-    run = runs.Run.create(directory, ensemble, 0, split)
+    run = runs.Run(directory, ensemble, 0, split).write()
     for seed, folder in enumerate(run.member_directories):
-        member = runs.Run.create(folder, recipe(), seed, split)
+        member = runs.Run(folder, recipe(), seed, split).write()
         weights.save(networks.build_network(member.recipe, seed), member.weights())
     return run
 

@@ -49,7 +49,7 @@ def test_an_ensemble_has_its_members(tmp_path):
 
 @pytest.mark.parametrize("as_folder", [False, True])
 def test_a_student_starts_from_an_entry(tmp_path, as_folder):
-    run = Run.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
+    run = Run(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0).write()
     where = zoo.directory() / NAME if as_folder else NAME
     found = teachers.find(run, "s2d", where)
     assert found.finished
@@ -57,6 +57,6 @@ def test_a_student_starts_from_an_entry(tmp_path, as_folder):
 
 
 def test_an_entry_of_another_method_is_no_teacher(tmp_path):
-    run = Run.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
+    run = Run(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0).write()
     with pytest.raises(RunError, match=r"received .*teachers: a run of wrn_10_2_s2\.individual"):
         teachers.find(run, "s2d", "wrn_10_2_s2.individual.digits")
