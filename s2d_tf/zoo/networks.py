@@ -23,7 +23,7 @@ def build_network(
     *size, channels = recipe.image_shape
     if free_size:
         smallest = round(min(recipe.data.resolutions, default=1) * min(size))
-        if smallest < SMALLEST_CROPPED:
+        if recipe.backbone == "fast_resnet" and smallest < SMALLEST_CROPPED:
             raise ValueError(
                 f"data.resolutions: expected stages of at least {SMALLEST_CROPPED} pixels, "
                 f"received one of {smallest}. Use larger fractions of the {min(size)} pixels of "

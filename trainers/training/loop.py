@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from s2d_tf.zoo.recipes import Recipe
 
 
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Where to train, how, and from what: all that is not in the recipe.
@@ -141,7 +144,7 @@ def _writable(directory):
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+        if error.errno not in _NOT_WRITABLE:
             raise
         raise RunError(
             f"--workdir: expected a folder that can be written to, received {str(directory)!r} "

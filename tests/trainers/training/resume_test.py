@@ -85,6 +85,16 @@ def test_stages_that_are_too_small_for_the_network_are_rejected(tmp_path):
         training.train(fast_recipe(), tmp_path / "run", 3, settings())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["wrn_10_2_s2", "densenet_bc_22_12_s2"])
+def test_images_grow_for_other_networks_too(network, tmp_path):
+    recipe = recipes.resolve(f"{network}.individual.digits")
+    changes = {"resolutions": (0.5,), "resolution_milestones": (0.3,)}
+    recipe = recipe.replace(training={"epochs": 1}, data=changes)
+    run = training.train(recipe, tmp_path / "run", 3, settings())
+    assert run.predictor().predict_uncertainty(np.zeros([1, 8, 8, 1], np.uint8))["probs"].shape
+
+
 def settings(**kwargs):
     return training.Settings(**{"strategy": "one_device", "verbose": 0} | kwargs)
 
@@ -227,3 +237,30 @@ def test_checkpoints_of_other_runs_are_refused(recipe, undisturbed, tmp_path):
     shutil.copytree(undisturbed.directory / "checkpoints", other.directory / "checkpoints")
     with pytest.raises(checkpoints.CheckpointError, match="another run"):
         training.train(recipe, other.directory, 4, settings())
+
+
+def test_damaged_final_weights_are_reported_and_made_again(recipe, undisturbed, tmp_path):
+    directory = tmp_path / "run"
+    shutil.copytree(undisturbed.directory, directory)
+    path = directory / "final.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    message = r"final\.safetensors: expected the weights that training wrote.* Remove the file"
+    with pytest.raises(zoo.RunError, match=message) as error:
+        training.train(recipe, directory, 3, settings())
+    assert "\n" not in str(error.value)
+    path.unlink()
+    run = training.train(recipe, directory, 3, settings())
+    assert run.weights().read_bytes() == undisturbed.weights().read_bytes()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_workdir_that_cannot_be_written_to_is_one_line(recipe, tmp_path, inside):
+    taken = tmp_path / "file"
+    taken.write_text("")
+    directory = taken / "run" if inside else taken
+    message = "--workdir: expected a folder that can be written to, received .*file"
+    with pytest.raises(zoo.RunError, match=message) as error:
+        training.train(recipe, directory, 3, settings())
+    assert "\n" not in str(error.value)
