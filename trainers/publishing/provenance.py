@@ -177,7 +177,7 @@ def spread(run: Run, recipe: Recipe, also: Iterable[PathLike] = ()) -> dict[str,
 
 
 def strengths(
-    gathered: evaluator.ModelScores, class_names: Sequence[str], picture: PathLike
+    scores: evaluator.ModelScores, class_names: Sequence[str], picture: PathLike
 ) -> dict[str, Any]:
     """What a model is good and bad at on its test images, in words and a picture.
 
@@ -187,7 +187,7 @@ def strengths(
         name of the "picture" that was drawn: histograms of each uncertainty on right answers, on
         wrong ones, and on images of other datasets.
     """
-    known, title = gathered.known, names.dataset_title(gathered.dataset)
+    known, title = scores.known, names.dataset_title(scores.dataset)
     answers, errors = known.log_probs.argmax(axis=-1), known.errors
     counts = np.zeros([known.log_probs.shape[-1]] * 2, int)
     np.add.at(counts, (known.labels, answers), 1)
@@ -200,7 +200,7 @@ def strengths(
         for name, mask in (("right", ~errors), ("wrong", errors))
         if mask.any()
     }
-    sets |= {names.dataset_title(name): other.scores for name, other in gathered.unknown.items()}
+    sets |= {names.dataset_title(name): other.scores for name, other in scores.unknown.items()}
     figures.uncertainty_histograms({"": sets}, picture)
     return {
         "picture": PICTURE,

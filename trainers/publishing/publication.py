@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from s2d_tf import data, files, zoo
+from s2d_tf import data, evaluation, files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import evaluator, run_evaluation, views
 from s2d_tf.posthoc import root
@@ -129,7 +129,7 @@ def _own_metrics(run, opened):
             f"{run.directory}: expected an evaluated run, received no metrics. {advice}"
         )
     metrics = files.read_json(path)
-    if metrics.get("run/weights") != run_evaluation.weights_hash(opened.predictor):
+    if metrics.get("run/weights") != evaluation.weights_hash(opened.predictor):
         raise PublishError(
             f"{path}: expected metrics of these weights, received those of others. {advice}"
         )
@@ -146,7 +146,7 @@ def _strengths(run, opened, folder, data_dir):
     """What the card says of the model's answers, with a picture; nothing without data."""
     recipe = opened.recipe
     try:
-        gathered = evaluator.score_datasets(
+        scores = evaluator.score_datasets(
             opened.predictor,
             recipe.source_dataset,
             recipe.out_of_distribution,
@@ -156,7 +156,7 @@ def _strengths(run, opened, folder, data_dir):
         )
     except data.MissingDataError:
         return {}
-    return provenance.strengths(gathered, opened.predictor.class_names, folder / provenance.PICTURE)
+    return provenance.strengths(scores, opened.predictor.class_names, folder / provenance.PICTURE)
 
 
 def _write_weights(opened, metrics, folder, target, data_dir, precision, log):
@@ -184,9 +184,8 @@ def evaluate(
     opened: zoo.TrainedModel, data_dir: PathLike | None, log: Callable[[str], Any]
 ) -> dict[str, Any]:
     """All metrics of an opened run, as `s2d evaluate` computes them."""
-    cache = run_evaluation.cache_directory(opened.run)
     try:
-        return run_evaluation.evaluate_opened(opened, data_dir, cache, log=log)[0]
+        return run_evaluation.evaluate_opened(opened, data_dir, log=log)[0]
     except data.MissingDataError as error:
         raise PublishError(
             f"{error} To publish without the data, pass --precision=float32, for an evaluated run."

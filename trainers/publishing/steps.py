@@ -13,13 +13,12 @@ from collections.abc import Callable
 import s2d_tf
 from s2d_tf import data, files, posthoc, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.data import location
-from s2d_tf.evaluation import run_evaluation
+from s2d_tf.evaluation.run_evaluation import evaluate_opened
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc import chain
 from s2d_tf.zoo import entries, sources
 from s2d_tf.zoo import steps as steps_lib
-from s2d_tf.zoo.layout import GOLDEN, PREDICTIONS, STEPS
+from s2d_tf.zoo.layout import GOLDEN, STEPS
 
 from ..studies import results
 from ..training import run_directory
@@ -85,8 +84,7 @@ def fit_step(
             opened, predictor=posthoc.load(folder / name, opened.predictor)
         )
         log("evaluating the entry with its steps")
-        cache = location.cache_dir() / PREDICTIONS / opened.name
-        found, _ = run_evaluation.evaluate_opened(stepped, data_dir, cache, log=log)
+        found, _ = evaluate_opened(stepped, data_dir, log=log)
         files.write_text(folder / GOLDEN, json.dumps(golden.answers(stepped.predictor)) + "\n")
         record = dataclasses.replace(
             opened.record,

@@ -13,7 +13,7 @@ from s2d_tf import backbones, files, layers, zoo
 from s2d_tf.backbones import batch_norm
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import callbacks, checkpoints, loop
-from s2d_tf.zoo import recipe_fields, recipes
+from s2d_tf.zoo import recipes
 from tests.trainers.training.small_runs import Killed, final_state, newest_step
 
 STEPS = 10
@@ -70,7 +70,6 @@ def enlarge(monkeypatch):
     monkeypatch.setattr(loop.data, "load_arrays", large)
     info = dataclasses.replace(loop.data.info("digits"), image_shape=(24, 24, 1))
     monkeypatch.setattr(loop.data, "info", lambda name: info)
-    monkeypatch.setattr(recipe_fields, "info", lambda name: info)
 
 
 @pytest.fixture(scope="module")
