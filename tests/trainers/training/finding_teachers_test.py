@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import zoo
+from s2d_tf.trainers import training
 from s2d_tf.trainers.training import teachers
 from s2d_tf.zoo import recipes, runs, weights
 from tests.trainers.training.small_runs import HELD_OUT, NETWORK, made, recipe, student
@@ -159,7 +160,7 @@ def test_an_ensemble_has_its_members(tmp_path):
 
 @pytest.mark.parametrize("as_folder", [False, True])
 def test_a_student_starts_from_an_entry(tmp_path, as_folder):
-    run = runs.Run.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
+    run = training.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
     where = zoo.directory() / ENTRY if as_folder else ENTRY
     found = teachers.find(run, "s2d", where)
     assert found.finished
@@ -167,8 +168,6 @@ def test_a_student_starts_from_an_entry(tmp_path, as_folder):
 
 
 def test_an_entry_of_another_method_is_no_teacher(tmp_path):
-    run = runs.Run.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
-    with pytest.raises(
-        runs.RunError, match=r"teachers: a run of wrn_10_2_s2\.individual"
-    ):
+    run = training.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
+    with pytest.raises(runs.RunError, match=r"teachers: a run of wrn_10_2_s2\.individual"):
         teachers.find(run, "s2d", "wrn_10_2_s2.individual.digits")
