@@ -105,7 +105,7 @@ class _ScorePart(beam.DoFn):
             )
 
     def process(self, index):
-        examples = self._job.source.examples(index * self._job.part_rows)
+        examples = self._job.source.read(index * self._job.part_rows)
         for _ in self._job.score_part(self._scorer, index, examples):
             pass
 

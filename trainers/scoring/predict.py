@@ -243,17 +243,11 @@ def _score_parts(scorer, job, progress):
     """Writes the parts from the first missing one to the last."""
     missing, count = job.missing, job.source.count
     done = missing[0] * job.part_rows if missing else count
-    examples = job.source.examples(done)
+    examples = job.source.read(done)
     with tqdm.auto.tqdm(total=count, initial=done, unit="input", disable=not progress) as bar:
-        try:
-            for index in range(missing[0], missing[-1] + 1) if missing else ():
-                for size in job.score_part(scorer, index, examples):
-                    bar.update(size)
-        except KeyboardInterrupt:
-            done = min(job.missing[0] * job.part_rows, count)
-            raise KeyboardInterrupt(
-                f"after {done:,} of {count:,} inputs; the same command continues."
-            ) from None
+        for index in range(missing[0], missing[-1] + 1) if missing else ():
+            for size in job.score_part(scorer, index, examples):
+                bar.update(size)
 
 
 def _read_ahead(iterator):

@@ -119,16 +119,14 @@ class Scorer:
         try:
             if error or isinstance(content, str):
                 return content, error
-            if self.image_shape is None:
-                return content.decode(), ""
-            return (self._decoded if isinstance(content, bytes) else self._checked)(content), ""
+            return (self._pixels(content) if self.image_shape else content.decode()), ""
         except tf.errors.InvalidArgumentError as failure:
             error = str(failure.message).split("\n")[0].rpartition("}} ")[2][:300]
         except ValueError as failure:
             error = str(failure)
         return None, error or "the file is damaged"
 
-    def _decoded(self, content):
+    def _pixels(self, content):
         """Pixels of a file, or of nothing but pixels."""
         is_file = content.startswith((image_files.PNG_START, image_files.JPEG_START))
         if not is_file and len(content) == np.prod(self.image_shape):
@@ -136,18 +134,6 @@ class Scorer:
         if image_files.check(content, encoded_images.MAX_PIXELS) == self.image_shape[:2]:
             return image_files.decode(content, self.image_shape[-1]).numpy()
         return encoded_images.decode_batch(tf.constant([content]), self.image_shape).numpy()[0]
-
-    def _checked(self, pixels):
-        if pixels.size != np.prod(self.image_shape) or pixels.dtype.kind not in "uif":
-            raise ValueError(
-                f"expected an image file or pixels of the shape {self.image_shape}, received "
-                f"{pixels.dtype} {pixels.shape}"
-            )
-        if not (pixels.min() >= 0 and pixels.max() <= 255):  # also NaN
-            raise ValueError(
-                f"expected pixels in [0, 255], received {pixels.min():g} to {pixels.max():g}"
-            )
-        return pixels.reshape(self.image_shape)
 
     def _target(self, label, num_classes):
         if isinstance(label, str):

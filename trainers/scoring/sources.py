@@ -7,15 +7,15 @@ What cannot be read becomes an example with an error, so one damaged file does n
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import os
 import pathlib
 import struct
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 from pyarrow import parquet
@@ -34,30 +34,28 @@ class Example(typing.NamedTuple):
     """One input: a file's bytes, pixels or text; or the reason why there is none."""
 
     name: str
-    content: typing.Any = None
+    content: bytes | str | None = None
     label: int | str | None = None
     error: str = ""
 
 
-class Source:
+class Source(typing.NamedTuple):
     """Examples from files.
 
     Attributes:
-        paths: the files.
         count: number of examples.
+        find: function that yields the files.
+        read: function that yields all examples from a number on, in the same order each time.
     """
 
-    paths: typing.Any
     count: int
-
-    def examples(self, start: int = 0) -> Iterator[Example]:
-        """Yields all examples from number `start` on, in the same order each time."""
-        raise NotImplementedError
+    find: Callable[[], Iterable[pathlib.Path]]
+    read: Callable[[int], Iterator[Example]]
 
     def fingerprint(self) -> str:
         """Digest of the names, sizes and times of all files."""
         digest = hashlib.sha256()
-        for path in self.paths:
+        for path in self.find():
             facts = path.stat()
             text = f"{path.absolute()}\0{facts.st_size}\0{facts.st_mtime_ns}\0"
             digest.update(text.encode(errors="replace"))
@@ -80,7 +78,7 @@ def open_source(
         of_texts: whether the lines of a text file are the inputs themselves, not paths of images.
 
     Returns:
-        A `Source`: its `count`, and `examples(start)`, an iterator from any place.
+        A `Source`: its `count`, and `read(start)`, an iterator from any place.
 
     Raises:
         ValueError: it is none of these, or has no example.
@@ -88,7 +86,7 @@ def open_source(
     Example:
 
     >>> source = scoring.open_source("pictures")
-    >>> source.count, next(source.examples()).label
+    >>> source.count, next(source.read(0)).label
     (8, 'cat')
     """
     path = pathlib.Path(path).expanduser()
@@ -99,135 +97,93 @@ def open_source(
             "Check the path."
         )
     found = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
-    if tables := [each for each in found if each.suffix in PARQUET]:
-        source = Parquet(tables, keys)
-    elif records := [each for each in found if ".tfrecord" in each.name]:
-        source = TFRecords(records, keys)
+    tables = [each for each in found if each.suffix in PARQUET]
+    records = [each for each in found if ".tfrecord" in each.name]
+    # Partial functions, since Beam sends sources to other processes.
+    find: Callable = functools.partial(iter, tables or records or found)
+    if tables or records:
+        chunks = [chunk for each in tables for chunk in _row_groups(each)]
+        chunks = chunks or [(each, 0, 0, _count_records(each)) for each in records]
+        read: Callable = functools.partial(_rows, _parquet if tables else _tfrecord, chunks, keys)
+        count = sum(rows for *_, rows in chunks)
     elif path.is_dir():
-        source = Images(path)
+        find = functools.partial(image_files.find, path)
+        read = functools.partial(_images, path)
+        count = sum(1 for _ in find())
     elif path.suffix in TEXT:
-        source = Lines(path, of_texts)
+        read = functools.partial(_lines, path, of_texts)
+        count = sum(1 for _ in _lines(path, of_texts=True))
     else:
         raise ValueError(
             "inputs: expected a folder of images, a .tfrecord, .parquet or .txt file, received "
             f"{str(path)!r}. Rename it if it is one of these."
         )
-    if not source.count:
+    if not count:
         raise ValueError(f"{path}: expected at least one input, received none. Add inputs.")
-    return source
+    return Source(count, find, read)
 
 
-class Images(Source):
+def _images(folder, start):
     """The JPEG and PNG files of a folder; the first folder below it may be the class."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.count = sum(1 for _ in self.paths)
-
-    @property
-    def paths(self) -> Iterator[pathlib.Path]:
-        return image_files.find(self.folder)
-
-    def examples(self, start: int = 0) -> Iterator[Example]:
-        for path in itertools.islice(self.paths, start, None):
-            name = path.relative_to(self.folder)
-            yield _image_file(str(name), path, name.parts[0] if len(name.parts) > 1 else None)
+    for path in itertools.islice(image_files.find(folder), start, None):
+        name = path.relative_to(folder)
+        yield _image_file(str(name), path, name.parts[0] if len(name.parts) > 1 else None)
 
 
-class Lines(Source):
+def _lines(path, of_texts, start=0):
     """The lines of a text file that are not empty: texts, or paths of images."""
-
-    def __init__(self, path: pathlib.Path, of_texts: bool) -> None:
-        self.paths = [path]
-        self.of_texts = of_texts
-        self.count = sum(1 for _ in self._lines())
-
-    def _lines(self):
-        with open(self.paths[0], encoding="utf-8", errors="surrogateescape") as file:
-            for number, line in enumerate(file, start=1):
-                if line := line.rstrip("\r\n"):
-                    yield f"{self.paths[0].name}:{number}", line
-
-    def examples(self, start: int = 0) -> Iterator[Example]:
-        for name, line in itertools.islice(self._lines(), start, None):
-            if not self.of_texts:
-                yield _image_file(name, self.paths[0].parent / line)
-            elif any("\ud800" <= each <= "\udfff" for each in line):
-                yield Example(name, error="the line is not UTF-8")
-            else:
-                yield Example(name, line)
+    with open(path, "rb") as file:
+        numbered = ((i, line.rstrip(b"\r\n")) for i, line in enumerate(file, 1) if line.strip())
+        for number, line in itertools.islice(numbered, start, None):
+            name = f"{path.name}:{number}"
+            whole = path.parent / os.fsdecode(line)
+            yield Example(name, line) if of_texts else _image_file(name, whole)
 
 
-class _Rows(Source):
-    """Rows of several files; a damaged file ends where it is damaged.
+def _rows(read, chunks, keys, start):
+    """Rows of files, each `(path, group, first row, number of rows)` read at once.
 
-    A subclass defines `_values(path, group, start)`, which yields a dict for each row of a chunk.
-
-    Args:
-        paths: the files.
-        keys: names of the inputs and of the labels.
-        chunks: `(path, group, first row, number of rows)` of everything that is read at once.
+    A damaged file ends where it is damaged.
     """
-
-    def __init__(self, paths: Sequence[pathlib.Path], keys: tuple, chunks: list[tuple]) -> None:
-        self.paths = paths
-        self.chunks = chunks
-        self.count = sum(rows for *_, rows in chunks)
-        self._keys = keys
-
-    def examples(self, start: int = 0) -> Iterator[Example]:
-        for path, group, first, rows in self.chunks:
-            done = min(start, rows)
-            start -= done
-            with contextlib.suppress(OSError, ValueError, tf.errors.OpError):
-                for values in self._values(path, group, done) if done < rows else ():
-                    yield _example(f"{path.name}:{first + done}", values, self._keys)
-                    done += 1
-            for number in range(first + done, first + rows):
-                yield Example(f"{path.name}:{number}", error="the file is damaged here")
+    for path, group, first, rows in chunks:
+        done = min(start, rows)
+        start -= done
+        with contextlib.suppress(OSError, ValueError, tf.errors.OpError):
+            for values in read(path, group, done, keys) if done < rows else ():
+                yield _example(f"{path.name}:{first + done}", values, keys)
+                done += 1
+        for number in range(first + done, first + rows):
+            yield Example(f"{path.name}:{number}", error="the file is damaged here")
 
 
-class TFRecords(_Rows):
-    """The `tf.train.Example`s of files."""
-
-    def __init__(self, paths: Sequence[pathlib.Path], keys: tuple) -> None:
-        super().__init__(paths, keys, [(path, 0, 0, _count_records(path)) for path in paths])
-
-    def _values(self, path, group, start):
-        for record in tf.data.TFRecordDataset(str(path)).skip(start).as_numpy_iterator():
-            try:
-                features = tf.train.Example.FromString(record).features.feature
-            except message.DecodeError:
-                features = {}
-            yield {name: _feature(features[name]) for name in features}
+def _tfrecord(path, group, start, keys):
+    for record in tf.data.TFRecordDataset(str(path)).skip(start).as_numpy_iterator():
+        try:
+            features = tf.train.Example.FromString(record).features.feature
+        except message.DecodeError:
+            features = {}
+        values = {name: [*f.bytes_list.value, *f.int64_list.value] for name, f in features.items()}
+        yield {name: items[0] for name, items in values.items() if items}
 
 
-class Parquet(_Rows):
-    """The rows of files; images as bytes, as `{"bytes", "path"}` or as lists of pixels."""
+def _parquet(path, group, start, keys):
+    file = parquet.ParquetFile(path)
+    wanted = [name for name in file.schema_arrow.names if name in sum(keys, ())]
+    for batch in file.iter_batches(_ROWS, row_groups=[group], columns=wanted):
+        skipped = min(start, len(batch))
+        start -= skipped
+        yield from batch.slice(skipped).to_pylist()
 
-    def __init__(self, paths: Sequence[pathlib.Path], keys: tuple) -> None:
-        chunks = []
-        for path in paths:
-            try:
-                metadata = parquet.ParquetFile(path).metadata
-            except (OSError, ValueError) as error:  # pyarrow raises both
-                raise ValueError(
-                    f"{path}: expected a Parquet file, received {str(error)[:200]!r}. Remove or "
-                    "restore it."
-                ) from None
-            first = 0
-            for group in range(metadata.num_row_groups):
-                chunks.append((path, group, first, metadata.row_group(group).num_rows))
-                first += chunks[-1][-1]
-        super().__init__(paths, keys, chunks)
 
-    def _values(self, path, group, start):
-        file = parquet.ParquetFile(path)
-        wanted = [name for name in file.schema_arrow.names if name in sum(self._keys, ())]
-        for batch in file.iter_batches(_ROWS, row_groups=[group], columns=wanted):
-            skipped = min(start, len(batch))
-            start -= skipped
-            yield from batch.slice(skipped).to_pylist()
+def _row_groups(path):
+    try:
+        metadata = parquet.ParquetFile(path).metadata
+    except (OSError, ValueError) as error:  # pyarrow raises both
+        raise ValueError(
+            f"{path}: expected a Parquet file, received {str(error)[:200]!r}. Remove or restore it."
+        ) from None
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    return [(path, group, sum(sizes[:group]), size) for group, size in enumerate(sizes)]
 
 
 def _image_file(name, path, label=None):
@@ -244,18 +200,11 @@ def _example(name, values, keys):
     )
     if isinstance(content, dict):  # as Hugging Face stores images
         content = content.get("bytes")
-    content = np.asarray(content) if isinstance(content, list) else content
-    if not isinstance(content, (bytes, str, np.ndarray)):
+    if not isinstance(content, (bytes, str)):
         reason = f"expected an image or a text as {' or '.join(keys[0])}, received {sorted(values)}"
         return Example(name, error=reason)
-    label = label[0] if isinstance(label, list) and len(label) == 1 else label
+    label = label.decode(errors="replace") if isinstance(label, bytes) else label
     return Example(name, content, label if isinstance(label, (int, str)) else None)
-
-
-def _feature(feature):
-    kind = feature.WhichOneof("kind")
-    values = getattr(feature, kind).value if kind else []
-    return values[0] if kind == "bytes_list" and len(values) == 1 else list(values)
 
 
 def _count_records(path):
