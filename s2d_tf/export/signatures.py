@@ -37,10 +37,8 @@ def answer_function(model: Predictor, reject: bool = True) -> Callable:
         member_logits, added = model.served_outputs(inputs)
         member_logits = tf.cast(member_logits, tf.float32)
         if reject:
-            expected = model.contract.tensors[0].expected
-            member_logits = tf.debugging.check_numerics(
-                member_logits, f"{expected}, but their answer is not a number"
-            )
+            message = f"{_expected(model.contract.tensors[0])}, but their answer is not a number"
+            member_logits = tf.debugging.check_numerics(member_logits, message)
         found = uncertainty.from_members(model.kind, member_logits)
         label = tf.argmax(found["probs"], axis=-1, output_type=tf.int64)
         answers = {output: found[name] for output, name in OUTPUTS.items()}
@@ -115,7 +113,7 @@ class Signatures(tf.Module):
         if tensor.dtype != spec.dtype:  # bytes, which are all pixels
             return tf.cast(tensor, spec.dtype)
         if self.reject and tensor.dtype.is_floating:
-            tensor = tf.debugging.check_numerics(tensor, declared.expected)
+            tensor = tf.debugging.check_numerics(tensor, _expected(declared))
         if not self.reject or not declared.bounded:
             return tensor
         low, high = declared.range
@@ -124,13 +122,20 @@ class Signatures(tf.Module):
         is_within = encoded_images.require(
             (lowest >= tf.cast(low - margin, tensor.dtype))
             & (highest <= tf.cast(high + margin, tensor.dtype)),
-            f"{declared.expected}, received values from",
+            f"{_expected(declared)}, received values from",
             lowest,
             "to",
             highest,
         )
         with tf.control_dependencies([is_within]):
             return tf.identity(tensor)
+
+
+def _expected(tensor):
+    """The beginning of an error about an input's values."""
+    what = "pixels" if tensor.is_image else "numbers"
+    bounds = " in [{:g}, {:g}]".format(*(tensor.range or ())) if tensor.bounded else ""
+    return f"{tensor.name}: expected {what}{bounds}"
 
 
 def _check_names(names):

@@ -15,6 +15,24 @@ NAMES = {
 }
 
 
+def open_onnx(path):
+    """A function from inputs by name to answers by name."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path))
+    names = [output.name for output in session.get_outputs()]
+    return lambda **inputs: dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def open_litert(path):
+    """A function from inputs by name to answers by name."""
+    import tensorflow as tf
+
+    plain = tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = tf.lite.Interpreter(str(path), experimental_op_resolver_type=plain)
+    return interpreter.get_signature_runner("serving_default")
+
+
 def tiny(input_shape, dropout, seed, synchronized_batch_norm):
     """A backbone that is traced in a moment, with all that the methods make use of."""
     import keras

@@ -1,18 +1,12 @@
-"""Every kind of input and every model class: fit, predict, save, load, export.
-
-By default all kinds with one class and all classes with one kind; the whole product is slow.
-"""
-
-import json
-import types
+"""Every kind of input, in every format that has operators for it."""
 
 import keras
 import numpy as np
 import pytest
-import scipy.special
 import tensorflow as tf
 
-from s2d_tf import export, layers, losses, models
+from s2d_tf import export, layers, models
+from tests.export.conftest import open_litert, open_onnx
 
 CLASSES, N = 3, 12
 LABELS = np.arange(N) % CLASSES
@@ -81,129 +75,39 @@ KINDS = {
 }
 
 
-def student(backbone, **kwargs):
-    teacher = models.S2DClassifier(keras.models.clone_model(backbone), CLASSES, seed=1)
-    objective = losses.NormalKLDivergence()
-    return models.Student(backbone, CLASSES, objective, num_draws=4, **kwargs).learn_from(teacher)
-
-
-MODELS = {  # what is trained, and what is made of it
-    "classifier": (models.Classifier, lambda model: model),
-    "s2d": (models.S2DClassifier, lambda model: model),
-    "student": (lambda *args, **kwargs: student(args[0], **kwargs), lambda model: model),
-    "dropout": (models.Classifier, lambda model: models.MonteCarloDropout(model, 2)),
-    "swag": (models.Classifier, lambda model: models.SWAG(model, 2)),
-    "ensemble": (models.Classifier, lambda model: models.Ensemble([model, model])),
-    "cast": (
-        lambda backbone, classes, **kwargs: models.S2DClassifier.from_classifier(
-            keras.Model(
-                backbone.input,
-                keras.layers.Dense(classes, kernel_initializer=keras.initializers.Ones())(
-                    backbone.output
-                ),
-            ),
-            **kwargs,
-        ),
-        lambda model: model,
-    ),
-}
-KIND_OF_CLASSES, CLASS_OF_KINDS = "table", "s2d"
-DEFAULT = {(kind, CLASS_OF_KINDS) for kind in KINDS} | {(KIND_OF_CLASSES, name) for name in MODELS}
-
-
-def fitted(kind, name):
+def build(kind):
+    """A model, its inputs by name as the signature takes them, and its answers to them."""
     backbone, inputs = KINDS[kind][0](np.random.default_rng(0))
-    train, draw = MODELS[name]
-    network = train(backbone, CLASSES, seed=0)
-    network.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    start = network.head.kernel.numpy()
-    history = network.fit(inputs, LABELS, epochs=2, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
-    assert not np.array_equal(start, network.head.kernel)
-    return types.SimpleNamespace(network=network, model=draw(network), inputs=inputs, draw=draw)
+    pixels = (0, 255) if kind == "image" else None
+    model = models.S2DClassifier(backbone, CLASSES, input_range=pixels, seed=0)
+    types = KINDS[kind][1]
+    named = inputs if isinstance(inputs, dict) else {next(iter(types)): inputs}
+    named = {k: v if v.dtype.kind == "U" else v.astype(types[k]) for k, v in named.items()}
+    return model, named, model.predict_uncertainty(inputs)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        pytest.param(kind, name, marks=() if (kind, name) in DEFAULT else pytest.mark.slow)
-        for kind in KINDS
-        for name in MODELS
-    ],
-)
-def test_fit_predict_save_load_export(kind, name, tmp_path):
-    made = fitted(kind, name)
-    answer = made.model.predict_uncertainty(made.inputs)
-    if name in ("classifier", "s2d", "cast"):
-        plain = made.network.backbone.predict(made.inputs, verbose=0) if kind != "strings" else None
-        if plain is not None:
-            logits = plain @ made.network.head.kernel[0] + made.network.head.bias[0]
-            expected = scipy.special.softmax(logits, axis=-1)
-            np.testing.assert_allclose(answer["probs"], expected, rtol=1e-4, atol=1e-6)
-
-    made.network.save(tmp_path / "network.keras")
-    loaded = keras.models.load_model(tmp_path / "network.keras")
-    assert loaded.contract.to_dict() == made.network.contract.to_dict()
-    twin = made.draw(loaded)
-    made.model.save_weights(tmp_path / "model.weights.h5")
-    twin.load_weights(tmp_path / "model.weights.h5")
-    again = twin.predict_uncertainty(made.inputs, batch_size=5)
-    for key, value in answer.items():
-        np.testing.assert_allclose(again[key], value, rtol=1e-4, atol=1e-5)
-
-    path = export.save(made.model, tmp_path / "exported")
-    (function,) = {
-        signature
-        for key, signature in tf.saved_model.load(str(path)).signatures.items()
-        if key == "serving_default"
-    }
-    specs = function.structured_input_signature[1]
-    assert {key: spec.dtype.name for key, spec in specs.items()} == KINDS[kind][1]
-    inputs = made.inputs if isinstance(made.inputs, dict) else {next(iter(specs)): made.inputs}
-    tensors = {
-        key: tf.constant(value if value.dtype.kind == "U" else value.astype(KINDS[kind][1][key]))
-        for key, value in inputs.items()
-    }
-    served = function(**tensors)
-    np.testing.assert_allclose(served["probabilities"], answer["probs"], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        served["knowledge_uncertainty"], answer["knowledge"], rtol=1e-3, atol=1e-5
-    )
-    description = json.loads((path / "assets" / "model.json").read_text())
-    assert description["inputs"] == made.model.contract.to_dict()
+def compare(found, expected, size=N):
+    for name, key in (("probabilities", "probs"), ("knowledge_uncertainty", "knowledge")):
+        np.testing.assert_allclose(found[name], expected[key][:size], rtol=1e-4, atol=1e-5)
 
 
-def portable_onnx(path):
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path / "model.onnx"))
-    names = [output.name for output in session.get_outputs()]
-    return lambda **inputs: dict(zip(names, session.run(None, inputs), strict=True))
-
-
-def portable_litert(path):
-    from ai_edge_litert import interpreter as litert
-
-    interpreter = litert.Interpreter(
-        str(path / "model.tflite"),
-        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    )
-    return interpreter.get_signature_runner("serving_default")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_model_gives_the_models_answers(kind, tmp_path):
+    model, inputs, expected = build(kind)
+    version = export.load(export.save(model, tmp_path))
+    assert {name: spec.dtype.name for name, spec in version.inputs.items()} == KINDS[kind][1]
+    assert version.description["inputs"] == model.contract.to_dict()
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    compare(version.signatures["serving_default"](**tensors), expected)
 
 
-PORTABLE = {
-    "onnx": (export.save_onnx, portable_onnx),
-    "litert": (export.save_litert, portable_litert),
+FORMATS = {
+    "onnx": (export.save_onnx, open_onnx, "m.onnx"),
+    "litert": (export.save_litert, open_litert, "m.tflite"),
 }
 
 
-def needs(form):
-    packages = {"onnx": ("tf2onnx", "onnxruntime"), "litert": ("ai_edge_litert.interpreter",)}
-    for package in packages[form]:
-        pytest.importorskip(package, reason=f"needs the extra s2d_tf[{form}]")
-
-
-@pytest.mark.parametrize("form", PORTABLE)
+@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -212,34 +116,31 @@ def needs(form):
     ],
 )
 def test_other_runtimes_give_the_same_answers(kind, form, tmp_path):
-    needs(form)
-    backbone, inputs = KINDS[kind][0](np.random.default_rng(0))
-    pixels = (0, 255) if kind == "image" else None
-    model = models.S2DClassifier(backbone, CLASSES, input_range=pixels, seed=0)
-    save, load = PORTABLE[form]
-    run = load(save(model, tmp_path / "model"))
-    named = inputs if isinstance(inputs, dict) else {next(iter(KINDS[kind][1])): inputs}
-    named = {name: value.astype(KINDS[kind][1][name]) for name, value in named.items()}
-    given = named if isinstance(inputs, dict) else next(iter(named.values()))
-    expected = model.predict_uncertainty(given)
+    save, load, name = FORMATS[form]
+    model, inputs, expected = build(kind)
+    if form == "onnx":
+        pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
+    assert save(model, tmp_path / name) == tmp_path / name
+    run = load(tmp_path / name)
     for size in (1, N):
-        found = run(**{name: value[:size] for name, value in named.items()})
-        for name, key in (("probabilities", "probs"), ("knowledge_uncertainty", "knowledge")):
-            np.testing.assert_allclose(found[name], expected[key][:size], rtol=1e-4, atol=1e-5)
+        compare(run(**{key: value[:size] for key, value in inputs.items()}), expected, size)
 
 
-@pytest.mark.parametrize("form", PORTABLE)
+@pytest.mark.parametrize("form", FORMATS)
 def test_what_another_runtime_cannot_do_is_said_in_one_line(form, tmp_path):
-    needs(form)
-    backbone, _ = strings(np.random.default_rng(0))
+    save, _, name = FORMATS[form]
+    if form == "onnx":
+        pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
     with pytest.raises(ValueError, match=r"neither ONNX nor LiteRT .* the texts \['texts'\]"):
-        PORTABLE[form][0](models.S2DClassifier(backbone, CLASSES), tmp_path / "model")
+        save(build("strings")[0], tmp_path / name)
     x = keras.Input([2], dtype="int64", name="ids")
     found = keras.layers.IntegerLookup(vocabulary=[3, 5, 7])(x)
     model = models.S2DClassifier(keras.Model(x, embedded(found, 4)), CLASSES)
     with pytest.raises(
         ValueError, match=r"received .*LookupTableFind.*Export a SavedModel"
     ) as caught:
-        PORTABLE[form][0](model, tmp_path / "model")
+        save(model, tmp_path / name)
     assert "\n" not in str(caught.value)
-    assert not (tmp_path / "model" / "1").exists()
+    with pytest.raises(ValueError, match=f"expected a file that ends in '{name[1:]}'"):
+        save(model, tmp_path / "folder")
+    assert not list(tmp_path.iterdir())

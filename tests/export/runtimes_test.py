@@ -16,20 +16,6 @@ METHODS = sorted({name.split(".")[1] for name in recipes.names()})
 # Each method is a process of its own, so all but one are in the slow tier.
 EVERY = ["s2d", *(pytest.param(m, marks=pytest.mark.slow) for m in METHODS if m != "s2d")]
 
-ONLY_TENSORFLOW = """
-import json, sys
-
-blocked = ("s2d_tf", "keras", "tf_keras", "tensorflow_probability")
-sys.modules.update(dict.fromkeys(blocked))  # an import of these fails
-import numpy as np, tensorflow as tf
-
-images, found = tf.constant(np.load(sys.argv[1])), []
-for folder in sys.argv[2:]:
-    answers = tf.saved_model.load(folder).signatures["serving_default"](images=images)
-    found.append({name: value.numpy().tolist() for name, value in answers.items()})
-print(json.dumps(found))
-assert not [name for name in blocked if sys.modules[name] is not None]
-"""
 
 # TensorFlow's C interface without its Python one: the loader that TF Serving has.
 THROUGH_C = """
@@ -121,14 +107,6 @@ def compare(answers, held, images):
         np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.slow  # the C library below needs even less, and starts at once
-def test_in_a_process_with_tensorflow_alone(exports, images, image_file):
-    held = [exports(method) for method in METHODS]
-    found = run(ONLY_TENSORFLOW, image_file, *(each.path for each in held))
-    for answers, each in zip(found, held, strict=True):
-        compare(answers, each, images)
-
-
 @pytest.mark.parametrize("method", EVERY)
 def test_through_the_c_library(exports, images, image_file, method):
     package = pathlib.Path(tf.__file__).parent
@@ -150,35 +128,3 @@ def _tensor_names(path):
         "input": definition.inputs["images"].name,
         "outputs": {name: info.name for name, info in definition.outputs.items()},
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_saved_model_cli(exports, images, image_file, tmp_path, method):
-    held = exports(method)
-    program = pathlib.Path(sys.executable).parent / "saved_model_cli"
-    if not program.is_file():
-        pytest.skip(f"needs saved_model_cli beside {sys.executable}")
-
-    def cli(*arguments):
-        result = subprocess.run(
-            [program, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr[-3000:]
-        return result.stdout
-
-    if method == "s2d":
-        shown = cli(
-            "show", "--dir", held.path, "--tag_set", "serve", "--signature_def", "serve_encoded"
-        )
-        assert "inputs['image_bytes']" in shown
-        assert "dtype: DT_STRING" in shown
-        assert "outputs['knowledge_uncertainty']" in shown
-    cli("run", "--dir", held.path, "--tag_set", "serve", "--signature_def", "serving_default",
-        "--inputs", f"images={image_file}", "--outdir", tmp_path / "out")  # fmt: skip
-    answers = {path.stem: np.load(path) for path in (tmp_path / "out").glob("*.npy")}
-    compare(answers, held, images)

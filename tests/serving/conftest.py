@@ -152,31 +152,3 @@ def server(running, shared_servables):
 def client(load_script):
     """The module examples/serving/rest_client.py."""
     return load_script("examples/serving/rest_client.py")
-
-
-@pytest.fixture(scope="session")
-def showing(listening):
-    """`with showing(demo) as url`: the demo page."""
-    from s2d_tf import serving
-
-    def run(demo, limits=None):
-        return listening(lambda limits: serving.create_demo_app(demo, limits), limits)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def sentences():
-    """A model of texts."""
-    import keras
-
-    from s2d_tf import models
-
-    x = keras.Input([], dtype="string", name="texts")
-    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=["red", "one"])
-    start = keras.initializers.RandomNormal(stddev=2.0, seed=2)
-    ids = keras.layers.Embedding(4, 4, start)(split(x))
-    backbone = keras.Model(x, keras.layers.GlobalAveragePooling1D()(ids))
-    model = models.S2DClassifier(backbone, 3, seed=0)
-    model.class_names = ["colors", "numbers", "others"]
-    return model

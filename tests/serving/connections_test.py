@@ -115,37 +115,13 @@ def test_the_systems_limit_of_files_counts(monkeypatch):
     assert connections.most_connections(serving.Limits(connections=5)) == 5
 
 
-def test_an_answer_that_is_not_taken_is_given_up(running, shared_servables):
-    """A pause in writing starts the clock, going on stops it."""
-    made = connections.Connection.__new__(connections.Connection)
-    calls = []
-
-    class Timer:
-        cancelled = False
-
-        def cancel(self):
-            self.cancelled = True
-
-    class Loop:
-        def call_later(self, seconds, function):
-            calls.append((seconds, function, Timer()))
-            return calls[-1][2]
-
-    class Flow:
-        def pause_writing(self):
-            pass
-
-        resume_writing = pause_writing
-
-    class Transport:
-        def abort(self):
-            pass
-
-    made.loop, made.flow, made.transport = Loop(), Flow(), Transport()
-    made._deadline, made._limits = None, serving.Limits(request_seconds=7)
-    made.pause_writing()
-    ((seconds, function, timer),) = calls
-    assert (seconds, function) == (7, made.transport.abort)
-    assert not timer.cancelled
-    made.resume_writing()
-    assert timer.cancelled
+def test_an_answer_that_is_not_taken_is_given_up(running, shared_servables, pictures):
+    body = json.dumps({"instances": [pictures[0].tolist()] * 256}).encode()
+    head = "POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
+    request = head.format(len(body)).encode() + body
+    with (
+        running(shared_servables, serving.Limits(request_seconds=0.5)) as url,
+        connect(url) as connection,
+        pytest.raises((BrokenPipeError, ConnectionResetError)),
+    ):
+        connection.sendall(request * 300)  # Nobody reads the answers.

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from google.protobuf import text_format
 
 FOLDER = pathlib.Path("examples") / "serving"
 
@@ -28,43 +27,8 @@ def run_main(monkeypatch):
     return run
 
 
-@pytest.fixture(scope="module")
-def choose():
-    from s2d_tf import posthoc
-
-    return posthoc.choose_threshold
-
-
-def draw(seed, n):
-    """Answers whose chance to be wrong grows with their uncertainty."""
-    random = np.random.RandomState(seed)
-    scores = random.uniform(size=n)
-    return scores, random.uniform(size=n) < 0.6 * scores**2
-
-
-def test_the_promise_holds_on_new_answers(choose):
-    kept = 0
-    for seed in range(40):
-        threshold, coverage, bound = choose(*draw(seed, 800), max_risk=0.1)
-        assert bound <= 0.1
-        assert 0.3 < coverage < 0.9
-        scores, errors = draw(1_000 + seed, 40_000)
-        kept += errors[scores <= threshold].mean() <= 0.1
-    # 95% for each threshold by itself; choosing the best of them costs a little.
-    assert kept >= 35
-
-
-def test_an_impossible_demand_has_no_answer(choose):
-    assert choose(np.arange(50.0), np.ones(50, bool), max_risk=0.2) is None
-
-
-def test_nothing_is_refused_where_all_is_well(choose):
-    threshold, coverage, _ = choose(np.arange(500.0), np.zeros(500, bool), max_risk=0.05)
-    assert (threshold, coverage) == (499.0, 1.0)
-
-
-def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, capsys, monkeypatch):
-    from s2d_tf import data, zoo
+def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys, monkeypatch):
+    from s2d_tf import data, posthoc, zoo
     from s2d_tf.zoo import weights
 
     # Runs as training leaves them. These weights have seen the validation images, which does not
@@ -83,7 +47,7 @@ def test_the_threshold_as_a_program(load_example, run_main, choose, tmp_path, ca
     errors = answers["probs"].argmax(axis=-1) != labels
     seen = f"{len(labels)} validation images, {errors.mean():.1%} of the predictions are wrong"
     run_main(program, run.directory, "--max_risk=0.3", "--uncertainty=knowledge")
-    threshold, coverage, bound = choose(answers["knowledge"], errors, 0.3)
+    threshold, coverage, bound = posthoc.choose_threshold(answers["knowledge"], errors, 0.3)
     assert coverage == np.mean(answers["knowledge"] <= threshold)
     assert capsys.readouterr().out.splitlines() == [
         seen,
@@ -103,26 +67,6 @@ def test_the_batching_file_fits_the_warm_up(project_root):
     sizes = [int(size) for size in re.findall(r"allowed_batch_sizes: (\d+)", text)]
     assert sizes == list(WARMUP_SIZES)
     assert int(re.search(r"max_batch_size \{ value: (\d+) \}", text).group(1)) == max(sizes)
-
-
-def test_the_documented_numbers_are_those_of_the_code(project_root):
-    from s2d_tf import serving
-    from s2d_tf.export.saved_model import WARMUP_SIZES
-
-    text = (project_root / "docs" / "serving.md").read_text(encoding="utf-8")
-    assert re.search(r"^  tensorflow/serving:\d+\.\d+\.\d+ ", text, re.MULTILINE)
-    limits = serving.Limits()
-    for line in (
-        f"| size of a request | {limits.request_bytes >> 20} MB |",
-        f"| examples (images, texts, rows) in a request | {limits.batch_size} |",
-        f"before it is decoded | 2^{limits.image_pixels.bit_length() - 1} |",
-        f"encoded images in a request | 2^{limits.request_pixels.bit_length() - 1} |",
-        f"| time to send a request, or to read the response | {limits.request_seconds:g} s |",
-        f"answered at once | {limits.concurrency} |",
-        f"`s2d serve` takes {limits.batch_size}",
-        f"a request of more than {max(WARMUP_SIZES)} images",
-    ):
-        assert line in " ".join(text.split()), line
 
 
 @pytest.fixture(scope="module")
@@ -199,17 +143,3 @@ def test_the_grpc_client_as_a_program(
     ):
         with pytest.raises(SystemExit, match=f"(?s)^grpc_client: error: {message}"):
             run_main(client, *arguments, "--target", grpc_target)
-
-
-def test_the_warm_up_messages_are_text_readable(shared_folder):
-    """A reader of TF Serving's own definitions prints them."""
-    logs = pytest.importorskip(
-        "tensorflow_serving.apis.prediction_log_pb2", reason="needs the extra s2d_tf[grpc]"
-    )
-    import tensorflow as tf
-
-    path = shared_folder / "1" / "assets.extra" / "tf_serving_warmup_requests"
-    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-        text = text_format.MessageToString(logs.PredictionLog.FromString(record))
-        assert 'signature_name: "serv' in text
-        assert 'name: "tiny"' in text

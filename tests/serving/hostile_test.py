@@ -16,11 +16,10 @@ import urllib.request
 
 import pytest
 
-from tests.serving.image_files_test import chunk, inflating, png
+from tests.data.image_files_test import chunk, inflating, png
 
 FILES = 512
 HALF_OPEN = 700
-DRIPPING = 50
 
 
 def get(url):
@@ -35,7 +34,7 @@ def attacked(model_folder, project_root, tmp_path):
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         pytest.importorskip(module, reason="needs the extra s2d_tf[serve]")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < HALF_OPEN + DRIPPING + 200:
+    if soft < HALF_OPEN + 200:
         pytest.skip(f"needs more open files than {soft} for the attacker")
     log = tmp_path / "log"
     with log.open("wb") as stderr:
@@ -97,25 +96,6 @@ def test_half_open_connections_to_the_limit_of_files(attacked, model_folder):
         for connection in held:
             connection.close()
     assert get(f"http://127.0.0.1:{port}/healthz") == b""
-
-
-@pytest.mark.slow
-def test_dripping_heads(attacked):
-    port, _, _ = attacked
-    held, closed = [connect(port) for _ in range(DRIPPING)], 0
-    deadline = time.monotonic() + 40
-    while held:
-        assert time.monotonic() < deadline, f"{len(held)} connections still drip"
-        for connection in list(held):
-            try:
-                connection.sendall(b"X")
-            except OSError:
-                connection.close()
-                held.remove(connection)
-                closed += 1
-        assert version(port) == "1"  # Others are served all the time.
-        time.sleep(0.5)
-    assert closed == DRIPPING
 
 
 @pytest.mark.slow

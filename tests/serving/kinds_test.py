@@ -196,6 +196,8 @@ def test_everything_else_gets_a_400_of_one_line(served, client, kind, body, mess
 def test_strings_of_a_model_without_description_have_to_be_files(served, client, running, tmp_path):
     folder = shutil.copytree(served("sentences")[3], tmp_path / "tiny")
     (folder / "1" / "assets" / "model.json").unlink()
-    with running(serving.Servables(folder)) as url:
-        with pytest.raises(RuntimeError, match=r'400: texts\[0\]: expected {"b64": "..."}'):
-            client.post(f"{url}/v1/models/tiny:predict", {"instances": ["red"]})
+    with (
+        running(serving.Servables(folder)) as url,
+        pytest.raises(RuntimeError, match=r'400: texts\[0\]: expected {"b64": "..."}'),
+    ):
+        client.post(f"{url}/v1/models/tiny:predict", {"instances": ["red"]})

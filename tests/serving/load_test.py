@@ -18,13 +18,10 @@ BAD_EVERY = 100
 
 @pytest.fixture
 def process(shared_folder, project_root):
-    """The server as a process of its own, whose memory is its own.
-
-    With one engine: compiling others takes memory once, some time in the run.
-    """
+    """The server as a process of its own, whose memory is its own."""
     pytest.importorskip("fastapi", reason="needs the extra s2d_tf[serve]")
     pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
-    command = ["serve", str(shared_folder), "--port=0", "--engine=tensorflow"]
+    command = ["serve", str(shared_folder), "--port=0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "s2d_tf", *command],
         stdout=subprocess.PIPE,

@@ -127,19 +127,6 @@ def test_a_model_of_two_inputs():
         }
 
 
-def test_a_claim_of_too_many_pixels_is_refused(encode):
-    content = encode(np.zeros([30, 20, 3], np.uint8))
-    with pytest.raises(RequestError, match=r"1 to 500 pixels, received 30 x 20"):
-        read({"instances": [b64(content)]}, FILES)
-
-
-def test_many_pixels_together_are_too_many(encode):
-    content = encode(np.zeros([20, 20, 3], np.uint8))
-    limits = Limits(batch_size=3, image_pixels=500, request_pixels=1_000)
-    with pytest.raises(RequestError, match="at most 1000 pixels in a request, received 1200"):
-        read({"instances": [b64(content)] * 3}, FILES, limits)
-
-
 def test_one_image_of_the_largest_size_is_always_allowed(encode):
     content = encode(np.zeros([20, 20, 3], np.uint8))
     limits = Limits(batch_size=3, image_pixels=500, request_pixels=100)

@@ -134,31 +134,6 @@ def test_newer_versions_are_taken_up_and_bad_ones_are_not(
         assert servables.current.version == 2
 
 
-def test_a_folder_without_a_version_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"versions of a model.*`s2d export NAME_OR_RUN"):
-        serving.Servables(tmp_path)
-
-
-@pytest.mark.slow
-def test_the_command(shared_folder, client, pictures, encode, project_root):
-    pytest.importorskip("fastapi", reason="needs the extra s2d_tf[serve]")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "s2d_tf", "serve", str(shared_folder), "--port=0", "--name=mine"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=project_root,
-    )
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("Serving mine, version 1, at http://127.0.0.1:")
-        url = line.split(" at ")[1].split("/v1/")[0]
-        assert len(client.predict(url, "mine", [encode(pictures[0])])) == 1
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
 @pytest.mark.slow
 def test_tf_serving_itself(model_folder, client, compare, pictures, encode, tmp_path):
     program = shutil.which("tensorflow_model_server")
