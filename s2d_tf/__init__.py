@@ -10,28 +10,7 @@ from s2d_tf import _lazy, _paths
 
 __version__ = "0.2.0"
 
-__getattr__, __dir__, __all__ = _lazy.attach(
-    __name__,
-    modules=(
-        "backbones",
-        "data",
-        "errors",
-        "evaluation",
-        "export",
-        "files",
-        "layers",
-        "losses",
-        "metrics",
-        "models",
-        "numerics",
-        "optimizers",
-        "posthoc",
-        "serving",
-        "trainers",
-        "uncertainty",
-        "zoo",
-    ),
-)
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
 __all__ += ["__version__"]
 
 _paths.register_trainers()

@@ -2,12 +2,4 @@
 
 from s2d_tf import _lazy
 
-__getattr__, __dir__, __all__ = _lazy.attach(
-    __name__,
-    {
-        "Limits": "limits",
-        "Servables": "servable",
-        "create_app": "app",
-        "serve": "server",
-    },
-)
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -183,15 +183,13 @@ def _open_entry(source, sha256):
     held = [_read_weights(source, item, network) for network, item in pairs]
     for (network, _), arrays in zip(pairs, held, strict=True):
         weights.assign(network, arrays)
-    if (predictor.kind, predictor.num_members) != (record.kind, record.num_members):
+    inputs = predictor.contract.to_dict()
+    held = predictor.kind, predictor.num_members, inputs
+    stated = record.kind, record.num_members, record.inputs or inputs
+    if held != stated:
         raise ZooError(
-            f"{source}: expected {predictor.num_members} {predictor.kind} members, received "
-            f"{record.num_members} {record.kind}. Get the entry again."
-        )
-    if record.inputs is not None and record.inputs != predictor.contract.to_dict():
-        raise ZooError(
-            f"{source}: expected the inputs {predictor.contract.to_dict()}, received "
-            f"{record.inputs!r:.200}. Get the entry again."
+            f"{source}: expected the members and inputs {held!r:.200}, received {stated!r:.200}. "
+            "Get the entry again."
         )
     predictor = steps.apply(predictor, source, record.steps)
     predictor.class_names = record.class_names

@@ -51,7 +51,7 @@ def names() -> list[str]:
     True
     """
     products = itertools.product(*map(_stems, PARTS))
-    return [".".join(parts) for parts in products if not _obstacle(_merge(*parts))]
+    return [".".join(parts) for parts in products if _has_its_dropout(_merge(*parts))]
 
 
 @functools.cache
@@ -68,13 +68,8 @@ def resolve(name: str) -> Recipe:
     """
     parts = name.split(".")
     if not _known(parts):
-        near = difflib.get_close_matches(name, names(), n=4, cutoff=0.4)
-        hint = ", ".join(near) if near else "see `s2d list --all`"
         own = " Own images need --data=FOLDER." if len(parts) == 2 else ""
-        raise RecipeError(
-            f"name: expected architecture.method.dataset, received {name!r}. Names near: "
-            f"{hint}.{own}"
-        )
+        raise _unknown(name, names(), "architecture.method.dataset", own)
     return _read(name, _merge(*parts))
 
 
@@ -108,11 +103,7 @@ def check_network(name: str) -> None:
     networks = _stems(PARTS[0])
     known = [f"{network}.{method}" for network in networks for method in _stems(PARTS[1])]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
-        raise RecipeError(
-            f"name: expected architecture.method for own data, received {name!r}. Names near: "
-            f"{', '.join(near) or 'see `s2d list --all`'}."
-        )
+        raise _unknown(name, known, "architecture.method for own data")
 
 
 def own_name(dataset: str) -> str:
@@ -148,31 +139,29 @@ def snapshots(recipe: Recipe) -> set[float]:
     return {start.get("at", 1.0) for start in starts if start["method"] == recipe.method} - {1.0}
 
 
+def _unknown(name, known, expected, more=""):
+    """The error of a name that is none of the known ones."""
+    near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
+    hint = ", ".join(near) or "see `s2d list --all`"
+    return RecipeError(f"name: expected {expected}, received {name!r}. Names near: {hint}.{more}")
+
+
 def _known(parts):
     return len(parts) == 3 and all(p in _stems(part) for p, part in zip(parts, PARTS, strict=True))
 
 
 def _read(name, values):
-    obstacle = _obstacle(values)
-    if obstacle:
+    if not _has_its_dropout(values):
         raise RecipeError(
-            f"{name}: expected parts that fit each other, received others: {obstacle}. "
-            "`s2d list --all` lists all entries."
+            f"{name}: expected a network that is trained with dropout, as Monte Carlo dropout "
+            f"needs it, received one that is trained on {values['dataset']} without. `s2d list "
+            "--all` lists all entries."
         )
-    return Recipe.from_dict({key: value for key, value in values.items() if key != "methods"})
+    return Recipe.from_dict(values)
 
 
-def _obstacle(values):
-    """Why there is no entry of this product; `None` where there is one."""
-    network, method, dataset = (values[part] for part in PARTS)
-    if method not in values.get("methods", (method,)):
-        return f"{network} is trained as {' or '.join(values['methods'])}"
-    if values.get("draws") == "dropout" and not values["model"].get("dropout", 0) > 0:
-        return (
-            "Monte Carlo dropout needs a network that is trained with dropout, and "
-            f"{network} is trained on {dataset} without"
-        )
-    return None
+def _has_its_dropout(values):
+    return values.get("draws") != "dropout" or values["model"].get("dropout", 0) > 0
 
 
 def _merge(*parts, own_data=None):

@@ -177,6 +177,7 @@ def tree(tmp_path_factory, project_root):
         (root / folder).mkdir()
     for name in DISPATCHER:
         shutil.copy(project_root / "s2d_tf" / f"{name}.py", root / "s2d_tf")
+    shutil.copy(project_root / "s2d_tf" / "__init__.pyi", root / "s2d_tf")
     (root / "s2d_tf" / "layers.py").write_text("import s2d_tf._backend, keras")
     for name, text in TRAINERS.items():
         (root / "trainers" / f"{name}.py").write_text(textwrap.dedent(text))

@@ -86,7 +86,9 @@ def test_two_parts_without_data_name_the_flag():
 
 
 def test_monte_carlo_needs_dropout():
-    with pytest.raises(recipes.RecipeError, match="parts that fit each other"):
+    with pytest.raises(
+        recipes.RecipeError, match="expected a network that is trained with dropout"
+    ):
         resolve("fast_resnet.mc")
 
 
