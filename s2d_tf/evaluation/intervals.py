@@ -108,21 +108,17 @@ def detection(
     Returns:
         Dict of `Interval` with keys `auroc/total`, `aupr/total`, ...
     """
-    models = [_pairs(*scores) for scores in ((id_scores, ood_scores), other) if scores]
-    shared = {n: [model[n] for model in models] for n in models[0] if n in models[-1]}
-    if not shared:
+    pairs = [scores for scores in ((id_scores, ood_scores), other) if scores]
+    shared = [name for name in id_scores if name in pairs[-1][0]]
+    flat = [[side[name] for side in pair] for name in shared for pair in pairs]
+    if len({tuple(map(len, sets)) for sets in flat}) != 1:
         raise UserError(
-            f"other: expected one of the scores {', '.join(models[0])}, received "
-            f"{', '.join(models[1])}. Compare models that share a score."
-        )
-    flat = [pair for pairs in shared.values() for pair in pairs]
-    if len({(known.size, unknown.size) for known, unknown in flat}) > 1:
-        raise UserError(
-            "other: expected scores of the same examples, received sets of different sizes. "
-            "Score both models on the same data."
+            "other: expected the same scores of the same examples, received "
+            f"{[[len(part) for part in sets] for sets in flat]!r} examples. Score both models on "
+            "the same data."
         )
     checks.as_positive_int(num_resamples, "num_resamples")
-    sizes = [part.size for part in flat[0]]
+    sizes = [len(part) for part in flat[0]]
     step = _step(sum(sizes))
     drawn = [draw_counts(n, num_resamples, (seed, i), step) for i, n in enumerate(sizes)]
     rankings = [metrics.Ranking(*pair) for pair in flat]
@@ -134,7 +130,7 @@ def detection(
         dict(zip(("auroc", "aupr"), np.hstack(own), strict=True))
         for own in zip(*parts, strict=True)
     )
-    resampled = {name: [next(samples) for _ in pairs] for name, pairs in shared.items()}
+    resampled = {name: [next(samples) for _ in pairs] for name in shared}
     return {
         f"{metric}/{name}": percentiles(own, metric)
         for name, own in resampled.items()
@@ -224,16 +220,3 @@ def _per_example(log_probs, labels):
     confidence = probs[rows, predicted]
     brier = np.sum((probs - np.eye(probs.shape[1])[labels]) ** 2, axis=-1)
     return np.column_stack((correct, -log_probs[rows, labels], brier)), confidence
-
-
-def _pairs(id_scores, ood_scores):
-    if not id_scores or set(id_scores) != set(ood_scores):
-        raise UserError(
-            "id_scores and ood_scores: expected dicts with the same keys, received "
-            f"{sorted(id_scores)} and {sorted(ood_scores)}. Pass the same scores of both."
-        )
-    sides = {"id_scores": id_scores, "ood_scores": ood_scores}
-    return {
-        name: [checks.as_scores(part[name], f"{side}[{name!r}]") for side, part in sides.items()]
-        for name in id_scores
-    }

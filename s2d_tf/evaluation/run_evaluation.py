@@ -193,16 +193,18 @@ def evaluate_opened(
 
 
 def score_run(
-    where: PathLike, data_dir: PathLike | None = None, folder: PathLike | None = None
+    where: PathLike | TrainedModel,
+    data_dir: PathLike | None = None,
+    folder: PathLike | None = None,
 ) -> ModelScores:
     """`ModelScores` of a run or an entry, from its cached predictions where it has them.
 
     Args:
-        where: what `zoo.open_model` takes.
+        where: what `zoo.open_model` takes, or returns.
         data_dir: TFDS folder.
         folder: where the images of a run on own data are now; None: where they were.
     """
-    opened = zoo.open_model(where)
+    opened = where if isinstance(where, zoo.TrainedModel) else zoo.open_model(where)
     own, more = _data_of(opened, folder, (), opened.run and opened.run.directory)
     sets = {name: name for name in opened.recipe.out_of_distribution} | more
     own |= {"data_dir": data_dir, "cache_dir": cache_directory(opened)}
@@ -237,9 +239,9 @@ def compare_runs(
     >>> table.rows[0][1].text
     'Acc'
     """
-    scored = [score_run(each, data_dir, folder) for each in (first, second)]
-    chosen = [zoo.open_model(each).recipe.detection_score for each in (first, second)]
-    notes = []
+    opened = [zoo.open_model(each) for each in (first, second)]
+    scored = [score_run(each, data_dir, folder) for each in opened]
+    chosen, notes = [each.recipe.detection_score for each in opened], []
     if None not in chosen:
         for each, key in zip(scored, map(str, chosen), strict=True):
             for part in (each.known, *each.unknown.values()):

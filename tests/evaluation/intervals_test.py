@@ -169,22 +169,12 @@ def test_mean_and_two_std_by_hand():
             "log_probs: expected finite numbers",
         ),
         (
-            lambda: intervals.detection({"total": [1.0]}, {"data": [1.0]}),
-            r"same keys, received \['total'\] and \['data'\]",
-        ),
-        (
             lambda: intervals.detection({"a": [1.0], "b": [1.0, 2.0]}, {"a": [1], "b": [1]}),
-            "the same examples, received sets of different sizes",
+            "the same examples, received",
         ),
         (
             lambda: intervals.detection({"a": [1.0]}, {"a": [1.0]}, ({"b": [1.0]}, {"b": [1.0]})),
-            "expected one of the scores a, received b",
-        ),
-        (
-            lambda: intervals.detection(
-                {"a": [1.0]}, {"a": [1.0]}, ({"a": [1.0, 2.0]}, {"a": [1.0]})
-            ),
-            "the same examples, received sets of different sizes",
+            "expected the same scores",
         ),
         (
             lambda: intervals.classification([[0.0, 1.0]], [1], np.zeros((2, 2))),

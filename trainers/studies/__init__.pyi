@@ -6,7 +6,6 @@ from . import study as study
 from .paper_tables import archive as archive
 from .paper_tables import paper_table as paper_table
 from .paper_tables import tables_of as tables_of
-from .report import write_model_report as write_model_report
 from .report import write_report as write_report
 from .results import Result as Result
 from .results import collect as collect

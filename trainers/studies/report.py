@@ -1,4 +1,4 @@
-"""One web page with tables and figures of evaluated runs, or of models in memory.
+"""One web page with tables and figures of evaluated runs.
 
 The page holds all that it shows: style and figures are inside it, there is no script, and nothing
 is fetched.
@@ -14,22 +14,17 @@ import pathlib
 import typing
 from collections.abc import Callable, Iterable
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from s2d_tf import __version__, files
 from s2d_tf._types import PathLike
-from s2d_tf.errors import UserError
 from s2d_tf.evaluation import tables
-from s2d_tf.evaluation.intervals import NUM_RESAMPLES
 from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES
 
 from . import claims, detectors, result_tables, shift
 from .paper_tables import tables_of
 from .results import collect, groups
 from .study import Study
-
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
 
 FILE_NAME = "report.html"
 # Letters are as large in a narrow figure as in a wide one.
@@ -110,74 +105,6 @@ def write_report(
     return _write_page(out, f"{len(results)} trained models of {networks}.", made)
 
 
-def write_model_report(
-    models: dict[str, Predictor],
-    dataset: Any,
-    out: PathLike,
-    ood: Any = (),
-    name: str = "data",
-    num_resamples: int = NUM_RESAMPLES,
-    **options: Any,
-) -> pathlib.Path:
-    """Writes `report.html` on models in memory: tables, differences, figures, the data's hashes.
-
-    Args:
-        models: `{title: models.Predictor}`, up to 8. The others are compared with the first.
-        dataset, ood, name: as for `evaluate`. Of a `tf.data.Dataset` every model and the figures
-            make a pass; it must not be shuffled.
-        out: folder to write to; the figures are also there, under `figures/`.
-        num_resamples: number of bootstrap resamples behind the differences.
-        **options: `data_dir`, `split`, `cache_dir` and `batch_size`, as for `evaluate`.
-
-    Returns:
-        Path of the page.
-
-    Example:
-
-    >>> path = studies.write_model_report(
-    ...     {"S2D": model}, (images, labels), "report", num_resamples=50
-    ... )
-    >>> path.name
-    'report.html'
-    """
-    from s2d_tf import evaluation
-
-    from . import report_figures
-
-    if not 1 <= len(models) <= report_figures.MAX_MODELS:
-        raise UserError(
-            f"models: expected 1 to {report_figures.MAX_MODELS}, which a figure has room for, "
-            f"received {len(models)}. Choose which to show."
-        )
-    made = {
-        title: evaluation.score_datasets(model, dataset, ood, name=name, **options)
-        for title, model in models.items()
-    }
-    (first, reference), *others = made.items()
-    known, unknown = reference.dataset, list(reference.unknown)
-    metrics = {
-        title: scored.metrics() | evaluation.scaled_metrics(known, scored.known)
-        for title, scored in made.items()
-    }
-    differences = []
-    for title, other in others:
-        found = other.intervals(reference, num_resamples)
-        caption = f"{title} minus {first}"
-        differences.append(tables.difference_table(found, caption, num_resamples))
-    facts = {
-        f"{name}, {fact['images']:,} examples": fact["fingerprint"]
-        for name, fact in reference.facts.items()
-    }
-    sections = [
-        Section("Tables", [tables.overview_table(metrics, known, unknown)]),
-        Section("Differences", differences),
-        Section("Figures", report_figures.draw_models(made, pathlib.Path(out) / "figures")),
-        Section("More metrics", result_tables.of_metrics(metrics, known, unknown)),
-        Section("Made from", [_fingerprints(facts)]),
-    ]
-    return _write_page(out, f"{len(models)} models on {known}.", sections)
-
-
 def _claims(results):
     """A verdict on each of the paper's claims."""
     items = "".join(
@@ -202,21 +129,17 @@ def _provenance(results):
                 prints.setdefault(name, set()).add(str(value))
     missing = ", ".join(sorted({name for r in results for name in r.missing_data}))
     shown = ", ".join(f"{name} {' and '.join(sorted(own))}" for name, own in versions.items())
+    items = "".join(
+        f"<li>{html.escape(name)}: <code>{html.escape(' and '.join(sorted(own)))}</code></li>"
+        for name, own in prints.items()
+    )
     return [
         result_tables.runs_table(results),
-        "<h3>Data</h3>",
-        _fingerprints({name: " and ".join(sorted(own)) for name, own in prints.items()}),
+        "<h3>Data</h3><p>SHA-256 over all examples and labels, whatever their order:</p>"
+        f"<ul>{items}</ul>",
         f"<p>Not available: {html.escape(missing)}.</p>" if missing else "",
         f"<h3>Versions</h3><p>{html.escape(shown)}</p>",
     ]
-
-
-def _fingerprints(prints):
-    items = "".join(
-        f"<li>{html.escape(name)}: <code>{html.escape(text)}</code></li>"
-        for name, text in prints.items()
-    )
-    return f"<p>SHA-256 over all examples and labels, whatever their order:</p><ul>{items}</ul>"
 
 
 def _as_html(part):

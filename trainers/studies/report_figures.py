@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,6 @@ from s2d_tf.evaluation.run_evaluation import score_run
 from .results import by_variant
 
 if TYPE_CHECKING:
-    from s2d_tf.evaluation import ModelScores
-
     from .results import Result
 
 # What is drawn where there is no room for all: first the systems of the paper's figures.
@@ -59,26 +57,10 @@ def draw(
     for result in (result for variant, result in first_seeds.items() if variant in ranked):
         log(f"drawing from {result.directory}")
         models[result.title] = score_run(result.directory, data_dir, images)
-    return draw_models(models, folder, [first_seeds[variant].title for variant in ranked])
-
-
-def draw_models(
-    models: dict[str, ModelScores], folder: PathLike, ranked: Sequence[str] | None = None
-) -> list[tuple[pathlib.Path, str, str]]:
-    """Draws everything that `{title: ModelScores}` of the same datasets allow.
-
-    Args:
-        models: at most `MAX_MODELS`, in the order of the legends.
-        folder: where the PNG files go.
-        ranked: titles, the most important first, for figures without room for all.
-
-    Returns:
-        As `draw`.
-    """
-    folder, ranked = pathlib.Path(folder), ranked or list(models)
-    decomposing = [title for title in ranked if "knowledge" in models[title].known.scores]
+    folder, titles = pathlib.Path(folder), [first_seeds[variant].title for variant in ranked]
+    decomposing = [title for title in titles if "knowledge" in models[title].known.scores]
     return [
-        *_histograms(models, decomposing[:MAX_HISTOGRAMS] or ranked, folder),
+        *_histograms(models, decomposing[:MAX_HISTOGRAMS] or titles, folder),
         *_reliability(models, folder),
         *_curves(models, folder),
         *(p for title in decomposing[:1] for p in _examples(title, models[title], folder)),
@@ -173,23 +155,12 @@ def _row(model, name, scored, key, labels):
     predicted, row = scored.log_probs.argmax(axis=-1), []
     places = np.argsort(-scored.scores[key], kind="stable")[:NUM_EXAMPLES]
     for i, image in zip(places, model.sources[name].take(places), strict=True):
-        if np.ndim(image) != 3 or image.shape[-1] not in (1, 3):
+        if np.ndim(image) != 3:
             return []
         truth = "" if labels is None else f"is {word(labels[i])}\n"
         said = f"says {word(predicted[i])}\n{truth}{scored.scores[key][i]:.2f}"
-        row.append((_as_pixels(image), said))
+        row.append((image, said))
     return row
-
-
-def _as_pixels(image):
-    """An image for people: uint8 as it is, other numbers stretched to 0 to 255."""
-    if image.dtype == np.uint8:
-        return image
-    image = np.nan_to_num(np.asarray(image, np.float64))
-    low, high = min(image.min(), 0.0), image.max()
-    # Pixels in [0, 255] and in [0, 1] keep their brightness.
-    high = 255.0 if low == 0.0 and 1.0 < high <= 255.0 else max(high, 1.0)
-    return np.uint8(255.0 * (image - low) / (high - low))
 
 
 def _importance(variant):
