@@ -1,8 +1,5 @@
 """Alternatives in processes of their own."""
 
-import io
-import json
-
 import pytest
 
 from benchmarks import child
@@ -56,26 +53,3 @@ def test_failures_reach_the_parent_in_one_line(start):
         start("broken")
     with pytest.raises(RuntimeError, match="ended with code 3"):
         start("dead")
-
-
-def test_requests_are_answered_in_order(monkeypatch):
-    monkeypatch.setitem(child.sys.modules, "benchmark_target", _Target)
-    requests = [{"target": TARGET, "arguments": {}}, {"call": "f", "calls": 3}, {"memory": True}]
-    answers = io.StringIO()
-    child.serve([json.dumps(request) for request in requests], answers)
-    built, timed, memory = map(json.loads, answers.getvalue().splitlines())
-    assert built == {"functions": ["f"]}
-    assert timed["wall"] >= 0
-    assert _Target.calls == 3
-    assert memory["bytes"] >= 0
-
-
-class _Target:
-    calls = 0
-
-    @classmethod
-    def functions(cls):
-        def count():
-            cls.calls += 1
-
-        return {"f": count}

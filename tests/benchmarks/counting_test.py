@@ -50,12 +50,6 @@ def test_competitors_solve_the_same_equations():
     assert competitors.error(np.ones((2, 4)), log_probs) > 0.1
 
 
-def test_the_dirichlet_package_solves_them_too():
-    pytest.importorskip("dirichlet", reason="needs the package `dirichlet`")
-    log_probs = competitors.teacher_predictions(2, 5, 4)
-    assert competitors.error(competitors.dirichlet_package(log_probs), log_probs) < 1e-3
-
-
 PYTORCH = """
 from benchmarks import pytorch_densenet
 network = pytorch_densenet.build(3, 100, depth=100, growth_rate=12)

@@ -37,15 +37,6 @@ def measured(name="ratio", median=1.0, low=0.9, high=1.1, goal=None, **changes):
     return row.judged(goal)
 
 
-@pytest.mark.parametrize(
-    ("value", "at_most", "met"), [(1.0, True, True), (1.1, True, False), (1.0, False, True)]
-)
-def test_goals(value, at_most, met):
-    row = measured(median=value, goal=Goal(1.0, at_most))
-    assert row.met is met
-    assert measured().met is None
-
-
 def test_results_survive_the_disk_and_other_suites_are_kept(tmp_path):
     path = tmp_path / "deep" / "results.json"
     results.write(path, found(measured(median=1.23456789), suite="step"))
@@ -112,31 +103,6 @@ def test_the_table_shows_figures_goals_and_what_was_not_run():
     assert "load 0.5" in text
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1.00031, "1.0003"),
-        (1.0, "1"),
-        (1.0312, "1.031"),
-        (12345.6, "12,346"),
-        (3e-9, "3e-09"),
-        (0.0, "0"),
-        (2e9, "2e+09"),
-    ],
-)
-def test_numbers(value, text):
-    assert tables.number(value) == text
-    assert tables.number(value, "ms") == f"{text} ms"
-
-
-def test_a_competitor_that_gave_up_is_no_victory(tmp_path):
-    row = measured("fits", 5000.0, goal=Goal(1000, at_most=False))
-    row.facts = {"error of ours": 1e-15, "error of the loop": "NotConvergingError"}
-    assert "not judged" in benchmarks.text_table(found(row))
-    results.write(tmp_path / "results.json", found(row))
-    assert "Goals met: 0 of 0." in report.write_report(tmp_path).read_text(encoding="utf-8")
-
-
 def test_the_page_is_made_from_the_results_alone(tmp_path):
     path = tmp_path / "results.json"
     results.write(
@@ -155,11 +121,6 @@ def test_the_page_is_made_from_the_results_alone(tmp_path):
     assert "--quick" not in text
     report.write_report(tmp_path)
     assert page.read_text(encoding="utf-8") == text
-
-
-def test_a_quick_run_is_marked_on_the_page(tmp_path):
-    results.write(tmp_path / "results.json", found(measured(), quick=True))
-    assert "mean nothing" in report.write_report(tmp_path).read_text(encoding="utf-8")
 
 
 def test_the_published_page_is_that_of_the_published_results(project_root, tmp_path):

@@ -144,8 +144,3 @@ def test_the_numbers_in_the_picture_are_those_on_the_page(page, load_script):
 def test_a_broken_link_ends_the_build(build, tmp_path):
     with pytest.raises(SystemExit, match=r"CHANGELOG.md: expected .* 'docs/nowhere.md'"):
         build.stage(tmp_path, [{"x": "CHANGELOG.md"}], {"CHANGELOG.md": "[x](docs/nowhere.md)"})
-
-
-def test_links_in_code_are_none(build):
-    text = "[a](b.md#c) `[d](e.md)`\n```python\nf[0](g.md)\n```\n[h]: i.md\n[j](https://k.org)\n"
-    assert list(build.links(text)) == ["b.md", "i.md"]

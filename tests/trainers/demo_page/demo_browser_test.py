@@ -6,7 +6,6 @@ import io
 import numpy as np
 import pytest
 
-from s2d_tf import zoo
 from s2d_tf.trainers.demo_page import demo as demo_lib
 
 pytestmark = pytest.mark.browser
@@ -150,19 +149,6 @@ def test_the_verdict_follows_the_risk(page, demo):
         assert answers[-1] is True
 
 
-def test_by_keyboard_alone(page, demo):
-    page.focus("[data-sample='0']")
-    for _ in range(3):
-        page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("[data-sample='3'][aria-pressed=true]")
-    check(page, demo, seen(page))
-    page.focus("#risk")
-    before = page.inner_text("#risk-text")
-    page.keyboard.press("ArrowRight")
-    assert page.inner_text("#risk-text") != before
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_accessible_and_within_the_screen(browser, url, width, scheme):
@@ -198,10 +184,3 @@ def test_a_sentence(browser, showing, sentences):
         assert np.float32(list(probs.values())).max() == expected["confidence"][0]
         assert verdict == sentences.class_names[expected["probs"][0].argmax()]
         opened.close()
-
-
-def test_the_default_is_that_of_the_zoo(page, demo):
-    # The numbers on the page are those of an install, not only of this process's models.
-    pixels = seen(page)
-    expected = zoo.load("wrn_10_2_s2.s2d.digits").predict_uncertainty(pixels)
-    assert shown(page)[1][0]["total"] == pytest.approx(expected["total"][0], rel=1e-5)
