@@ -1,17 +1,16 @@
 """What things cost, as ratios of alternatives measured in one run: `python -m benchmarks`.
 
-`run` measures suites, `text_table` shows them, `compare` sets them beside an earlier run, and
-`write_report` writes the page of results. The suites are loaded when they run.
+`run` measures suites, `text_table` shows them, and `write_report` writes the page of results. The
+suites are loaded when they run.
 """
 
-from benchmarks.baseline import compare
 from benchmarks.catalogue import SUITES, find
 from benchmarks.measuring import measure
 from benchmarks.records import Case, Goal, Plan, Row, Suite
 from benchmarks.report import write_report
 from benchmarks.results import read, write
 from benchmarks.runner import run
-from benchmarks.tables import show_progress, text_changes, text_table
+from benchmarks.tables import show_progress, text_table
 
 __all__ = [
     "SUITES",
@@ -20,13 +19,11 @@ __all__ = [
     "Plan",
     "Row",
     "Suite",
-    "compare",
     "find",
     "measure",
     "read",
     "run",
     "show_progress",
-    "text_changes",
     "text_table",
     "write",
     "write_report",

@@ -1,6 +1,6 @@
 """Measures alternatives in one run, as ratios, and writes the report.
 
-    python -m benchmarks [SUITE...] [--out=FILE.json] [--baseline=FILE.json] [--quick]
+    python -m benchmarks [SUITE...] [--out=FILE.json] [--quick]
     python -m benchmarks all --report=benchmarks
 
 Suites: step, predict, fit, backbones, fast, startup; none or "all" runs all of them. Alternatives
@@ -17,7 +17,6 @@ import benchmarks
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("out", None, "JSON file for the results; replaces suites already in it.")
-flags.DEFINE_string("baseline", None, "JSON file of an earlier run to compare with.")
 flags.DEFINE_boolean("quick", False, "Tiny sizes, to check that it runs; the numbers mean nothing.")
 flags.DEFINE_string("report", None, "Folder of results.json and of the page generated from it.")
 flags.DEFINE_integer("repetitions", 9, "Maximum rounds of each comparison.", lower_bound=1)
@@ -38,7 +37,6 @@ def main(argv):
 def run(argv):
     names = [] if argv[1:] == ["all"] else argv[1:]
     suites = benchmarks.find(names)
-    baseline = benchmarks.read(FLAGS.baseline) if FLAGS.baseline else None
     if FLAGS.report and len(argv) == 1:
         print(f"wrote {benchmarks.write_report(FLAGS.report)}")
         return
@@ -49,8 +47,6 @@ def run(argv):
     )
     found = benchmarks.run(suites, plan, benchmarks.show_progress, out)
     print(benchmarks.text_table(found))
-    if baseline:
-        print(benchmarks.text_changes(benchmarks.compare(found, baseline)))
     if FLAGS.report:
         print(f"wrote {benchmarks.write_report(FLAGS.report)}")
 

@@ -15,8 +15,7 @@ all suites and regenerates the page:
     python -m benchmarks all --report=benchmarks
 
 For one suite, name it: `python -m benchmarks step --report=benchmarks`. Without a suite,
-`python -m benchmarks --report=benchmarks` only regenerates the page. `--baseline=FILE.json`
-compares a new run with a stored one.
+`python -m benchmarks --report=benchmarks` only regenerates the page.
 
 Alternatives take turns in one run. A result is the median over the rounds, with quartiles in
 brackets. "CPU" is the same result from CPU times, which other programs affect less; it differs from

@@ -27,18 +27,6 @@ def text_table(found):
     return "\n".join(lines[1:])
 
 
-def text_changes(changes):
-    """What `compare` returned, one line a result."""
-    lines = ["change against the baseline (quartiles that do not overlap):"]
-    for change in changes:
-        name = f"{change['suite']}: {change['name']}"
-        lines.append(
-            f"  {name:<68}{number(change['then']):>9} -> {number(change['now']):>9}"
-            f"  x{change['change']:.2f}  {change['verdict']}"
-        )
-    return "\n".join(lines)
-
-
 def machine_line(here):
     """The machine in one line."""
     versions = here["versions"]

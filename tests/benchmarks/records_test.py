@@ -5,7 +5,7 @@ import json
 import pytest
 
 import benchmarks
-from benchmarks import report, results, tables
+from benchmarks import report, results
 from benchmarks.records import FORMAT, Goal, Row, counted, not_run
 
 MACHINE = {
@@ -57,28 +57,6 @@ def test_other_files_are_refused(tmp_path, text):
         results.read(path)
     with pytest.raises(FileNotFoundError, match="python -m benchmarks"):
         results.read(tmp_path / "none.json")
-
-
-@pytest.mark.parametrize(
-    ("then", "now", "goal", "verdict"),
-    [
-        ((1.0, 0.9, 1.1), (1.05, 1.0, 1.2), Goal(1), "same"),
-        ((1.0, 0.9, 1.1), (2.0, 1.9, 2.1), Goal(1), "worse"),
-        ((1.0, 0.9, 1.1), (2.0, 1.9, 2.1), Goal(1, at_most=False), "better"),
-        ((2.0, 1.9, 2.1), (1.0, 0.9, 1.1), Goal(1), "better"),
-        ((2.0, 1.9, 2.1), (1.0, 0.9, 1.1), None, "lower"),
-        ((1.0, None, None), (2.0, None, None), None, "higher"),
-        ((1.0, None, None), (1.0, None, None), None, "same"),
-    ],
-)
-def test_a_change_counts_where_quartiles_do_not_overlap(then, now, goal, verdict):
-    changes = benchmarks.compare(
-        found(measured("x", *now, goal=goal), measured("new")),
-        found(measured("x", *then), not_run("gone", "", "")),
-    )
-    assert [(change["name"], change["verdict"]) for change in changes] == [("x", verdict)]
-    assert changes[0]["change"] == now[0] / then[0]
-    assert verdict in tables.text_changes(changes)
 
 
 def test_the_table_shows_figures_goals_and_what_was_not_run():
