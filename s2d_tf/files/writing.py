@@ -23,6 +23,8 @@ except ImportError:  # not a Unix system: nothing is locked there
 
 PARTIAL = ".partial_"
 """How the names of unfinished files and folders begin; what a killed process left can go."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The disk, the quota or the largest file size is used up."""
 
 
 class DiskFullError(OSError):
@@ -46,10 +48,12 @@ def room_for(path: PathLike) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # TensorFlow's writers have errors of their own
-        if isinstance(error, DiskFullError) or not is_disk_full(error):
+    except Exception as error:
+        number = getattr(error, "errno", None)
+        if "No space left on device" in str(error):  # also of TensorFlow's writers
+            number = errno.ENOSPC
+        if isinstance(error, DiskFullError) or number not in FULL:
             raise
-        number = getattr(error, "errno", None) or errno.ENOSPC
         raise DiskFullError(number, os.strerror(number), str(path)) from error
 
 
@@ -133,10 +137,8 @@ def flush_folder(folder: PathLike) -> None:
 
     >>> files.flush_folder(".")
     """
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            flush(os.path.join(parent, name))
-        flush(parent)
+    for path in [*pathlib.Path(folder).rglob("*"), folder]:
+        flush(path)
 
 
 def sweep(directory: PathLike) -> None:
@@ -154,20 +156,6 @@ def sweep(directory: PathLike) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that the disk, the quota or the largest file size is used up.
-
-    Example:
-
-    >>> import errno
-    >>> files.is_disk_full(OSError(errno.ENOSPC, "No space left on device"))
-    True
-    """
-    if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return "No space left on device" in str(error)  # TensorFlow's own writers
 
 
 def write_json(path: PathLike, values: Any) -> None:

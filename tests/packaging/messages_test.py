@@ -51,7 +51,6 @@ def test_a_full_disk_names_the_path_and_what_to_do(tmp_path, monkeypatch):
         f"{path}: expected room to write, received 'No space left on device'. Free some space, "
         "then run the same command again."
     )
-    assert files.is_disk_full(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
