@@ -6,6 +6,7 @@ on every device and in every process.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,34 +19,34 @@ from s2d_tf.errors import UserError
 _ORDER, _SHIFT, _MIRROR, _PAIRING, _FIRST_MIRROR = range(5)
 
 
+@dataclasses.dataclass(frozen=True)
 class Draws:
     """The random numbers of a training run.
 
-    Args:
+    Attributes:
         seed: any integer.
         num_examples: images in the dataset.
         max_shift: largest shift in pixels.
         alternating: mirror each image in every second epoch instead of at random.
     """
 
-    def __init__(
-        self, seed: int, num_examples: int, max_shift: int, alternating: bool = False
-    ) -> None:
-        self._seed, self._num_examples = seed, num_examples
-        self._max_shift, self._alternating = max_shift, alternating
+    seed: int
+    num_examples: int
+    max_shift: int
+    alternating: bool = False
 
     def order(self, epoch: tf.Tensor) -> tf.Tensor:
         """int64 [N], the order in which an epoch visits the images."""
-        return _shuffled(tf.range(self._num_examples, dtype=tf.int64), self._fold(_ORDER, epoch))
+        return _shuffled(tf.range(self.num_examples, dtype=tf.int64), self._fold(_ORDER, epoch))
 
     def views(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Shift, int32 [N, 2], and mirror flag, bool [N], of each image in an epoch.
 
         The generator counts, so the draws of an image do not depend on how many follow it.
         """
-        reach, count = self._max_shift, self._num_examples
+        reach, count = self.max_shift, self.num_examples
         shift = _integers([count, 2], self._fold(_SHIFT, epoch), -reach, reach + 1)
-        if self._alternating:
+        if self.alternating:
             first = _integers([count], self._fold(_FIRST_MIRROR), 0, 2)
             return shift, (first + tf.cast(epoch, tf.int32)) % 2 == 1
         return shift, _integers([count], self._fold(_MIRROR, epoch), 0, 2) == 1
@@ -60,7 +61,7 @@ class Draws:
         return tf.stack(positions, axis=-1)
 
     def _fold(self, stream, *values):
-        seed = tf.constant([self._seed, stream], tf.int64)
+        seed = tf.constant([self.seed, stream], tf.int64)
         for value in values:
             value = tf.cast(value, tf.int64)
             seed = tf.random.experimental.stateless_fold_in(seed, value, alg="philox")

@@ -13,62 +13,42 @@ import numpy as np
 
 from s2d_tf.data import image_files
 
-TRAIN_IMAGES_PER_CLASS = 20
-NUM_TASK_CLASSES = 8
-NUM_PHOTO_PATCHES = 1_000
 _SPLIT_SEED = 1_797
 _PHOTO_SEED = 2_022
-_PHOTOS = ("china.jpg", "flower.jpg")
-
 # A digit is 8x8 counts of ink in the 4x4 blocks of a 32x32 scan; photographs are reduced alike.
-_BLOCK = 4
+_SIDE, _BLOCK = 8, 4
 # Standard deviation in gray levels below which a patch is empty sky or background: not a picture.
 _MIN_CONTRAST = 16
-_SIDE = 8
 
 
 def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [N, 8, 8, 1] and labels int64 [N] of one split of a dataset of this family."""
+    from sklearn import datasets
+
     del data_dir
     if name == "digits_photos":
         return _photo_patches()
-    images, labels = _all_digits()
+    digits, labels = datasets.load_digits(return_X_y=True)
+    # Ink counts 0..16 become 0..255.
+    images = np.rint(digits * (255 / 16)).astype(np.uint8).reshape(-1, _SIDE, _SIDE, 1)
     if name == "digits_heldout":
-        held_out = labels >= NUM_TASK_CLASSES
-        return images[held_out], labels[held_out] - NUM_TASK_CLASSES
-    in_train = _train_mask(labels)
-    chosen = in_train if split == "train" else (labels < NUM_TASK_CLASSES) & ~in_train
+        return images[labels >= 8], labels[labels >= 8] - 8
+    random = np.random.RandomState(_SPLIT_SEED)
+    shuffled = [random.permutation(np.flatnonzero(labels == label)) for label in range(8)]
+    part = slice(None, 20) if split == "train" else slice(20, None)
+    chosen = np.sort(np.concatenate([indices[part] for indices in shuffled]))
     return images[chosen], labels[chosen]
 
 
-def _all_digits():
-    from sklearn import datasets
-
-    digits = datasets.load_digits()
-    # Ink counts 0..16 become 0..255.
-    images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., np.newaxis]
-    return images, digits.target.astype(np.int64)
-
-
-def _train_mask(labels):
-    random = np.random.RandomState(_SPLIT_SEED)
-    mask = np.zeros(labels.shape, dtype=bool)
-    for label in range(NUM_TASK_CLASSES):
-        members = np.flatnonzero(labels == label)
-        mask[random.permutation(members)[:TRAIN_IMAGES_PER_CLASS]] = True
-    return mask
-
-
 def _photo_patches():
-    random = np.random.RandomState(_PHOTO_SEED)
-    patches: list[np.ndarray] = []
+    """500 patches of each photograph."""
+    random, patches = np.random.RandomState(_PHOTO_SEED), []
     window = _SIDE * _BLOCK
-    for file_name in _PHOTOS:
+    for count, file_name in ((500, "china.jpg"), (1_000, "flower.jpg")):
         encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
         photo = image_files.decode(encoded).numpy()
         gray = photo.astype(np.int64) @ np.array([299, 587, 114])  # thousandths, Rec. 601 luma
-        wanted = len(patches) + NUM_PHOTO_PATCHES // len(_PHOTOS)
-        while len(patches) < wanted:
+        while len(patches) < count:
             row, column = (random.randint(0, size - window + 1) for size in gray.shape)
             blocks = gray[row : row + window, column : column + window]
             blocks = blocks.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK).sum(axis=(1, 3))

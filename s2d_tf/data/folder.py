@@ -122,8 +122,11 @@ def open_folder(
     }
     headers = [_header(file) for own in files.values() for file, _ in own]
     _raise_for(path, [error for _, _, error in headers if error])
-    shape = tuple(image_shape or _shape(headers, image_size))
-    return ImageFolder(path, shape, names, _with_splits(files))
+    size, sizes = (image_size or DEFAULT_SIZE,) * 2, {size for size, _, _ in headers}
+    if image_size is None and len(sizes) == 1 and max(max(sizes)) <= LARGEST_OWN_SIZE:
+        (size,) = sizes
+    channels = 1 if all(gray for _, gray, _ in headers) else 3
+    return ImageFolder(path, tuple(image_shape or (*size, channels)), names, _with_splits(files))
 
 
 def folder_name(path: str | os.PathLike) -> str:
@@ -234,14 +237,6 @@ def _raise_for(path, errors):
         )
 
 
-def _shape(headers, image_size):
-    sizes = {size for size, _, _ in headers}
-    size = (image_size or DEFAULT_SIZE,) * 2
-    if image_size is None and len(sizes) == 1 and max(max(sizes)) <= LARGEST_OWN_SIZE:
-        (size,) = sizes
-    return *size, 1 if all(gray for _, gray, _ in headers) else 3
-
-
 def _split_folders(path):
     """`{split: folder}`; a folder that is not split is all "train"."""
     inside = _subfolders(path)
@@ -259,16 +254,12 @@ def _split_folders(path):
 def _classes(folder):
     """`{class: files}`, sorted; every class has some."""
     found = {name: _images(folder / name) for name in _subfolders(folder)}
-    if not found:
-        what = "images outside of subfolders" if _images(folder) else "no subfolder"
+    empty = [name for name, files in found.items() if not files]
+    if empty or not found:
         raise FolderError(
-            f"{folder}: expected one subfolder of images per class, received {what}. Put the "
-            "images of each class into a subfolder with its name."
-        )
-    if empty := [name for name, files in found.items() if not files]:
-        raise FolderError(
-            f"{folder}: expected JPEG or PNG images in every subfolder, received none in "
-            f"{_some(empty)}. Add images or remove the folder."
+            f"{folder}: expected one subfolder of JPEG or PNG images per class, received "
+            f"{f'no image in {_some(empty)}' if empty else 'no subfolder'}. Put the images of each "
+            "class into a subfolder with its name."
         )
     return found
 

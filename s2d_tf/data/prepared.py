@@ -8,8 +8,8 @@ addresses, folders and MD5 sums of the latter are those of public readers of the
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-import itertools
 import pathlib
 import re
 from collections.abc import Callable
@@ -41,6 +41,7 @@ TINY_IMAGENET = Archive(
     "tiny-imagenet-200.zip", "tiny-imagenet-200", "90528d7ca1a48142e341f4ef8d21d0de",
     "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
 )  # fmt: skip
+ROOT = TINY_IMAGENET.folder
 _DROPBOX = "https://www.dropbox.com/s/raw"
 ODIN = {
     "lsun_crop": Archive(
@@ -81,8 +82,8 @@ class ArchiveBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         """The archive as it was published."""
         raise NotImplementedError
 
-    def read(self, path: pathlib.Path) -> dict[str, list]:
-        """`{split: [(encoded or decoded image, label), ...]}` of the archive at `path`."""
+    def read(self, path: pathlib.Path) -> list[tuple]:
+        """All (encoded or decoded image, label) of the split "test" of the archive at `path`."""
         raise NotImplementedError
 
     def _info(self):
@@ -100,7 +101,7 @@ class ArchiveBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         if not (self.manual and self.any_archive):
             archives.check_md5(path, self.published.md5)
         self.info.metadata[_ARCHIVE_MD5] = archives.md5(path)
-        return {split: self._generate_examples(made) for split, made in self.read(path).items()}
+        return {"test": self._generate_examples(self.read(path))}
 
     def _generate_examples(self, examples):
         for index, (image, label) in enumerate(examples):
@@ -111,8 +112,7 @@ class TinyImagenet(ArchiveBuilder):
     """Tiny ImageNet's official pictures, byte for byte, in the official order.
 
     `test` is the official validation folder, which papers on out-of-distribution detection use; the
-    official test pictures have no labels. `train` exists if the zip has it. Labels are
-    positions in the archive's `wnids.txt`.
+    official test pictures have no labels. Labels are positions in the archive's `wnids.txt`.
     """
 
     image = tfds.features.Image(shape=(64, 64, 3), encoding_format="jpeg")
@@ -120,41 +120,26 @@ class TinyImagenet(ArchiveBuilder):
     published = TINY_IMAGENET
     any_archive = True  # Often one without the training images.
 
-    def read(self, path: pathlib.Path) -> dict[str, list]:
-        members = archives.read_zip(path)  # All: a name damaged in the index hides a picture.
+    def read(self, path: pathlib.Path) -> list[tuple]:
+        members = archives.read_zip(path)
         try:
-            splits = _tiny_imagenet_layout(members)
+            wnids, lines = (
+                members[f"{ROOT}/{name}"].decode("utf-8").split("\n")[:-1]
+                for name in ("wnids.txt", "val/val_annotations.txt")
+            )
+            annotations = (line.split("\t")[:2] for line in lines)
+            labels = {f"{ROOT}/val/images/{name}": wnids.index(wnid) for name, wnid in annotations}
+            present = {n for n in members if n.startswith(f"{ROOT}/val/images/") and n[-1] != "/"}
+            if different := present ^ labels.keys():
+                raise ValueError(f"{len(different)} missing or new, first {min(different)!r}")
         except (KeyError, ValueError) as error:
             raise archives.ArchiveError(
                 f"{path}: expected the official layout of Tiny ImageNet, received another "
                 f"({str(error)[:200]}). Fetch it again."
             ) from error
-        for name, _ in itertools.chain(*splits.values()):
+        for name in labels:
             archives.check_picture(members[name], f"{path}: member {name!r}", 64)
-        return {s: [(members[name], own) for name, own in pairs] for s, pairs in splits.items()}
-
-
-def _tiny_imagenet_layout(members):
-    """`{split: [(member, label), ...]}`; a KeyError or ValueError if the layout is another."""
-    root = TINY_IMAGENET.folder
-    wnids = members[f"{root}/wnids.txt"].decode("utf-8").split("\n")[:-1]
-    lines = members[f"{root}/val/val_annotations.txt"].decode("utf-8").split("\n")[:-1]
-    annotations = (line.split("\t")[:2] for line in lines)
-    test = {f"{root}/val/images/{name}": wnids.index(wnid) for name, wnid in annotations}
-    present = {n for n in members if n.startswith(f"{root}/val/images/") and n[-1] != "/"}
-    if different := present ^ test.keys():
-        raise ValueError(f"{len(different)} missing or not annotated, first {min(different)!r}")
-    places = (re.fullmatch(r"[^/]+/train/([^/]+)/images/([^/]+)", name) for name in members)
-    # In the order of the numbers in the names, as in n01443537_10.JPEG.
-    train = sorted(
-        (wnids.index(place[1]), int(place[2].rpartition("_")[2].partition(".")[0]), place[0])
-        for place in places
-        if place
-    )
-    if train and len({label for label, _, _ in train}) < len(wnids):
-        raise ValueError("classes without training pictures")
-    splits = {"test": list(test.items()), "train": [(name, label) for label, _, name in train]}
-    return {split: pairs for split, pairs in splits.items() if pairs}
+        return [(members[name], label) for name, label in labels.items()]
 
 
 class OdinImages(ArchiveBuilder):
@@ -169,7 +154,7 @@ class OdinImages(ArchiveBuilder):
     def published(self) -> Archive:
         return ODIN[self.builder_config.name]
 
-    def read(self, path: pathlib.Path) -> dict[str, list]:
+    def read(self, path: pathlib.Path) -> list[tuple]:
         members = {}
         for name, encoded in archives.read_tar(path):
             place = pathlib.PurePosixPath(name)
@@ -182,7 +167,7 @@ class OdinImages(ArchiveBuilder):
                 f"{path}: expected pictures in the folder {self.published.folder!r}, received "
                 "none. Fetch it again."
             )
-        return {"test": [(members[name], -1) for name in sorted(members, key=_natural_order)]}
+        return [(members[name], -1) for name in sorted(members, key=_natural_order)]
 
 
 def _natural_order(name):
@@ -206,17 +191,17 @@ def load_odin(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray
 def load_tiny_imagenet(
     name: str, split: str, data_dir: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures in 32x32 pixels.
+    """Pictures reduced to 32x32 pixels.
 
     `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is
     exact in integers. `tiny_imagenet_crop` cuts a 32x32 window at a place fixed by (CROP_SEED,
     index).
     """
     builder = open_tiny_imagenet(name, data_dir, download=False)
-    offsets = crop_offsets(max(each.num_examples for each in builder.info.splits.values()))
+    offsets = tf.constant(crop_offsets(builder.info.splits["test"].num_examples))
 
     def crop(index, image):
-        row, column = tf.unstack(tf.constant(offsets)[index])
+        row, column = tf.unstack(offsets[index])
         return image[row : row + _SIDE, column : column + _SIDE]
 
     return read_split(builder, split, crop if name.endswith("crop") else _block_mean)
@@ -237,13 +222,12 @@ def crop_offsets(count: int, seed: int = CROP_SEED) -> np.ndarray:
 
 def open_tiny_imagenet(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
     """The prepared builder behind `tiny_imagenet_resize` and `tiny_imagenet_crop`."""
-    return open_archive(lambda folder: TinyImagenet(data_dir=folder), name, data_dir, download)
+    return open_archive(TinyImagenet, name, data_dir, download)
 
 
 def open_odin(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
     """The prepared builder of one of the `odin_*` datasets."""
-    config = name.removeprefix("odin_")
-    make = lambda folder: OdinImages(config=config, data_dir=folder)  # noqa: E731
+    make = functools.partial(OdinImages, config=name.removeprefix("odin_"))
     return open_archive(make, name, data_dir, download)
 
 
@@ -265,8 +249,6 @@ def open_tfds(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
             f"{data_dir}: expected the dataset {name!r}, received none. Set --data_dir or "
             f"TFDS_DATA_DIR to the folder that holds it, or run `s2d data {name} --download`."
         )
-    if not is_there:
-        _check_can_fetch(name, data_dir)
     builder = tfds.builder(name, data_dir=str(data_dir))
     if not is_there:
         builder.download_and_prepare()
@@ -274,7 +256,7 @@ def open_tfds(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
 
 
 def open_archive(
-    make_builder: Callable[[str], ArchiveBuilder],
+    make_builder: Callable[..., ArchiveBuilder],
     name: str,
     data_dir: pathlib.Path,
     download: bool,
@@ -286,12 +268,12 @@ def open_archive(
     folder under the archive's MD5, so that different archives never share a copy.
 
     Args:
-        make_builder: function from a folder to the builder in it.
+        make_builder: function of `data_dir` that returns the builder in that folder.
         name: the dataset, for messages.
         data_dir: the TFDS folder.
         download: fetch the archive when it is not there.
     """
-    folder, builder = data_dir, make_builder(str(data_dir))
+    folder, builder = data_dir, make_builder(data_dir=data_dir)
     file_name = builder.published.file_name
     archive = data_dir / "downloads" / "manual" / file_name  # where TFDS looks, too
     has_archive = archive.is_file()
@@ -310,11 +292,9 @@ def open_archive(
             "received none. Put it there, set --data_dir or TFDS_DATA_DIR to another "
             f"folder, or run `s2d data {name} --download`."
         )
-    if not has_archive:
-        _check_can_fetch(file_name, data_dir)
-    elif not is_writable(data_dir):
+    if has_archive and not is_writable(data_dir):
         folder = cache_dir() / "prepared" / archives.md5(archive)
-        builder = make_builder(str(folder))
+        builder = make_builder(data_dir=folder)
         if builder.info.splits:
             return builder
     builder.manual = archive if has_archive else None
@@ -327,15 +307,7 @@ def open_archive(
         # into place in one step, so what is there is complete.
         if not (pathlib.Path(builder.data_dir) / "dataset_info.json").is_file():
             raise
-    return make_builder(str(folder))
-
-
-def _check_can_fetch(what, data_dir):
-    if not is_writable(data_dir):
-        raise MissingDataError(
-            f"{data_dir}: expected a folder to fetch {what} to, received a read-only one. "
-            "Set another --data_dir."
-        )
+    return make_builder(data_dir=folder)
 
 
 def read_split(

@@ -254,19 +254,17 @@ _RGB = (32, 32, 3)
 _TEN = tuple("0123456789")
 _CIFAR_SPLITS = {"train": 50_000, "test": 10_000}
 _CIFAR = "Krizhevsky, Learning multiple layers of features from tiny images, 2009"
-_SVHN = "Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011"
 _TINY = "Le and Yang, Tiny ImageNet visual recognition challenge, 2015"
 _ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection, ICLR 2018"
 _LSUN = "Yu et al., LSUN: construction of a large-scale image dataset, 2015"
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
-_PHOTOS = "Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample images"
 
 _TFDS = functools.partial(
     DatasetInfo, image_shape=_RGB, load="s2d_tf.data.prepared:load",
     fetch="s2d_tf.data.prepared:open_tfds",
 )  # fmt: skip
 _TINY_IMAGENET = functools.partial(
-    DatasetInfo, image_shape=_RGB, num_classes=200, splits={"train": 100_000, "test": 10_000},
+    DatasetInfo, image_shape=_RGB, num_classes=200, splits={"test": 10_000},
     distance="near", citation=_TINY, load="s2d_tf.data.prepared:load_tiny_imagenet",
     fetch="s2d_tf.data.prepared:open_tiny_imagenet",
 )  # fmt: skip
@@ -282,7 +280,7 @@ for _record in (
     _TFDS(name="cifar10", title="CIFAR-10", splits=_CIFAR_SPLITS, num_classes=10,
           class_names=_CIFAR10_CLASSES, distance="near", citation=_CIFAR),
     _TFDS(name="svhn_cropped", title="SVHN", splits={"train": 73_257, "test": 26_032},
-          num_classes=10, class_names=_TEN, distance="far", citation=_SVHN),
+          num_classes=10, class_names=_TEN, distance="far", citation="Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011"),
     _TINY_IMAGENET(name="tiny_imagenet_resize", title="Tiny ImageNet (resize)"),
     _TINY_IMAGENET(name="tiny_imagenet_crop", title="Tiny ImageNet (crop)", distance="far"),
     _ODIN_IMAGES(name="odin_lsun_resize", title="LSUN (resize)", distance="far",
@@ -298,6 +296,6 @@ for _record in (
     _EMBEDDED(name="digits_heldout", title="Digits 8 and 9", splits={"test": 354}, num_classes=2,
               class_names=_TEN[8:], distance="near", citation=_DIGITS),
     _EMBEDDED(name="digits_photos", title="Photographs", splits={"test": 1_000}, distance="far",
-              citation=_PHOTOS),
+              citation="Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample images"),
 ):  # fmt: skip
     register(_record)

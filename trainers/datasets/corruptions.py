@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 
 import numpy as np
+from matplotlib import colors
 from PIL import Image
 
 from s2d_tf._types import ArrayLike
@@ -228,9 +229,9 @@ def fog(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
 def brightness(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     """Adds to the value of hue, saturation, value."""
     del rngs
-    hue, saturation, value = filters.to_hsv(images / 255)
-    value = np.clip(value + BRIGHTNESS[severity - 1], 0, 1)
-    return filters.from_hsv(hue, saturation, value) * 255
+    hsv = colors.rgb_to_hsv(images / 255)
+    hsv[..., 2] = np.clip(hsv[..., 2] + BRIGHTNESS[severity - 1], 0, 1)
+    return colors.hsv_to_rgb(hsv) * 255
 
 
 def contrast(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
@@ -317,9 +318,9 @@ def saturate(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     """Scales and shifts the saturation of hue, saturation, value; severities 1 and 2 reduce it."""
     del rngs
     factor, added = SATURATE[severity - 1]
-    hue, saturation, value = filters.to_hsv(images / 255)
-    saturation = np.clip(saturation * factor + added, 0, 1)
-    return filters.from_hsv(hue, saturation, value) * 255
+    hsv = colors.rgb_to_hsv(images / 255)
+    hsv[..., 1] = np.clip(hsv[..., 1] * factor + added, 0, 1)
+    return colors.hsv_to_rgb(hsv) * 255
 
 
 CORRUPTIONS = {

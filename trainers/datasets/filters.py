@@ -87,15 +87,8 @@ def motion_blur(values: np.ndarray, radius: int, sigma: float, degrees: np.ndarr
 
 def correlate(values: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     """2D correlation of rows and columns with a small odd kernel; the border is mirrored."""
-    reach = kernel.shape[0] // 2
-    height, breadth = values.shape[1:3]
-    border = [(0, 0), (reach, reach), (reach, reach)] + [(0, 0)] * (values.ndim - 3)
-    padded = np.pad(values, border, mode="reflect")
-    total = np.zeros(values.shape)
-    for (row, column), weight in np.ndenumerate(kernel):
-        if weight:
-            total += weight * padded[:, row : row + height, column : column + breadth]
-    return total
+    kernel = kernel.reshape(1, *kernel.shape, *[1] * (values.ndim - 3))
+    return ndimage.correlate(values.astype(float), kernel, mode="mirror")
 
 
 def bilinear(
@@ -135,35 +128,6 @@ def fold_reflect(place: np.ndarray, size: int) -> np.ndarray:
     """Mirrors at the outer edges of the border pixels: b a | a b c."""
     place = place % (2 * size)
     return np.minimum(place, 2 * size - 1 - place)
-
-
-def to_hsv(rgb: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hue, saturation and value, each in [0, 1] and without the last axis; gray has hue 0."""
-    red, green, blue = np.moveaxis(rgb, -1, 0)
-    value = rgb.max(axis=-1)
-    chroma = value - rgb.min(axis=-1)
-    divisor = np.where(chroma == 0, 1, chroma)
-    sector = np.where(
-        blue == value,
-        4 + (red - green) / divisor,
-        np.where(green == value, 2 + (blue - red) / divisor, (green - blue) / divisor),
-    )
-    hue = np.where(chroma == 0, 0, sector / 6 % 1)
-    return hue, chroma / np.where(value == 0, 1, value), value
-
-
-def from_hsv(hue: np.ndarray, saturation: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """RGB on a new last axis."""
-    sector = np.floor(hue * 6)
-    rest = hue * 6 - sector
-    low = value * (1 - saturation)
-    falling = value * (1 - rest * saturation)
-    rising = value * (1 - (1 - rest) * saturation)
-    sector = sector.astype(int) % 6
-    red = np.choose(sector, [value, falling, low, low, rising, value])
-    green = np.choose(sector, [rising, value, value, falling, low, low])
-    blue = np.choose(sector, [low, low, rising, value, value, falling])
-    return np.stack([red, green, blue], axis=-1)
 
 
 def luma(rgb: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ the copies that OpenOOD distributes.
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import pathlib
 import re
@@ -34,6 +35,7 @@ ARCHIVES = {
         "http://data.csail.mit.edu/places/places365/val_256.tar",
     ),
 }  # fmt: skip
+COUNTS = {name: data.info(f"openood_{name}").splits["test"] for name in ARCHIVES}
 NUM_TINY_IMAGENET = 10_000
 NUM_PLACES365 = 36_500
 _SIDE = 32
@@ -52,10 +54,10 @@ class OpenoodImages(prepared.ArchiveBuilder):
     def published(self) -> prepared.Archive:
         return ARCHIVES[self.builder_config.name]
 
-    def read(self, path: pathlib.Path) -> dict[str, list]:
+    def read(self, path: pathlib.Path) -> list[tuple]:
         config, images = self.builder_config.name, {}
-        expected = data.info(f"openood_{config}").splits["test"]
-        mask = kept(_PLACES365_LEFT_OUT, NUM_PLACES365)
+        expected = COUNTS[config]
+        mask = kept(PLACES365_LEFT_OUT, NUM_PLACES365)
         places = {f"Places365_val_{i:08}.jpg": keep for i, keep in enumerate(mask, start=1)}
         for member, encoded in archives.read_tar(path):
             place, where = pathlib.PurePosixPath(member), f"{path}: member {member!r}"
@@ -77,7 +79,7 @@ class OpenoodImages(prepared.ArchiveBuilder):
                 f"{path}: expected {expected:,} images in {self.published.folder!r}, received "
                 f"{len(images):,}. Get the published archive again."
             )
-        return {"test": [(images[name], -1) for name in sorted(images)]}
+        return [(images[name], -1) for name in sorted(images)]
 
 
 def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
@@ -87,7 +89,7 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> An
         return prepared.open_tfds("mnist", data_dir, download)
     if config == "tiny_imagenet":
         return prepared.open_tiny_imagenet(name, data_dir, download)
-    make = lambda folder: OpenoodImages(config=config, data_dir=folder)  # noqa: E731
+    make = functools.partial(OpenoodImages, config=config)
     return prepared.open_archive(make, name, data_dir, download)
 
 
@@ -118,7 +120,7 @@ def _tiny_imagenet(builder):
         return tf.ensure_shape(small, [_SIDE, _SIDE, 3])
 
     images, _ = prepared.read_split(builder, "test", reduce)
-    return images[kept(_TINY_IMAGENET_LEFT_OUT, NUM_TINY_IMAGENET)]
+    return images[kept(TINY_IMAGENET_LEFT_OUT, NUM_TINY_IMAGENET)]
 
 
 def to_32x32(encoded: bytes, where: str) -> np.ndarray:
@@ -158,7 +160,7 @@ def kept(left_out: str, size: int) -> np.ndarray:
 # `benchmark_imglist/cifar100/test_tin.txt` and `test_places365.txt`): images whose content overlaps
 # with a class of CIFAR-100, chosen image by image. A string holds the distances between the numbers
 # that are left out, one byte each, compressed, in base 64.
-_TINY_IMAGENET_LEFT_OUT = (
+TINY_IMAGENET_LEFT_OUT = (
     "eNo9VwlyIzkMK55Sq+PMUbX//+oCoDJOynHLEsUDAJk0c/vYDstMfs5wK7cwPrjjr0eEHsy2JZYW1yrDIt0W182W00DZPG"
     "EZRyq243HhECylfVfjnio84NXaG7TbMIVP4boVL1jGp8AW7B+DhgPR2kFPS66d8gcfKuQU9igE3Bc7FJG8sbSAwcYCPPak"
     "V/4UPccmHvbXeCVi4HULphHe8omabjkt1AeZ2KE8FCLBPYsBMoLNvw9+8PeLW3wx6mD27NBVL9gOhr0RsOLOWp8F8/hF2h"
@@ -184,7 +186,7 @@ _TINY_IMAGENET_LEFT_OUT = (
 )
 """Of val_0.JPEG to val_9999.JPEG; 972 of those left out, in 20 classes, are for validation."""
 
-_PLACES365_LEFT_OUT = (
+PLACES365_LEFT_OUT = (
     "eNoVltdyI8kRRSNdedPVDo1uGIIkaGY5s8vx0khao9CEVm/6Bf3/Rygn8NYAqjNv3nuyWif2wdiw7JHpKxqo1s2AllxzWX"
     "qfWyWYQ3fHeEnOX6kDlzwNl3EwznYDteqxSRe4771s+dY54PB5YEyHeIh+Fe8Rf0XK7hwtWM+JB/wgjqAriwmA0OZS7Evu"
     "jhVgxLy4WxohH95vrRQaGU0FZ68xu4GZLGPoWwsUIFt7sYHbREZM8s5IBp4GhvdDR2g3+ACPBztqPdhfpXVnJsmS2D0wLQ"

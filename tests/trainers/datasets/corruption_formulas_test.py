@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy import ndimage
-from tests.data.corruptions_test import NAMES
 
-from s2d_tf import data
-from s2d_tf.trainers.datasets import corruption_names
-from s2d_tf.trainers.datasets.corruptions import blur, sampling, weather
+from s2d_tf.trainers.datasets import SEVERITIES, filters
+from s2d_tf.trainers.datasets.corruptions import CORRUPTIONS, SNOW, corrupt
 
 
 def _rng(name, severity, index, seed=0):
@@ -37,12 +35,12 @@ class TestPublishedFormulas:
         expected = (
             np.clip(images[7] / 255 + (0.04, 0, 0, 0, 0.10)[severity - 1] * noise, 0, 1) * 255
         )
-        received = data.corrupt(images[7:8], "gaussian_noise", severity, first_index=7)
+        received = corrupt(images[7:8], "gaussian_noise", severity, first_index=7)
         _assert_same(received[0], expected)
 
     def test_noise_has_the_published_size(self, images):
         gray = np.full([64, 32, 32, 3], 128, np.uint8)
-        noisy = {n: data.corrupt(gray, n, 3) / 255 for n in NAMES if n.endswith("_noise")}
+        noisy = {n: corrupt(gray, n, 3) / 255 for n in CORRUPTIONS if n.endswith("_noise")}
         value = 128 / 255
         assert np.std(noisy["gaussian_noise"]) == pytest.approx(0.08, rel=0.02)
         assert np.std(noisy["shot_noise"]) == pytest.approx(math.sqrt(value / 100), rel=0.02)
@@ -52,7 +50,7 @@ class TestPublishedFormulas:
         assert set(hit) == {0.0, 1.0}
         assert np.mean(hit) == pytest.approx(0.5, abs=0.03)
 
-    @pytest.mark.parametrize("severity", corruption_names.SEVERITIES)
+    @pytest.mark.parametrize("severity", SEVERITIES)
     def test_defocus_blur(self, images, severity):
         radius, softness = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1))[severity - 1]
         x, y = np.meshgrid(np.arange(-8, 9), np.arange(-8, 9))
@@ -61,11 +59,11 @@ class TestPublishedFormulas:
         taps = [math.exp(-(i**2) / (2 * softness**2)) for i in (-1, 0, 1)]
         taps = np.array(taps) / sum(taps)
         kernel = ndimage.correlate(kernel, np.outer(taps, taps), mode="mirror")
-        assert blur.disk(radius, softness).sum() == pytest.approx(1)
+        assert filters.disk(radius, softness).sum() == pytest.approx(1)
         expected = [
             ndimage.correlate(images[3, ..., c] / 255, kernel, mode="mirror") for c in range(3)
         ]
-        received = data.corrupt(images[3:4], "defocus_blur", severity)[0]
+        received = corrupt(images[3:4], "defocus_blur", severity)[0]
         _assert_same(received, np.clip(np.stack(expected, axis=-1), 0, 1) * 255)
 
     @pytest.mark.parametrize("severity", [1, 5])
@@ -77,9 +75,9 @@ class TestPublishedFormulas:
         padded = np.pad(images[5] / 255, [(reach, reach), (reach, reach), (0, 0)], mode="edge")
         windows = np.lib.stride_tricks.sliding_window_view(padded, (taps.size, taps.size), (0, 1))
         expected = np.einsum("rcdij,i,j->rcd", windows, taps, taps) * 255
-        _assert_same(data.corrupt(images[5:6], "gaussian_blur", severity)[0], expected)
+        _assert_same(corrupt(images[5:6], "gaussian_blur", severity)[0], expected)
 
-    @pytest.mark.parametrize("severity", corruption_names.SEVERITIES)
+    @pytest.mark.parametrize("severity", SEVERITIES)
     def test_glass_blur(self, images, severity):
         sigma, iterations = ((0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2))[severity - 1]
         smooth = ndimage.gaussian_filter(images[2] / 255, (sigma, sigma, 0), mode="nearest")
@@ -94,7 +92,7 @@ class TestPublishedFormulas:
                     one, other = pixels[row, column], pixels[other_row, other_column]
                     pixels[row, column], pixels[other_row, other_column] = other, one
         expected = ndimage.gaussian_filter(pixels / 255, (sigma, sigma, 0), mode="nearest") * 255
-        received = data.corrupt(images[2:3], "glass_blur", severity, first_index=2)[0]
+        received = corrupt(images[2:3], "glass_blur", severity, first_index=2)[0]
         _assert_same(received, expected)
 
     @pytest.mark.parametrize("degrees", [0.0, 45.0, -45.0, 13.7, -90.0, -135.0, -60.3])
@@ -111,13 +109,13 @@ class TestPublishedFormulas:
             ndimage.correlate(images[1, ..., c].astype(float), kernel, mode="nearest")
             for c in range(3)
         ]
-        received = sampling.motion_blur(images[1:2], radius, sigma, np.array([degrees]))[0]
+        received = filters.motion_blur(images[1:2], radius, sigma, np.array([degrees]))[0]
         np.testing.assert_allclose(received, np.rint(np.stack(expected, axis=-1)), atol=0)
 
     def test_motion_blur_draws_its_angle(self, images):
         degrees = _rng("motion_blur", 3, 4).uniform(-45, 45)
-        expected = sampling.motion_blur(images[4:5], 6, 2, np.array([degrees]))
-        received = data.corrupt(images[4:5], "motion_blur", 3, first_index=4)
+        expected = filters.motion_blur(images[4:5], 6, 2, np.array([degrees]))
+        received = corrupt(images[4:5], "motion_blur", 3, first_index=4)
         np.testing.assert_array_equal(received, expected.astype(np.uint8))
 
     @pytest.mark.parametrize("severity", [1, 3, 5])
@@ -128,7 +126,7 @@ class TestPublishedFormulas:
         for factor in factors:
             total += _zoomed(image, factor)
         expected = np.clip(total / (len(factors) + 1), 0, 1) * 255
-        _assert_same(data.corrupt(images[9:10], "zoom_blur", severity)[0], expected)
+        _assert_same(corrupt(images[9:10], "zoom_blur", severity)[0], expected)
 
     @pytest.mark.parametrize("severity", [1, 4, 5])
     def test_fog(self, images, severity):
@@ -137,11 +135,11 @@ class TestPublishedFormulas:
         image = images[11] / 255
         expected = (image + thickness * cloud[..., np.newaxis]) * image.max()
         expected = np.clip(expected / (image.max() + thickness), 0, 1) * 255
-        _assert_same(data.corrupt(images[11:12], "fog", severity, first_index=11)[0], expected)
+        _assert_same(corrupt(images[11:12], "fog", severity, first_index=11)[0], expected)
 
     @pytest.mark.parametrize("severity", [2, 4])
     def test_snow(self, images, severity):
-        mean, stddev, zoom, threshold, radius, sigma, own = weather.SNOW[severity - 1]
+        mean, stddev, zoom, threshold, radius, sigma, own = SNOW[severity - 1]
         rng = _rng("snow", severity, 6)
         flakes = rng.normal(mean, stddev, (32, 32))
         degrees = rng.uniform(-135, -45)
@@ -149,14 +147,14 @@ class TestPublishedFormulas:
         flakes[flakes < threshold] = 0
         flakes = (np.clip(flakes, 0, 1) * 255).astype(np.uint8)
         flakes = (
-            sampling.motion_blur(flakes[np.newaxis], radius, sigma, np.array([degrees]))[0] / 255
+            filters.motion_blur(flakes[np.newaxis], radius, sigma, np.array([degrees]))[0] / 255
         )
         image = images[6] / 255
         gray = image @ [0.299, 0.587, 0.114]
         pale = np.maximum(image, gray[..., np.newaxis] * 1.5 + 0.5)
         fallen = (flakes + np.rot90(flakes, 2))[..., np.newaxis]
         expected = np.clip(own * image + (1 - own) * pale + fallen, 0, 1) * 255
-        _assert_same(data.corrupt(images[6:7], "snow", severity, first_index=6)[0], expected)
+        _assert_same(corrupt(images[6:7], "snow", severity, first_index=6)[0], expected)
 
     @pytest.mark.parametrize(
         ("name", "severity"), [("brightness", 2), ("saturate", 2), ("saturate", 5)]
@@ -171,14 +169,14 @@ class TestPublishedFormulas:
                 factor, added = {2: (0.1, 0), 5: (2.5, 0.2)}[severity]
                 saturation = min(saturation * factor + added, 1)
             expected[place] = colorsys.hsv_to_rgb(hue, saturation, value)
-        _assert_same(data.corrupt(images[8:9], name, severity)[0], expected * 255)
+        _assert_same(corrupt(images[8:9], name, severity)[0], expected * 255)
 
     def test_contrast(self, images):
         image = images[10] / 255
         expected = np.stack(
             [(c - c.mean()) * 0.15 + c.mean() for c in image.transpose(2, 0, 1)], -1
         )
-        _assert_same(data.corrupt(images[10:11], "contrast", 5)[0], expected * 255)
+        _assert_same(corrupt(images[10:11], "contrast", 5)[0], expected * 255)
 
     @pytest.mark.parametrize("severity", [1, 2, 4])
     def test_elastic_transform(self, images, severity):
@@ -204,16 +202,16 @@ class TestPublishedFormulas:
             warped = ndimage.map_coordinates(
                 warped, [rows + dy, columns + dx], order=1, mode="reflect"
             )
-            received = data.corrupt(images[12:13], "elastic_transform", severity, first_index=12)
+            received = corrupt(images[12:13], "elastic_transform", severity, first_index=12)
             _assert_same(received[0, ..., channel], np.clip(warped, 0, 1) * 255)
 
     def test_pixelate_repeats_pixels(self, images):
-        assert len(np.unique(data.corrupt(images[:1], "pixelate", 5)[0, :, 0], axis=0)) <= 20
+        assert len(np.unique(corrupt(images[:1], "pixelate", 5)[0, :, 0], axis=0)) <= 20
 
     def test_jpeg_is_that_of_pillow(self, images, tmp_path):
         Image.fromarray(images[13]).save(tmp_path / "image.jpg", quality=40)
         expected = np.asarray(Image.open(tmp_path / "image.jpg"))
-        received = data.corrupt(images[13:14], "jpeg_compression", 5)
+        received = corrupt(images[13:14], "jpeg_compression", 5)
         np.testing.assert_array_equal(received[0], expected)
 
 

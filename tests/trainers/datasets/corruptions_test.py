@@ -1,20 +1,16 @@
-"""The corruptions of CIFAR-100-C: their contract, their errors, and spatter's droplets."""
+"""The corruptions of CIFAR-100-C: their contract, their errors, and spatter's filters."""
 
-import hashlib
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from scipy import ndimage
 
 from s2d_tf import data
-from s2d_tf.trainers.datasets import corruption_names
-from s2d_tf.trainers.datasets.corruptions import apply, droplets
+from s2d_tf.trainers.datasets import SEVERITIES, filters
+from s2d_tf.trainers.datasets.corruptions import CORRUPTIONS, corrupt
 
-NAMES = sorted(apply.CORRUPTIONS)
+NAMES = sorted(CORRUPTIONS)
 # Mean squared errors do not rise with severity where the published constants do not: the blur of
 # glass is stronger at 3 and 5, which hides some of the moved pixels, the affine part of elastic is
 # strongest at 1, and saturate grays at 1 and 2 and colors from 3. Motion blur has the same sigma at
@@ -51,20 +47,19 @@ def corrupted(images):
     """Every condition of 24 images, computed once."""
     chosen = images[:24]
     return chosen, {
-        (name, severity): data.corrupt(chosen, name, severity)
+        (name, severity): corrupt(chosen, name, severity)
         for name in NAMES
-        for severity in corruption_names.SEVERITIES
+        for severity in SEVERITIES
     }
 
 
 class TestContract:
     def test_every_published_corruption_but_frost(self):
-        assert len(corruption_names.MAIN) == 15
-        assert len(corruption_names.EXTRA) == 4
-        assert set(NAMES) == {*corruption_names.MAIN, *corruption_names.EXTRA} - {"frost"}
-        assert len(corruption_names.PUBLISHED) == 95
-        assert len(corruption_names.GENERATED) == 90
-        assert corruption_names.split_condition("jpeg_compression_4") == ("jpeg_compression", 4)
+        published = data.info("cifar100_c").conditions
+        generated = data.info("cifar100_c_generated").conditions
+        assert (len(published), len(generated)) == (95, 90)
+        assert {name.rpartition("_")[0] for name in published} == {*NAMES, "frost"}
+        assert {name.rpartition("_")[0] for name in generated} == set(NAMES)
 
     def test_images_keep_their_form_and_change(self, corrupted):
         clean, results = corrupted
@@ -79,47 +74,38 @@ class TestContract:
         for severity in (2, 5):
             whole = results[name, severity]
             parts = [
-                data.corrupt(clean[first:last], name, severity, first_index=first)
+                corrupt(clean[first:last], name, severity, first_index=first)
                 for first, last in ((0, 1), (1, 8), (8, 24))
             ]
             np.testing.assert_array_equal(np.concatenate(parts), whole)
 
     def test_what_the_random_numbers_depend_on(self, images):
         same = np.repeat(images[:1], 2, axis=0)
-        first, second = data.corrupt(same, "gaussian_noise", 3)
+        first, second = corrupt(same, "gaussian_noise", 3)
         assert not np.array_equal(first, second)
-        other_seed = data.corrupt(same, "gaussian_noise", 3, seed=1)
+        other_seed = corrupt(same, "gaussian_noise", 3, seed=1)
         assert not np.array_equal(other_seed[0], first)
-        shifted = data.corrupt(same, "gaussian_noise", 3, first_index=1)
+        shifted = corrupt(same, "gaussian_noise", 3, first_index=1)
         np.testing.assert_array_equal(shifted[0], second)
-        np.testing.assert_array_equal(data.corrupt(same, "gaussian_noise", 3)[0], first)
-
-    def test_the_caller_keeps_its_images(self, images):
-        frozen = images[:4].copy()
-        frozen.setflags(write=False)
-        for name in NAMES:
-            data.corrupt(frozen, name, 4)
-        np.testing.assert_array_equal(frozen, images[:4])
+        np.testing.assert_array_equal(corrupt(same, "gaussian_noise", 3)[0], first)
 
     @pytest.mark.parametrize("level", [0, 255])
     def test_flat_images(self, level):
         flat = np.full([2, 32, 32, 3], level, np.uint8)
-        for name, severity in itertools.product(NAMES, corruption_names.SEVERITIES):
+        for name, severity in itertools.product(NAMES, SEVERITIES):
             with np.errstate(all="raise", under="ignore"):
-                assert data.corrupt(flat, name, severity).shape == flat.shape
+                assert corrupt(flat, name, severity).shape == flat.shape
 
     def test_no_images(self):
-        assert data.corrupt(np.zeros([0, 32, 32, 3], np.uint8), "fog", 1).shape == (0, 32, 32, 3)
+        assert corrupt(np.zeros([0, 32, 32, 3], np.uint8), "fog", 1).shape == (0, 32, 32, 3)
 
     @pytest.mark.parametrize(
         ("change", "message"),
         [
             ({"images": np.zeros([1, 28, 28, 3], np.uint8)}, r"images: expected uint8 \[n, 32.*28"),
             ({"images": np.zeros([1, 32, 32, 3])}, r"images: expected uint8 .* float64"),
-            ({"corruption": "fogg"}, r"corruption: expected one of .*'fogg'\. Did you mean fog"),
-            ({"corruption": "frost"}, r"'frost'. It is not available: .*photographs.*cifar100_c"),
-            ({"severity": 0}, r"severity: expected 1, 2, 3, 4 or 5, received 0"),
-            ({"severity": 2.5}, r"severity: .* received 2\.5"),
+            ({"corruption": "frost"}, r"corruption: expected one of .* received 'frost' and 1"),
+            ({"severity": 2.5}, r"a severity from 1 to 5, received 'fog' and 2\.5"),
         ],
     )
     def test_errors(self, change, message):
@@ -129,42 +115,14 @@ class TestContract:
             "severity": 1,
         }
         with pytest.raises(ValueError, match=message):
-            data.corrupt(**{**arguments, **change})
-
-
-def test_the_same_bits_in_another_process(images, project_root):
-    """Whatever hashes strings, and in whatever order conditions come."""
-    program = (
-        "import hashlib, sys, numpy as np\n"
-        "from s2d_tf import data\n"
-        "from s2d_tf.data import corruption_names\n"
-        "images = np.frombuffer(sys.stdin.buffer.read(), np.uint8).reshape(-1, 32, 32, 3)\n"
-        "for condition in reversed(corruption_names.GENERATED):\n"
-        "    name, severity = corruption_names.split_condition(condition)\n"
-        "    received = data.corrupt(images, name, severity, seed=3, first_index=5)\n"
-        "    print(condition, hashlib.sha256(received.tobytes()).hexdigest())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        input=images[:2].tobytes(),
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(project_root), "PYTHONHASHSEED": "7"},
-        check=True,
-    )
-    expected = dict(line.split() for line in done.stdout.decode().splitlines())
-    assert set(expected) == set(corruption_names.GENERATED)
-    for condition, digest in expected.items():
-        name, severity = corruption_names.split_condition(condition)
-        own = data.corrupt(images[:2], name, severity, seed=3, first_index=5)
-        assert hashlib.sha256(own.tobytes()).hexdigest() == digest, condition
+            corrupt(**{**arguments, **change})
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_rise_with_severity_where_the_constants_do(corrupted, name):
     clean, results = corrupted
     errors = [
-        np.mean((results[name, severity].astype(float) - clean) ** 2)
-        for severity in corruption_names.SEVERITIES
+        np.mean((results[name, severity].astype(float) - clean) ** 2) for severity in SEVERITIES
     ]
     np.testing.assert_allclose(errors, ERRORS[name], rtol=0.01)
     falls = [
@@ -189,17 +147,17 @@ class TestDroplets:
             (long - 2 * short) + 2.1969 * short,
             1.4 * (2 * short - long) + 2.1969 * (long - short),
         )
-        np.testing.assert_allclose(droplets.edge_distance(edge)[0], expected, atol=1e-3)
+        np.testing.assert_allclose(filters.edge_distance(edge)[0], expected, atol=1e-3)
         both = np.concatenate([edge, np.roll(edge, 7, axis=2)])
-        either = droplets.edge_distance(both.any(axis=0, keepdims=True))
-        np.testing.assert_array_equal(either[0], droplets.edge_distance(both).min(axis=0))
-        assert droplets.edge_distance(np.zeros([1, 32, 32], bool)).min() > 1_000
+        either = filters.edge_distance(both.any(axis=0, keepdims=True))
+        np.testing.assert_array_equal(either[0], filters.edge_distance(both).min(axis=0))
+        assert filters.edge_distance(np.zeros([1, 32, 32], bool)).min() > 1_000
 
     def test_edges_of_a_square(self):
         """The border of a bright square; a faint one has no edges."""
         square = np.zeros([2, 32, 32], np.uint8)
         square[0, 8:20, 10:24], square[1, 8:20, 10:24] = 200, 10
-        edges = droplets.edges(square)
+        edges = filters.edges(square)
         assert not edges[1].any()
         inside = ndimage.binary_erosion(square[0] > 0)
         outside = ~ndimage.binary_dilation(square[0] > 0)
@@ -210,7 +168,7 @@ class TestDroplets:
         ramp = np.zeros([1, 32, 32], np.uint8)
         ramp[0, 4:28, 16:] = np.linspace(60, 15, 24).astype(np.uint8)[:, np.newaxis]
         ramp[0, 29, 4:8] = 14
-        kept = droplets.edges(ramp)[0]
+        kept = filters.edges(ramp)[0]
         assert kept[20, 14:18].any()
         assert not kept[28:, :10].any()
 
@@ -218,7 +176,7 @@ class TestDroplets:
         rng = np.random.default_rng(0)
         images = rng.integers(3, 21, (3, 32, 32)).astype(np.uint8)
         images[1] = 20
-        received = droplets.equalize(images)
+        received = filters.equalize(images)
         np.testing.assert_array_equal(received[1], images[1])
         for image, result in zip(images[[0, 2]], received[[0, 2]], strict=True):
             lowest = np.sum(image == image.min())
@@ -229,7 +187,7 @@ class TestDroplets:
     @pytest.mark.parametrize(("severity", "color"), [(2, (175, 238, 238)), (5, (63, 42, 20))])
     def test_water_is_added_and_mud_covers(self, severity, color):
         gray = np.full([16, 32, 32, 3], 100, np.uint8)
-        result = data.corrupt(gray, "spatter", severity).astype(int)
+        result = corrupt(gray, "spatter", severity).astype(int)
         changed = result[np.any(result != 100, axis=-1)]
         assert 0 < len(changed) < 16 * 32 * 32 / 2
         if severity == 2:
