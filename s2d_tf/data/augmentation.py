@@ -6,7 +6,6 @@ on every device and in every process.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,53 +18,46 @@ from s2d_tf.errors import UserError
 _ORDER, _SHIFT, _MIRROR, _PAIRING, _FIRST_MIRROR = range(5)
 
 
-@dataclasses.dataclass(frozen=True)
-class Draws:
-    """The random numbers of a training run.
+def order(seed: int, count: int, epoch: tf.Tensor) -> tf.Tensor:
+    """int64 [count], the order in which an epoch visits the images."""
+    return _shuffled(tf.range(count, dtype=tf.int64), _fold(seed, _ORDER, epoch))
 
-    Attributes:
+
+def views(
+    seed: int, count: int, epoch: tf.Tensor, max_shift: int, alternating: bool = False
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Shift, int32 [count, 2], and mirror flag, bool [count], of each image in an epoch.
+
+    The generator counts, so the draws of an image do not depend on how many follow it.
+
+    Args:
         seed: any integer.
-        num_examples: images in the dataset.
+        count: images in the dataset.
+        epoch: number of the epoch.
         max_shift: largest shift in pixels.
         alternating: mirror each image in every second epoch instead of at random.
     """
+    shift = _integers([count, 2], _fold(seed, _SHIFT, epoch), -max_shift, max_shift + 1)
+    if alternating:
+        first = _integers([count], _fold(seed, _FIRST_MIRROR), 0, 2)
+        return shift, (first + tf.cast(epoch, tf.int32)) % 2 == 1
+    return shift, _integers([count], _fold(seed, _MIRROR, epoch), 0, 2) == 1
 
-    seed: int
-    num_examples: int
-    max_shift: int
-    alternating: bool = False
 
-    def order(self, epoch: tf.Tensor) -> tf.Tensor:
-        """int64 [N], the order in which an epoch visits the images."""
-        return _shuffled(tf.range(self.num_examples, dtype=tf.int64), self._fold(_ORDER, epoch))
+def pairing(seed: int, epoch: tf.Tensor, step: tf.Tensor, size: int, num_heads: int) -> tf.Tensor:
+    """int32 [size, heads], which image of a batch each head sees; head 0 sees them in order."""
+    positions = [tf.range(size)]
+    for head in range(1, num_heads):
+        positions.append(_shuffled(positions[0], _fold(seed, _PAIRING, epoch, step, head)))
+    return tf.stack(positions, axis=-1)
 
-    def views(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Shift, int32 [N, 2], and mirror flag, bool [N], of each image in an epoch.
 
-        The generator counts, so the draws of an image do not depend on how many follow it.
-        """
-        reach, count = self.max_shift, self.num_examples
-        shift = _integers([count, 2], self._fold(_SHIFT, epoch), -reach, reach + 1)
-        if self.alternating:
-            first = _integers([count], self._fold(_FIRST_MIRROR), 0, 2)
-            return shift, (first + tf.cast(epoch, tf.int32)) % 2 == 1
-        return shift, _integers([count], self._fold(_MIRROR, epoch), 0, 2) == 1
-
-    def pairing(
-        self, epoch: tf.Tensor, step: tf.Tensor, size: int | tf.Tensor, num_heads: int
-    ) -> tf.Tensor:
-        """int32 [size, heads], which image of a batch each head sees; head 0 sees them in order."""
-        positions = [tf.range(size)]
-        for head in range(1, num_heads):
-            positions.append(_shuffled(positions[0], self._fold(_PAIRING, epoch, step, head)))
-        return tf.stack(positions, axis=-1)
-
-    def _fold(self, stream, *values):
-        seed = tf.constant([self.seed, stream], tf.int64)
-        for value in values:
-            value = tf.cast(value, tf.int64)
-            seed = tf.random.experimental.stateless_fold_in(seed, value, alg="philox")
-        return seed
+def _fold(seed, stream, *values):
+    folded = tf.constant([seed, stream], tf.int64)
+    for value in values:
+        value = tf.cast(value, tf.int64)
+        folded = tf.random.experimental.stateless_fold_in(folded, value, alg="philox")
+    return folded
 
 
 def _shuffled(values, seed):

@@ -82,7 +82,7 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
         ImageFileError: it is another kind of file, claims more pixels, or expands to far more than
             the pixels that it claims.
     """
-    height, width = _size(content, name)
+    height, width = size(content, name)
     pixels = height * width
     if not 1 <= pixels <= max_pixels:
         raise ImageFileError(
@@ -102,7 +102,7 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
     return height, width
 
 
-def _size(content, name):
+def size(content: bytes, name: str = "image") -> tuple[int, int]:
     """Height and width as a file's header claims them.
 
     Read in the same two ways as the exported graph does (export/encoded_images.py), so that both

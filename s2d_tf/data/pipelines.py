@@ -6,7 +6,14 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf._choices import AUGMENTATIONS
-from s2d_tf.data.augmentation import Draws, host_constant, progressive_resize, shifted_views
+from s2d_tf.data.augmentation import (
+    host_constant,
+    order,
+    pairing,
+    progressive_resize,
+    shifted_views,
+    views,
+)
 from s2d_tf.errors import UserError
 
 
@@ -109,24 +116,24 @@ def train_pipeline(
     else:
         image_table = host_constant(images)
         fetch = lambda index: tf.gather(image_table, index)  # noqa: E731
-    draws = Draws(seed, num_examples, max_shift, augmentation == "alternating_mirror_shift")
+    alternating = augmentation == "alternating_mirror_shift"
     resize = progressive_resize(images.shape[1:3], resolutions, resolution_milestones, total_steps)
     label_table = host_constant(labels.astype(np.int64))
 
     @tf.autograph.experimental.do_not_convert
     def epoch_batches(epoch):
         """Which images, in which views: a few bytes an image, drawn once for the epoch."""
-        order = draws.order(epoch)
-        views = draws.views(epoch) if augmentation else ()
+        indices = order(seed, num_examples, epoch)
+        drawn = views(seed, num_examples, epoch, max_shift, alternating) if augmentation else ()
         resumed = epoch == start_step // steps
         first_step = tf.where(resumed, tf.constant(start_step % steps, tf.int64), 0)
 
         @tf.autograph.experimental.do_not_convert
         def batch_of(step):
             start = step * batch_size
-            index = tf.ensure_shape(order[start : start + batch_size], [batch_size])
-            view = tuple(tf.gather(part, index) for part in views)
-            heads = draws.pairing(epoch, step, batch_size, num_heads) if num_heads > 1 else ()
+            index = tf.ensure_shape(indices[start : start + batch_size], [batch_size])
+            view = tuple(tf.gather(part, index) for part in drawn)
+            heads = pairing(seed, epoch, step, batch_size, num_heads) if num_heads > 1 else ()
             return epoch * steps + step, index, view, heads
 
         return tf.data.Dataset.range(first_step, steps).map(batch_of)

@@ -280,7 +280,9 @@ for _record in (
     _TFDS(name="cifar10", title="CIFAR-10", splits=_CIFAR_SPLITS, num_classes=10,
           class_names=_CIFAR10_CLASSES, distance="near", citation=_CIFAR),
     _TFDS(name="svhn_cropped", title="SVHN", splits={"train": 73_257, "test": 26_032},
-          num_classes=10, class_names=_TEN, distance="far", citation="Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011"),
+          num_classes=10, class_names=_TEN, distance="far",
+          citation="Netzer et al., Reading digits in natural images with unsupervised feature "
+          "learning, 2011"),
     _TINY_IMAGENET(name="tiny_imagenet_resize", title="Tiny ImageNet (resize)"),
     _TINY_IMAGENET(name="tiny_imagenet_crop", title="Tiny ImageNet (crop)", distance="far"),
     _ODIN_IMAGES(name="odin_lsun_resize", title="LSUN (resize)", distance="far",
@@ -296,6 +298,6 @@ for _record in (
     _EMBEDDED(name="digits_heldout", title="Digits 8 and 9", splits={"test": 354}, num_classes=2,
               class_names=_TEN[8:], distance="near", citation=_DIGITS),
     _EMBEDDED(name="digits_photos", title="Photographs", splits={"test": 1_000}, distance="far",
-              citation="Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's sample images"),
+              citation="Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's samples"),
 ):  # fmt: skip
     register(_record)

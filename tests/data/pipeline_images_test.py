@@ -32,13 +32,6 @@ class TestAugmentation:
         of_every = every[0][np.argsort(every[1]["index"])]
         np.testing.assert_array_equal(of_some, of_every[:40])
 
-    def test_epochs_show_different_views(self):
-        views = self._views()
-        same = [
-            np.array_equal(views[0, i], views[1, i]) for e, i in views if (1, i) in views and not e
-        ]
-        assert np.mean(same) < 0.2
-
     def test_all_views_are_equally_likely(self):
         """Shifts and mirroring from the pictures themselves, against the uniform distribution."""
         count, side, reach = 6_000, 9, 2

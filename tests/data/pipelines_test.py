@@ -35,20 +35,12 @@ class TestOrder:
             np.testing.assert_array_equal(batch, images[target["index"]])
             np.testing.assert_array_equal(target["labels"], labels[target["index"]])
 
-    def test_without_index_the_batches_are_the_same(self):
-        with_index = [(x, y["labels"]) for x, y in numbered.batches(**AUGMENTED)]
-        numbered.assert_same(numbered.batches(with_index=False, **AUGMENTED), with_index)
-
     def test_the_seed_decides(self):
         first = numbered.batches(**AUGMENTED)
         numbered.assert_same(first, numbered.batches(**AUGMENTED))
         assert not np.array_equal(_index(first), _index(numbered.batches(seed=12, **AUGMENTED)))
         for seed in (0, -1, 2**40 + 7):
             assert len(set(_index(numbered.batches(seed=seed, epochs=1)))) == STEPS * BATCH
-
-    def test_a_second_iteration_starts_again(self):
-        dataset = numbered.train(**AUGMENTED)
-        numbered.assert_same(numbered.numpy(dataset), numbered.numpy(dataset))
 
     def test_the_order_does_not_depend_on_the_batch_size(self):
         small = _index(numbered.batches(batch_size=4, epochs=1))
@@ -146,6 +138,17 @@ class TestShape:
             numbered.train(images, labels[1:])
         with pytest.raises(ValueError, match=r"labels: expected integers"):
             numbered.train(images, labels.astype(np.float32))
+
+
+@pytest.mark.parametrize("options", [{}, {"num_heads": 2}])
+def test_two_replicas_share_the_batches_of_one(two_replicas, options):
+    dataset = numbered.train(start_step=4, **AUGMENTED, **options)
+    expected = [tf.nest.flatten(batch) for batch in numbered.numpy(dataset)]
+    received = []
+    for parts in two_replicas.experimental_distribute_dataset(dataset):
+        local = map(two_replicas.experimental_local_results, tf.nest.flatten(parts))
+        received.append([np.concatenate([piece.numpy() for piece in pieces]) for pieces in local])
+    numbered.assert_same(received, expected)
 
 
 def test_fit_runs_all_epochs_on_one_iterator():

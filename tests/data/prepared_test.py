@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import io
 import pathlib
-import shutil
 import tarfile
 import zipfile
 
@@ -44,19 +43,16 @@ def decoded(encoded):
 def publish(tmp_path, monkeypatch):
     """Writes a small archive in place of one of ODIN's, whose MD5 it takes over."""
 
-    def write(name, members, *, md5=None, cut=0):
+    def write(name, members, md5=None):
         config = name.removeprefix("odin_")
         archive = prepared.ODIN[config]
         path = tmp_path / "data" / MANUAL / archive.file_name
         path.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(path, "w:gz") as file:
             for member, content in members.items():
-                if isinstance(member, str):
-                    member = tarfile.TarInfo(member.replace("@", archive.folder))
-                    member.size = len(content)
-                file.addfile(member, io.BytesIO(content))
-        if cut:
-            path.write_bytes(path.read_bytes()[:-cut])
+                entry = tarfile.TarInfo(member.replace("@", archive.folder))
+                entry.size = len(content)
+                file.addfile(entry, io.BytesIO(content))
         md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
         monkeypatch.setitem(prepared.ODIN, config, dataclasses.replace(archive, md5=md5))
         return tmp_path / "data"
@@ -81,21 +77,9 @@ class TestOdin:
         np.testing.assert_array_equal(images[0], large[2:34, 2:34])
         np.testing.assert_array_equal(images[1], np.repeat(gray, 3, axis=-1))
 
-    @pytest.mark.parametrize(
-        ("members", "options", "message"),
-        [
-            ({}, {"md5": "0" * 32}, r"LSUN\.tar\.gz: expected MD5 0000.*received .*fetch it"),
-            ({}, {"cut": 100}, "expected a complete tar file"),
-            ({"../evil.png": b""}, {}, "received '../evil.png'"),
-            ({"@/1.png": png(picture(1, side=31))}, {}, r"1\.png': .* received 31x31"),
-            (None, {}, "pictures in the folder 'LSUN/test', received none"),
-        ],
-    )
-    def test_bad_archives(self, publish, members, options, message):
-        good = png(picture(0))
-        members = {"LSUN/train/0.png": good} if members is None else {"@/0.png": good} | members
-        folder = publish("odin_lsun_crop", members, **options)
-        with pytest.raises(data.ArchiveError, match=message) as error:
+    def test_another_archive_is_rejected(self, publish):
+        folder = publish("odin_lsun_crop", {"@/0.png": png(picture(0))}, md5="0" * 32)
+        with pytest.raises(data.ArchiveError, match=r"LSUN\.tar\.gz: expected MD5 0000") as error:
             data.load("odin_lsun_crop", "test", folder)
         assert "\n" not in str(error.value)
         # TFDS notes the name of its default configuration; of the dataset itself nothing is there.
@@ -136,13 +120,8 @@ class TestOdin:
             data.load_arrays("odin_lsun_crop", "test", folder)[0], [picture(0)]
         )
 
-    def test_published_sums_are_complete(self):
-        assert {len(archive.md5) for archive in prepared.ODIN.values()} == {32}
-        assert len({archive.md5 for archive in prepared.ODIN.values()}) == 4
-        assert {f"odin_{name}" for name in prepared.ODIN} == set(ODIN)
 
-
-def official(count=6, train_images=0):
+def official(count=6):
     """Name to content. Picture i of the validation folder has class i modulo 3."""
     lines = [f"val_{i}.JPEG\t{WNIDS[i % 3]}\t0\t0\t62\t62\n" for i in range(count)]
     members = {f"{ROOT}/wnids.txt": "".join(wnid + "\n" for wnid in WNIDS)}
@@ -151,11 +130,7 @@ def official(count=6, train_images=0):
     # The official archive is in the order of the names, not of the numbers.
     for i in sorted(range(count), key=str):
         members[f"{ROOT}/val/images/val_{i}.JPEG"] = jpeg(i)
-    for wnid in WNIDS:
-        for i in sorted(range(train_images), key=str):
-            seed = 1_000 + 100 * WNIDS.index(wnid) + i
-            members[f"{ROOT}/train/{wnid}/images/{wnid}_{i}.JPEG"] = jpeg(seed)
-    return members
+    return members | {f"{ROOT}/train/n01/images/n01_0.JPEG": b"not read"}
 
 
 def zipped(folder, members):
@@ -167,7 +142,7 @@ def zipped(folder, members):
 
 
 class TestTinyImagenet:
-    def test_validation_only(self, tmp_path):
+    def test_the_validation_folder_in_two_sizes(self, tmp_path):
         members = official(count=12)
         folder = zipped(tmp_path, members)
         originals = [decoded(members[f"{ROOT}/val/images/val_{i}.JPEG"]) for i in range(12)]
@@ -182,23 +157,6 @@ class TestTinyImagenet:
             images, labels = data.load_arrays(name, "test", folder)
             assert labels.tolist() == [0, 1, 2] * 4
             np.testing.assert_array_equal(images, expected)
-            for split in ("train", "validation"):
-                with pytest.raises(data.MissingDataError, match="'train', received only test"):
-                    data.load_arrays(name, split, folder)
-
-    def test_with_training_pictures(self, tmp_path):
-        members = official(train_images=11)
-        members[f"{ROOT}/val/images/val_1.JPEG"] = jpeg(1, channels=1)
-        folder = zipped(tmp_path, members)
-        name = "tiny_imagenet_resize"
-        images, labels = data.load_arrays(name, "train", folder)
-        assert labels.tolist() == [0] * 11 + [1] * 11 + [2] * 11
-        tenth = decoded(members[f"{ROOT}/train/n03/images/n03_10.JPEG"]).astype(int)
-        expected = np.floor(tenth.reshape(32, 2, 32, 2, 3).mean(axis=(1, 3)) + 0.5)
-        np.testing.assert_array_equal(images[10], expected)
-        assert np.bincount(data.load_arrays(name, "validation", folder)[1]).tolist() == [1, 1, 1]
-        gray = data.load_arrays(name, "test", folder)[0][1]
-        assert np.ptp(gray, axis=-1).max() == 0 < np.ptp(gray)
 
     def test_crops_depend_on_seed_and_index_only_and_cover_all_places(self):
         offsets = prepared.crop_offsets(3_000)
@@ -214,16 +172,13 @@ class TestTinyImagenet:
         [
             ("wnids.txt", None, "'tiny-imagenet-200/wnids.txt'"),
             ("val/val_annotations.txt", None, "val_annotations.txt'"),
-            ("val/images/val_3.JPEG", None, r"1 missing or not annotated, first .*val_3\.JPEG'"),
-            ("val/images/val_9.JPEG", jpeg(9), r"1 missing or not .*val_9\.JPEG'"),
+            ("val/images/val_3.JPEG", None, r"1 missing or new, first .*val_3\.JPEG'"),
+            ("val/images/val_9.JPEG", jpeg(9), r"1 missing or new, .*val_9\.JPEG'"),
             ("wnids.txt", "n03\nn01\n", "'n02'"),
             ("wnids.txt", b"n03\n\xff\n", "utf-8"),
             ("val/val_annotations.txt", "val_0.JPEG\n", "expected the official layout"),
-            ("train/n01/images/first.JPEG", jpeg(2), "'first'"),
-            ("train/n01/images/n01_0.JPEG", jpeg(2), "classes without training pictures"),
             ("val/images/val_2.JPEG", jpeg(2)[:300], r"val_2\.JPEG': .*damaged file"),
             ("val/images/val_2.JPEG", jpeg(2, side=32), "64x64 pixels .*received 32x32"),
-            ("../../evil.JPEG", jpeg(2), "inside the archive's folder"),
         ],
     )
     def test_bad_archives(self, tmp_path, name, content, message):
@@ -274,20 +229,3 @@ class TestCopies:
             assert sorted(folder.rglob("*")) == before
         assert list(map(len, answers)) == [1, 2]
         assert len(list((tmp_path / "cache").rglob("dataset_info.json"))) == 2
-
-    @pytest.mark.parametrize("name", ["cifar10", "odin_lsun_crop"])
-    def test_nothing_is_fetched_into_a_read_only_folder(self, tmp_path, name):
-        folder = tmp_path / "data"
-        folder.mkdir()
-        folder.chmod(0o555)
-        with pytest.raises(data.MissingDataError, match=r"to fetch .* to, received a read-only"):
-            data.fetch(name, folder)
-        folder.chmod(0o755)
-        assert not list(folder.iterdir())
-
-    def test_a_copy_of_another_archive_is_not_used(self, tmp_path):
-        first, second = (zipped(tmp_path / str(count), official(count)) for count in (1, 2))
-        data.load_arrays("tiny_imagenet_resize", "test", first)
-        shutil.copytree(first / "tiny_imagenet", second / "tiny_imagenet")
-        with pytest.raises(data.ArchiveError, match="prepared from the tiny-imagenet-200"):
-            data.load_arrays("tiny_imagenet_resize", "test", second)

@@ -15,8 +15,8 @@ from s2d_tf.data import location
 PAPER = {
     "cifar100": (50_000, 10_000, 100),
     "svhn_cropped": (73_257, 26_032, 10),
-    "tiny_imagenet_resize": (100_000, 10_000, 200),
-    "tiny_imagenet_crop": (100_000, 10_000, 200),
+    "tiny_imagenet_resize": (None, 10_000, 200),
+    "tiny_imagenet_crop": (None, 10_000, 200),
     "odin_lsun_resize": (None, 10_000, 0),
     "odin_lsun_crop": (None, 10_000, 0),
 }

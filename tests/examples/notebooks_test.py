@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+import s2d_tf.trainers.datasets  # noqa: F401 (registers CLINC150)
 from s2d_tf import data
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,6 @@ import gc
 import hashlib
 import io
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import weakref
 import numpy as np
 import pytest
 
-from s2d_tf import cli, data
+from s2d_tf import data
 from s2d_tf.trainers.datasets import corrupted
 from s2d_tf.trainers.datasets.corruptions import corrupt
 
@@ -67,10 +66,6 @@ class TestNames:
         with pytest.raises(ValueError, match=rf"expected {name} with a condition, such as"):
             data.load_arrays(name, "test", tmp_path)
 
-    def test_only_test_images(self, tmp_path):
-        with pytest.raises(ValueError, match=r"expected one of test .* received 'train'"):
-            data.load_arrays(f"{NAME}.fog_3", "train", tmp_path)
-
 
 class TestGenerated:
     def test_one_condition_is_made_on_first_use(self, folder, monkeypatch):
@@ -85,12 +80,6 @@ class TestGenerated:
         again, _ = data.load_arrays(f"{NAME}.snow_2", "test", folder)
         np.testing.assert_array_equal(again, received)
         assert type(again) is np.ndarray
-
-    def test_batches_do_not_show(self, folder, monkeypatch):
-        monkeypatch.setattr(corrupted, "_BATCH", 4)
-        received, _ = data.load_arrays(f"{NAME}.gaussian_noise_1", "test", folder)
-        expected = corrupt(_clean()[0], "gaussian_noise", 1)
-        np.testing.assert_array_equal(received, expected)
 
     def test_a_quick_look_has_the_same_images_and_keeps_nothing(self, folder):
         few, labels = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
@@ -174,13 +163,6 @@ class TestGenerated:
             data.load_arrays(f"{NAME}.fog_1", "test", tmp_path)
         assert not list(tmp_path.iterdir())
 
-    @pytest.mark.usefixtures("leave_no_flags")
-    def test_the_command_generates_all(self, folder, monkeypatch, capsys):
-        monkeypatch.setattr(corrupted, "corrupt", lambda images, *args, **options: images)
-        assert cli.main(["data", NAME, f"--data_dir={folder}", "--download"]) == 0
-        assert _generated(folder) == sorted(data.info(NAME).conditions)
-        assert f"as in {NAME}.gaussian_noise_1: gaussian_noise_1, " in capsys.readouterr().out
-
     @pytest.mark.slow
     def test_a_killed_process_continues(self, tmp_path, project_root):
         """SIGKILL while files are being written; then the same bytes as without it."""
@@ -212,16 +194,6 @@ class TestGenerated:
         assert all(path.stat().st_mtime_ns == modified for path, modified in before.items())
         for path in whole.rglob("*.npy"):
             assert path.read_bytes() == (killed / path.relative_to(whole)).read_bytes()
-
-    @pytest.mark.slow
-    def test_real_images(self, real_data_dir, tmp_path, monkeypatch):
-        monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
-        (tmp_path / "cifar100").symlink_to(pathlib.Path(real_data_dir) / "cifar100")
-        clean, labels = data.load_arrays("cifar100", "test", tmp_path)
-        images, same_labels = data.load_arrays(f"{NAME}.contrast_4", "test", tmp_path)
-        np.testing.assert_array_equal(labels, same_labels)
-        expected = corrupt(clean[9_990:], "contrast", 4, first_index=9_990)
-        np.testing.assert_array_equal(images[9_990:], expected)
 
 
 @pytest.fixture

@@ -113,7 +113,6 @@ class TestTextures:
             ({"dtd/images/a/b.txt": b""}, {}, r"b\.txt': expected a name such as banded/banded"),
             ({"dtd/images/a/a_0002.jpg": b"no"}, {}, r"a_0002\.jpg': expected a JPEG or PNG"),
             ({"dtd/images/a/a_0002.jpg": b"\xff\xd8\xff\xe0"}, {}, "expected a JPEG or PNG"),
-            ({"../evil": b""}, {}, "inside the archive's folder"),
         ],
     )
     def test_bad_archives(self, publish, members, options, message):
@@ -141,7 +140,7 @@ def test_places_that_the_protocol_leaves_out(publish):
 )
 def test_other_names_of_places(publish, member):
     folder = publish(PLACES, {member: b""}, count=0)
-    with pytest.raises(data.ArchiveError, match="such as .*Places365_val_00000001"):
+    with pytest.raises(data.ArchiveError, match=r"such as .*Places365_val_00000001"):
         data.load_arrays(PLACES, "test", folder)
 
 
