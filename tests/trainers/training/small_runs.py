@@ -4,8 +4,8 @@ import keras
 import safetensors.numpy
 
 from s2d_tf import files, layers
-from s2d_tf.trainers.training import checkpoints
-from s2d_tf.zoo import networks, recipes, runs, weights
+from s2d_tf.trainers.training import checkpoints, run_directory
+from s2d_tf.zoo import networks, recipes, weights
 
 STEPS = 3
 NETWORK = "wrn_10_2_s2"
@@ -33,7 +33,7 @@ def recipe(method, dataset="digits", network=NETWORK):
 
 def made(directory, recipe, seed=0, split="train", finished=True, loadable=False):
     """A run directory as training leaves it; its weights are random, or only empty files."""
-    run = runs.Run(directory, recipe, seed, split).write()
+    run = run_directory.create(directory, recipe, seed, split)
     if recipe.draws == "ensemble":
         member = recipe.member_recipe.replace(backbone="tiny")
         for index, folder in enumerate(run.member_directories):
@@ -46,7 +46,7 @@ def made(directory, recipe, seed=0, split="train", finished=True, loadable=False
 
 
 def student(directory, method="end", seed=0, split="train"):
-    return runs.Run(directory, recipe(method), seed, split).write()
+    return run_directory.create(directory, recipe(method), seed, split)
 
 
 def newest_step(directory):
