@@ -10,6 +10,7 @@ import hashlib
 import math
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import keras
 
@@ -165,29 +166,37 @@ class DenseMaps:
         return Moments(self.blocks.synchronized_batch_norm, name=f"{scope}_moments")(x)
 
 
-def check_positive_integer(name: str, value: int) -> int:
-    """Returns `value` as an int; raises a ValueError unless it is at least 1."""
+def check(
+    name: str, value: Any, expected: str, convert: Callable, holds: Callable[[Any], bool]
+) -> Any:
+    """Returns `convert(value)`; raises a ValueError unless that exists and `holds`."""
     try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ValueError(
-            f"{name}: expected a positive integer, received {value!r}. Pass a whole number "
-            "of at least 1."
-        )
+        number = convert(value)
+    except (TypeError, ValueError):
+        number = math.nan  # which no range contains
+    if not holds(number):
+        raise ValueError(f"{name}: expected {expected}, received {value!r}. Pass such a value.")
     return number
 
 
+def check_positive_integer(name: str, value: int) -> int:
+    return check(name, value, "a positive integer", operator.index, lambda number: number >= 1)
+
+
 def check_depth(depth: int) -> int:
-    """Returns `depth` as an int; three blocks of n units with two convolutions make 6n + 4."""
-    depth = check_positive_integer("depth", depth)
-    if depth < 10 or (depth - 4) % 6:
-        raise ValueError(
-            f"depth: expected 6n + 4 with n >= 1 (10, 16, 22, 28, ...), received {depth}. "
-            "Pass such a depth."
-        )
-    return depth
+    """Three blocks of n units with two convolutions make 6n + 4."""
+    expected = "6n + 4 with n >= 1 (10, 16, 22, 28, ...)"
+    return check("depth", depth, expected, operator.index, lambda n: n >= 10 and n % 6 == 4)
+
+
+def check_dropout(dropout: float) -> float:
+    return check("dropout", dropout, "a number in [0, 1)", float, lambda rate: 0.0 <= rate < 1.0)
+
+
+def check_seed(seed: int | None) -> int | None:
+    if seed is None:
+        return None
+    return check("seed", seed, "an integer or None", operator.index, lambda n: n == n)
 
 
 def check_input_shape(input_shape: Shape) -> Shape:
@@ -205,32 +214,3 @@ def check_input_shape(input_shape: Shape) -> Shape:
             "of one image."
         )
     return shape
-
-
-def check_number(name: str, value: float, expected: str, holds: Callable[[float], bool]) -> float:
-    """Returns `value` as a float; raises a ValueError unless it is a number that `holds`."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan  # which no range contains
-    if not holds(number):
-        raise ValueError(
-            f"{name}: expected a number {expected}, received {value!r}. Pass a number in "
-            "this range."
-        )
-    return number
-
-
-def check_dropout(dropout: float) -> float:
-    """Returns `dropout` as a float; raises a ValueError unless 0 <= dropout < 1."""
-    return check_number("dropout", dropout, "in [0, 1)", lambda rate: 0.0 <= rate < 1.0)
-
-
-def check_seed(seed: int | None) -> int | None:
-    """Returns `seed` as an int or None."""
-    try:
-        return None if seed is None else operator.index(seed)
-    except TypeError:
-        raise ValueError(
-            f"seed: expected an integer or None, received {seed!r}. Pass None for random weights."
-        ) from None

@@ -10,9 +10,9 @@ from s2d_tf._types import Shape
 from s2d_tf.backbones.blocks import (
     Blocks,
     DenseMaps,
+    check,
     check_depth,
     check_input_shape,
-    check_number,
     check_positive_integer,
 )
 
@@ -58,7 +58,9 @@ def densenet_bc(
     input_shape = check_input_shape(input_shape)
     depth = check_depth(depth)
     growth_rate = check_positive_integer("growth_rate", growth_rate)
-    reduction = check_number("reduction", reduction, "in (0, 1]", lambda part: 0.0 < part <= 1.0)
+    reduction = check(
+        "reduction", reduction, "a number in (0, 1]", float, lambda part: 0.0 < part <= 1.0
+    )
     stem_stride = check_positive_integer("stem_stride", stem_stride)
     # The authors' initializer keeps the variance of the backward pass.
     blocks = Blocks("fan_out", dropout, synchronized_batch_norm, seed)

@@ -15,9 +15,9 @@ import keras
 from s2d_tf._types import Shape, Tensor
 from s2d_tf.backbones.batch_norm import BatchNormalization
 from s2d_tf.backbones.blocks import (
+    check,
     check_dropout,
     check_input_shape,
-    check_number,
     check_seed,
     layer_seed,
 )
@@ -88,7 +88,7 @@ def fast_resnet(
     (None, 192)
     """
     input_shape = check_input_shape(input_shape)
-    width = check_number("width", width, "above 0", lambda factor: 0.0 < factor < math.inf)
+    width = check("width", width, "a number above 0", float, lambda factor: 0.0 < factor < math.inf)
     dropout, seed = check_dropout(dropout), check_seed(seed)
     small = any(size is not None and size < SMALLEST_CROPPED for size in input_shape[:2])
     border = "same" if small else "valid"

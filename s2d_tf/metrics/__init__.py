@@ -2,8 +2,8 @@
 
 Plain functions take NumPy arrays (or anything `np.asarray` takes), work in float64, reject NaN and
 infinities with one line that says what to do, and return Python floats or NumPy arrays. Fractions,
-never percentages. Names load on first use: TensorFlow only for the Keras metric
-`ExpectedCalibrationError`, scikit-learn only for curves of detection.
+never percentages. Names load on first use, without TensorFlow; scikit-learn
+only for the curves of detection.
 """
 
 from s2d_tf import _lazy

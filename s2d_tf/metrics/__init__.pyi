@@ -16,14 +16,12 @@ from s2d_tf.metrics.detection import auroc as auroc
 from s2d_tf.metrics.detection import fpr_at_95_recall as fpr_at_95_recall
 from s2d_tf.metrics.detection import precision_recall_curve as precision_recall_curve
 from s2d_tf.metrics.detection import roc_curve as roc_curve
-from s2d_tf.metrics.keras_metrics import ExpectedCalibrationError as ExpectedCalibrationError
 from s2d_tf.metrics.statistics import mean_interval as mean_interval
 from s2d_tf.metrics.selective import RiskCoverageCurve as RiskCoverageCurve
 from s2d_tf.metrics.selective import (
     area_under_generalized_risk_coverage as area_under_generalized_risk_coverage,
 )
 from s2d_tf.metrics.selective import area_under_risk_coverage as area_under_risk_coverage
-from s2d_tf.metrics.selective import prediction_rejection_ratio as prediction_rejection_ratio
 from s2d_tf.metrics.selective import risk_after_rejection as risk_after_rejection
 from s2d_tf.metrics.selective import risk_coverage_curve as risk_coverage_curve
 from s2d_tf.metrics.sets import SizeStratifiedCoverage as SizeStratifiedCoverage

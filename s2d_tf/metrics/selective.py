@@ -90,23 +90,6 @@ def area_under_generalized_risk_coverage(scores: ArrayLike, errors: ArrayLike) -
     return float(np.sum(widths * (risk[:-1] + risk[1:])) / 2.0)
 
 
-def prediction_rejection_ratio(scores: ArrayLike, errors: ArrayLike) -> float:
-    """How far rejection by the scores gets from random (0) to an oracle (1).
-
-    The ratio of areas gained under the generalized risk; negative is worse than random. Where all
-    are right or all are wrong no order is better than another, and the answer is 0.
-
-    Example:
-
-    >>> round(metrics.prediction_rejection_ratio(scores=[0.1, 0.5, 0.9], errors=[0, 0, 1]), 4)
-    1.0
-    """
-    area = area_under_generalized_risk_coverage(scores, errors)
-    error_rate = float(np.mean(np.asarray(errors)))
-    possible = error_rate * (1.0 - error_rate) / 2.0
-    return (error_rate / 2.0 - area) / possible if possible > 0.0 else 0.0
-
-
 def risk_after_rejection(
     scores: ArrayLike, errors: ArrayLike, rejected: ArrayLike
 ) -> float | Array:

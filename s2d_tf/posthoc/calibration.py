@@ -55,11 +55,13 @@ class Calibration(Step):
         super().__init__()
 
     def estimate(self, data: FitData) -> dict[str, np.ndarray]:
+        from scipy import special
+
         found = data.gather("member_logits")
         logits = fitting.finite(found["member_logits"], "logits")
         labels, num_classes = found["labels"], logits.shape[-1]
         self.check_labels(np.bincount(labels, minlength=num_classes))
-        log_probs = logits - _log_sum_exp(logits)
+        log_probs = special.log_softmax(logits.astype(np.float64), axis=-1)
         return self.estimate_scaling(log_probs, labels)
 
     def check_labels(self, counts: np.ndarray) -> None:
@@ -208,13 +210,12 @@ def minimize(
 
 
 def _fit_member_temperature(log_probs, labels):
-    from scipy import optimize
+    from scipy import optimize, special
 
     rows = np.arange(len(labels))
 
     def objective(log_temperature):
-        scaled = log_probs * np.exp(-log_temperature)
-        scaled = scaled - _log_sum_exp(scaled)
+        scaled = special.log_softmax(log_probs * np.exp(-log_temperature), axis=-1)
         return -np.mean(_log_mean_exp(scaled[:, rows, labels]))
 
     bounds = (-MAX_LOG_TEMPERATURE, MAX_LOG_TEMPERATURE)
@@ -222,12 +223,6 @@ def _fit_member_temperature(log_probs, labels):
         objective, bounds=bounds, method="bounded", options={"xatol": 1e-8}
     )
     return float(np.exp(found.x))
-
-
-def _log_sum_exp(logits):
-    logits = np.asarray(logits, np.float64)
-    largest = logits.max(axis=-1, keepdims=True)
-    return largest + np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
 
 
 def _log_mean_exp(members):

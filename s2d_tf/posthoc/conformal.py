@@ -13,7 +13,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf._types import Data, TensorLike
+from s2d_tf._types import TensorLike
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc import fitting
 from s2d_tf.posthoc.fitting import FitData
@@ -30,14 +30,8 @@ its decimal point looks random, and by much less than 1 between runtimes that ro
 class SetPredictor(StepPredictor):
     """A model with prediction sets."""
 
-    def predict_sets(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
-        """Whether each class is in the set, `[batch, classes]`.
-
-        Args:
-            inputs: as for `predict_uncertainty`, or `Outputs` of the network.
-            batch_size: how many inputs to hold at once; it does not change the sets.
-        """
-        return self.predict_output(inputs, batch_size)
+    predict_sets = StepPredictor.predict_output
+    """Whether each class is in the set, `[batch, classes]`."""
 
 
 class ConformalSets(Step):

@@ -134,11 +134,9 @@ def check_every_class(counts: np.ndarray) -> None:
     """Raises a `ValueError` where a class has no examples."""
     missing = np.flatnonzero(counts == 0)
     if missing.size:
-        shown = ", ".join(f"0 of class {c}" for c in missing[:5])
-        more = f" and {missing.size - 5} other classes" if missing.size > 5 else ""
         raise ValueError(
-            f"data: expected at least 1 examples of each class, received {shown}{more}. Add "
-            "examples of these classes."
+            f"data: expected examples of each class, received 0 of class {missing[0]} "
+            f"({missing.size} classes without). Add examples of these classes."
         )
 
 

@@ -2,9 +2,8 @@
 
 Near the trained weights the log-posterior falls off with the generalized Gauss-Newton matrix of the
 cross-entropy plus the prior precision. With Lambda = diag(p) - p p^T of an example with features f,
-that matrix is the sum of Lambda (x) f f^T over the examples. Three structures of it:
+that matrix is the sum of Lambda (x) f f^T over the examples. Two approximations of it:
 
-    full         all of it, over weights and biases together
     kronecker    sum(Lambda) (x) mean(f f^T) for the weights, sum(Lambda) for the biases
     diagonal     its diagonal
 """
@@ -24,42 +23,10 @@ from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.predictor import State, chain, root
 from s2d_tf.posthoc.step import Step
 
-STRUCTURES = ("full", "kronecker", "diagonal")
-MAX_FULL_PARAMETERS = 8_000
-"""The full matrix is square in the number of weights: 8,000 take half a gigabyte."""
-MAX_BLOCK_NUMBERS = 2**25
-"""Numbers in one block of Jacobians while the full matrix is summed."""
+STRUCTURES = ("kronecker", "diagonal")
 PREDICTIVES = ("draws", "probit")
 MAX_LOG_PRECISION = 14.0
 """Prior precisions from exp(-14) to exp(14) are searched."""
-
-
-def member_logits(features: tf.Tensor, kernels: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
-    """Logits `[draws, batch, classes]` of features `[batch, d]` under drawn heads.
-
-    One matrix product for all draws.
-
-    Args:
-        features: `[batch, d]`.
-        kernels: `[d, draws * classes]`.
-        biases: `[draws, classes]`.
-    """
-    num_draws, num_classes = biases.shape
-    logits = tf.reshape(tf.matmul(features, kernels), [-1, num_draws, num_classes]) + biases
-    return tf.transpose(logits, [1, 0, 2])
-
-
-def _logit_variance(features: tf.Tensor, fitted: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Variances `[batch, classes]` of the logits, from `logit_variances`' arrays."""
-    if "class_factors" not in fitted:
-        projected = tf.square(tf.matmul(features, fitted["basis"]))
-        return tf.matmul(projected, fitted["variances"]) + fitted["bias_variances"]
-    factors = fitted["class_factors"]
-    num_classes, width = factors.shape[:2]
-    beside = tf.reshape(tf.transpose(factors, [1, 0, 2]), [width, num_classes * width])
-    projected = tf.matmul(features, beside[:-1]) + beside[-1]
-    projected = tf.reshape(projected, [-1, num_classes, width])
-    return tf.reduce_sum(tf.square(projected), axis=-1)
 
 
 class LastLayerLaplace(Step):
@@ -76,7 +43,7 @@ class LastLayerLaplace(Step):
     logits, is added. Fit it before other steps, on the data on which the network was trained.
 
     Args:
-        structure: of the covariance: `"full"` (for small heads), `"kronecker"` or `"diagonal"`.
+        structure: of the covariance: `"kronecker"` or `"diagonal"`.
         predictive: `"draws"` or `"probit"`.
         num_draws: number of drawn heads.
         prior_precision: of the Gaussian prior; `None` maximizes the marginal likelihood.
@@ -130,12 +97,6 @@ class LastLayerLaplace(Step):
     def estimate(self, data: FitData) -> dict[str, Any]:
         head = data.head()
         kernel, bias = head["kernel"], head["bias"]
-        size = (kernel.shape[0] + 1) * kernel.shape[1]
-        if self.structure == "full" and size > MAX_FULL_PARAMETERS:
-            raise ValueError(
-                f"structure: expected 'kronecker' or 'diagonal' for a head of {size} parameters, "
-                f"received 'full'. It is for up to {MAX_FULL_PARAMETERS}."
-            )
         curvature = Curvature(self.structure, kernel, bias)
         for features, labels in data.labeled_features():
             curvature.add(features, labels)
@@ -149,18 +110,24 @@ class LastLayerLaplace(Step):
         precision = self.prior_precision or _best_precision(evidence)
         facts = {"precision": precision, "log_evidence": evidence(precision)}
         if self.predictive == "probit":
-            arrays = logit_variances(posterior, precision, kernel.shape)
+            arrays = logit_variances(posterior, precision)
             return {**head, **arrays, **facts}
-        kernels, biases = draw(posterior, precision, self.num_draws, kernel.shape, self.seed)
+        kernels, biases = draw(posterior, precision, self.num_draws, self.seed)
         kernels = (kernels + kernel).transpose(1, 0, 2).reshape(len(kernel), -1)
         return {"kernels": kernels.astype(np.float32), "biases": biases + bias, **facts}
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
         if self.predictive == "draws":
-            state.set_members(member_logits(state.features, fitted["kernels"], fitted["biases"]))
+            # One matrix product for all draws: `kernels` is [d, draws * classes].
+            logits = tf.matmul(state.features, fitted["kernels"])
+            logits = tf.reshape(logits, [-1, *fitted["biases"].shape]) + fitted["biases"]
+            state.set_members(tf.transpose(logits, [1, 0, 2]))
             return
         logits = tf.matmul(state.features, fitted["kernel"]) + fitted["bias"]
-        variance = _logit_variance(state.features, fitted)
+        variance = tf.matmul(
+            tf.square(tf.matmul(state.features, fitted["basis"])), fitted["variances"]
+        )
+        variance += fitted["bias_variances"]
         factor = 1.0 / tf.sqrt(1.0 + math.pi / 8.0 * variance)
         if state.kind == "dirichlet":
             # As in calibration: the mean changes, the total concentration stays.
@@ -192,12 +159,10 @@ def _best_precision(evidence: Callable[[float], float]) -> float:
 class Posterior(NamedTuple):
     """A Gaussian over the weights `[d, classes]` and biases `[classes]` of a linear head.
 
-    Variances are `1 / (eigenvalues + prior_precision)` in an orthonormal basis: for "full" that of
-    `basis`; for the others the products of the columns of `basis` `[d, d]` and `class_basis`.
-    `bias_eigenvalues` is empty for "full".
+    Variances are `1 / (eigenvalues + prior_precision)` in an orthonormal basis, the products of the
+    columns of `basis` `[d, d]` and `class_basis`.
     """
 
-    structure: str
     eigenvalues: np.ndarray
     bias_eigenvalues: np.ndarray
     basis: np.ndarray
@@ -212,9 +177,7 @@ class Curvature:
         self.kernel, self.bias = kernel.astype(np.float64), bias.astype(np.float64)
         self.count, self.log_likelihood = 0, 0.0
         width, classes = kernel.shape
-        if structure == "full":
-            self._sum = np.zeros([(width + 1) * classes] * 2)
-        elif structure == "kronecker":
+        if structure == "kronecker":
             self._features, self._classes = np.zeros([width, width]), np.zeros([classes, classes])
         else:
             self._sum = np.zeros([width + 1, classes])
@@ -235,36 +198,18 @@ class Curvature:
             self._classes += np.diag(probs.sum(axis=0)) - probs.T @ probs
             return
         extended = np.concatenate([features, np.ones([len(features), 1])], axis=1)
-        if self.structure == "diagonal":
-            self._sum += (extended**2).T @ (probs * (1 - probs))
-            return
-        rows = max(1, MAX_BLOCK_NUMBERS // (probs.shape[1] * len(self._sum)))
-        for i in range(0, len(features), rows):
-            self._add_full(extended[i : i + rows], probs[i : i + rows])
-
-    def _add_full(self, extended, probs):
-        # Lambda = S S^T with S = diag(sqrt p) - p sqrt(p)^T.
-        roots = np.sqrt(probs)
-        factor = np.eye(probs.shape[1]) * roots[:, None, :] - probs[:, :, None] * roots[:, None, :]
-        jacobian = np.einsum("nkc,ni->ncik", factor, extended)
-        jacobian = jacobian.reshape(-1, len(self._sum))
-        self._sum += jacobian.T @ jacobian
+        self._sum += (extended**2).T @ (probs * (1 - probs))
 
     def posterior(self) -> Posterior:
         """The eigenvalues and bases of all that was added."""
-        width, classes = self.kernel.shape
-        none = np.empty(0)
-        if self.structure == "full":
-            values, vectors = np.linalg.eigh(self._sum)
-            return Posterior("full", np.maximum(values, 0.0), none, vectors, np.empty([0, 0]))
         if self.structure == "diagonal":
-            bases = np.eye(width), np.eye(classes)
-            return Posterior("diagonal", self._sum[:-1], self._sum[-1], *bases)
+            bases = map(np.eye, self.kernel.shape)
+            return Posterior(self._sum[:-1], self._sum[-1], *bases)
         values, basis = np.linalg.eigh(self._features / self.count)
         class_values, class_basis = np.linalg.eigh(self._classes)
         values, class_values = np.maximum(values, 0.0), np.maximum(class_values, 0.0)
         products = np.outer(values, class_values)
-        return Posterior("kronecker", products, class_values, basis, class_basis)
+        return Posterior(products, class_values, basis, class_basis)
 
 
 def log_evidence(
@@ -283,24 +228,13 @@ def log_evidence(
     return float(log_likelihood - 0.5 * (log_ratio + precision * square_norm))
 
 
-def logit_variances(
-    posterior: Posterior, precision: float, shape: tuple[int, int]
-) -> dict[str, np.ndarray]:
-    """Arrays from which the variance of each logit follows.
-
-    Full: it is the squared length of `[f, 1] @ class_factors` `[classes, d + 1, d + 1]`. Otherwise
-    it is `(f @ basis)^2 @ variances + bias_variances`.
+def logit_variances(posterior: Posterior, precision: float) -> dict[str, np.ndarray]:
+    """Arrays that give the variances of the logits, `(f @ basis)^2 @ variances + bias_variances`.
 
     Args:
         posterior: the curvature.
         precision: of the prior.
-        shape: of the kernel, `(d, classes)`.
     """
-    if posterior.structure == "full":
-        scaled = posterior.basis / np.sqrt(posterior.eigenvalues + precision)
-        scaled = scaled.reshape(shape[0] + 1, shape[1], -1).transpose(1, 0, 2)
-        covariance = scaled @ scaled.transpose(0, 2, 1)
-        return {"class_factors": np.linalg.cholesky(covariance)}
     squares = (posterior.class_basis**2).T
     return {
         "basis": posterior.basis,
@@ -310,19 +244,13 @@ def logit_variances(
 
 
 def draw(
-    posterior: Posterior, precision: float, num_draws: int, shape: tuple[int, int], seed: int
+    posterior: Posterior, precision: float, num_draws: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws of the deviation from the trained head: `[draws, d, classes]`, `[draws, classes]`."""
     random = np.random.default_rng(seed)
-    width, classes = shape
-    if posterior.structure == "full":
-        noise = random.standard_normal([num_draws, len(posterior.basis)])
-        noise = noise / np.sqrt(posterior.eigenvalues + precision)
-        both = (noise @ posterior.basis.T).reshape(num_draws, width + 1, classes)
-        return both[:, :-1], both[:, -1]
-    noise = random.standard_normal([num_draws, width, classes])
+    noise = random.standard_normal([num_draws, *posterior.eigenvalues.shape])
     noise = noise / np.sqrt(posterior.eigenvalues + precision)
     kernels = posterior.basis @ noise @ posterior.class_basis.T
-    bias_noise = random.standard_normal([num_draws, classes])
+    bias_noise = random.standard_normal([num_draws, *posterior.bias_eigenvalues.shape])
     bias_noise = bias_noise / np.sqrt(posterior.bias_eigenvalues + precision)
     return kernels, bias_noise @ posterior.class_basis.T

@@ -174,7 +174,12 @@ class StepPredictor(WrappedPredictor):
         return state.member_logits, {step.served: state.outputs[step.name] for step in steps}
 
     def predict_output(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
-        """The step's own output for inputs or `Outputs`."""
+        """The step's own output: scores, sets, or whether to abstain.
+
+        Args:
+            inputs: as for `predict_uncertainty`, or `Outputs` of the network.
+            batch_size: how many inputs to hold at once; it does not change the result.
+        """
         found = [batch["value"] for batch, _ in self.map_batches("_output", inputs, batch_size)]
         return np.concatenate(found)
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf._types import Data
 from s2d_tf.posthoc import fitting
 from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.predictor import State, StepPredictor
@@ -61,9 +60,8 @@ def choose_threshold(
 class SelectivePredictor(StepPredictor):
     """A model that abstains."""
 
-    def predict_abstain(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
-        """Whether the model abstains, `[batch]`; arguments as for `predict_uncertainty`."""
-        return self.predict_output(inputs, batch_size)
+    predict_abstain = StepPredictor.predict_output
+    """Whether the model abstains, `[batch]`."""
 
 
 class SelectiveClassifier(Step):

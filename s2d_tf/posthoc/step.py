@@ -7,7 +7,6 @@ import inspect
 import re
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import Data
@@ -90,7 +89,7 @@ class Step:
 
     def check(self, model: Predictor) -> None:
         """Raises a `ValueError` where the step cannot be fitted on a model."""
-        taken = {"probs", "confidence", "total", "data", "knowledge"}
+        taken = {"probs", "label", "confidence", "total", "data", "knowledge"}
         taken |= {each.step.name for each in chain(model)} - {None}
         plain = isinstance(self.name, str) and NAME.fullmatch(self.name)
         if self.name is not None and (not plain or self.name in taken):
@@ -125,14 +124,8 @@ class Step:
 class DetectorPredictor(StepPredictor):
     """A model with a detector."""
 
-    def score(self, inputs: Data, batch_size: int = 256) -> np.ndarray:
-        """Scores `[batch]`, larger = more out of distribution.
-
-        Args:
-            inputs: as for `predict_uncertainty`, or `Outputs` of the network.
-            batch_size: how many inputs to hold at once; it does not change the scores.
-        """
-        return self.predict_output(inputs, batch_size)
+    score = StepPredictor.predict_output
+    """Scores `[batch]`, larger = more out of distribution."""
 
 
 class Detector(Step):

@@ -97,15 +97,6 @@ def test_layer_names_are_a_file_format():
     assert model.get_layer("group1_conv").kernel.path == "group1_conv/kernel"
 
 
-def test_batch_norm_has_no_scale_and_follows_quickly():
-    model = backbones.fast_resnet((8, 8, 1), width=0.0625, synchronized_batch_norm=True)
-    norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
-    assert len(norms) == 9
-    for layer in norms:
-        assert (layer.momentum, layer.epsilon, layer.scale) == (0.6, 1e-5, False)
-        assert layer.synchronized
-
-
 @pytest.mark.parametrize("shape", [(3, 3, 4, 6), (1, 1, 6, 4), (2, 2, 3, 3), (3, 3, 1, 5)])
 def test_the_first_filters_copy_their_channel(shape):
     height, width, channels, filters = shape

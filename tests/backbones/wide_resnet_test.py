@@ -60,17 +60,6 @@ def test_layer_names_are_a_file_format():
     assert model.get_layer("block1_unit1_conv1").kernel.path == "block1_unit1_conv1/kernel"
 
 
-def test_shortcut_sees_the_shared_activation_where_the_shape_changes():
-    parents = parents_of(backbones.wide_resnet((8, 8, 1), depth=16, width=2))
-    for block in (1, 2, 3):
-        changed, kept = f"block{block}_unit1", f"block{block}_unit2"
-        assert parents[f"{changed}_shortcut"] == [f"{changed}_relu1"]
-        assert f"{changed}_shortcut" in parents[f"{changed}_add"]
-        assert f"{kept}_shortcut" not in parents
-        assert parents[f"{kept}_add"] == [f"{changed}_add", f"{kept}_conv2"]
-        assert parents[f"{kept}_bn1"] == [f"{changed}_add"]
-
-
 def test_dropout_is_between_the_two_convolutions_of_each_unit():
     model = backbones.wide_resnet((8, 8, 1), depth=16, width=1, dropout=0.3)
     parents = parents_of(model)

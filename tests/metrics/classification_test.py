@@ -1,8 +1,11 @@
-"""Accuracy, likelihood and Brier score against scikit-learn, mpmath and hand-computed cases."""
+"""Accuracy, proper scores, calibration, temperatures: brute force, scikit-learn and mpmath."""
+
+import itertools
 
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from sklearn import metrics as sklearn_metrics
 
 from s2d_tf import metrics
@@ -66,12 +69,6 @@ def test_certain_predictions_all_right_and_all_wrong(right, accuracy, nll, brier
     assert metrics.brier_score(probs, labels) == brier
 
 
-def test_one_example_and_other_dtypes():
-    probs = np.array([[0.25, 0.75]], dtype=np.float32)
-    assert metrics.accuracy(probs, np.array([1], dtype=np.uint8)) == 1.0
-    assert metrics.brier_score(probs, [1]) == 0.125
-
-
 SCORES = [
     metrics.accuracy,
     metrics.negative_log_likelihood,
@@ -107,8 +104,178 @@ def test_bad_input_is_refused_in_one_line(metric, probs, labels, message):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("metric", SCORES[:5])
-def test_order_of_examples_does_not_matter(metric):
-    _, probs, labels = random_predictions()
-    order = np.random.default_rng(1).permutation(labels.size)
-    assert metric(probs[order], labels[order]) == pytest.approx(metric(probs, labels), abs=1e-13)
+def brute_force_ece(probs, labels, num_bins):
+    edges = np.linspace(0.0, 1.0, num_bins + 1)
+    total = 0.0
+    for low, high in itertools.pairwise(edges):
+        members = [
+            (max(row), float(np.argmax(row) == label))
+            for row, label in zip(probs, labels, strict=True)
+            if low < max(row) <= high
+        ]
+        if members:
+            confidence, correct = np.mean(members, axis=0)
+            total += len(members) / len(labels) * abs(confidence - correct)
+    return total
+
+
+def predictions_with_confidence(confidence, correct, num_classes=3):
+    confidence = np.asarray(confidence, dtype=np.float64)
+    rest = (1.0 - confidence) / (num_classes - 1)
+    probs = np.repeat(rest[:, np.newaxis], num_classes, axis=1)
+    probs[:, 0] = confidence
+    return probs, np.where(correct, 0, 1)
+
+
+@pytest.mark.parametrize("num_bins", [1, 2, 10, 15, 100])
+def test_ece_equals_brute_force(num_bins):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(10, 0.2), size=400)
+    labels = rng.integers(0, 10, 400)
+    # Confidences exactly on edges and at 1 are where implementations differ.
+    probs[0], probs[1], probs[2] = np.eye(10)[3], np.r_[0.6, 0.4, np.zeros(8)], np.full(10, 0.1)
+    assert metrics.expected_calibration_error(probs, labels, num_bins) == pytest.approx(
+        brute_force_ece(probs, labels, num_bins), abs=1e-12
+    )
+
+
+def test_a_confidence_on_an_edge_belongs_to_the_lower_bin():
+    # 0.6 = 9/15 falls into (8/15, 9/15] with 0.58, not with 0.65: their gaps cancel only there.
+    probs, labels = predictions_with_confidence([0.6, 0.58, 0.65], [False, True, True])
+    expected = (abs(0.6 + (0.58 - 1.0)) + (1.0 - 0.65)) / 3
+    assert metrics.expected_calibration_error(probs, labels) == pytest.approx(expected, abs=1e-15)
+    edges = np.linspace(0.0, 1.0, 16)[6:]
+    probs, labels = predictions_with_confidence(edges, np.ones(10, bool))
+    np.testing.assert_array_equal(
+        metrics.reliability_curve(probs, labels).count, np.r_[np.zeros(5), np.ones(10)]
+    )
+
+
+@pytest.mark.parametrize("metric", ["expected_calibration_error", "adaptive_calibration_error"])
+def test_degenerate_calibration(metric):
+    error = getattr(metrics, metric)
+    labels = np.array([0, 1, 2, 0, 1])
+    assert error(np.eye(3)[labels], labels) == 0.0
+    assert error(np.eye(3)[(labels + 1) % 3], labels) == 1.0
+    assert error([[0.75, 0.25]], [0]) == 0.25
+    assert error([[0.75, 0.25]], [1]) == 0.75
+    constant = np.full((4, 2), 0.5)
+    assert error(constant, [0, 1, 0, 1]) == 0.0
+
+
+def test_adaptive_bins_hold_equally_many():
+    confidence = np.array([0.9, 0.95, 0.99, 0.4, 0.45, 0.5])
+    correct = np.array([1, 1, 0, 0, 1, 0], dtype=bool)
+    probs, labels = predictions_with_confidence(confidence, correct)
+    expected = (abs(0.4 + 0.45 + 0.5 - 1.0) + abs(0.9 + 0.95 + 0.99 - 2.0)) / 6
+    assert metrics.adaptive_calibration_error(probs, labels, num_bins=2) == pytest.approx(
+        expected, abs=1e-15
+    )
+    # One bin: all that is left is the overall gap, whatever the binning.
+    assert metrics.adaptive_calibration_error(probs, labels, num_bins=1) == pytest.approx(
+        metrics.expected_calibration_error(probs, labels, num_bins=1), abs=1e-15
+    )
+
+
+def test_adaptive_error_with_ties_is_the_mean_over_their_shares():
+    # Two bins of two; the tie at 0.8 straddles the cut and holds one right in two.
+    probs, labels = predictions_with_confidence([0.5, 0.8, 0.8, 0.9], [True, True, False, True])
+    expected = (abs(0.5 - 1.0 + 0.8 - 0.5) + abs(0.8 - 0.5 + 0.9 - 1.0)) / 4
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        assert metrics.adaptive_calibration_error(
+            probs[order], labels[order], num_bins=2
+        ) == pytest.approx(expected, abs=1e-15)
+
+
+def test_reliability_curve_adds_up_to_the_error():
+    rng = np.random.default_rng(2)
+    probs = rng.dirichlet(np.full(5, 0.5), size=300)
+    labels = rng.integers(0, 5, 300)
+    curve = metrics.reliability_curve(probs, labels, num_bins=15)
+    assert curve.count.sum() == 300
+    assert np.isnan(curve.confidence[curve.count == 0]).all()
+    filled = curve.count > 0
+    assert np.all(curve.confidence[filled] > curve.edges[:-1][filled])
+    assert np.all(curve.confidence[filled] <= curve.edges[1:][filled] + 1e-15)
+    gaps = np.abs(curve.confidence - curve.accuracy)[filled] * curve.count[filled] / 300
+    assert gaps.sum() == pytest.approx(metrics.expected_calibration_error(probs, labels), abs=1e-12)
+
+
+@pytest.mark.parametrize("num_bins", [0, -1, 2.5, True, "15"])
+def test_bad_number_of_bins(num_bins):
+    with pytest.raises(ValueError, match="num_bins: expected an integer of at least 1"):
+        metrics.expected_calibration_error([[0.5, 0.5]], [0], num_bins=num_bins)
+
+
+def overconfident(true_temperature, num_examples=400, num_classes=6, seed=0):
+    """Labels drawn from the softmax of logits that are then sharpened by `true_temperature`."""
+    rng = np.random.default_rng(seed)
+    logits = 2.0 * rng.normal(size=(num_examples, num_classes))
+    probs = np.exp(log_softmax(logits, axis=-1))
+    labels = np.array([rng.choice(num_classes, p=row) for row in probs])
+    return true_temperature * logits, labels
+
+
+@pytest.mark.parametrize("true_temperature", [0.1, 0.7, 1.0, 3.0, 50.0])
+def test_the_slope_vanishes_in_high_precision(true_temperature):
+    logits, labels = overconfident(true_temperature, num_examples=60)
+    temperature = metrics.fit_temperature(logits, labels)
+    with mpmath.workdps(40):
+
+        def slope(inverse):
+            total = mpmath.mpf(0)
+            for row, label in zip(logits, labels, strict=True):
+                row = [mpmath.mpf(z) for z in row]
+                weights = [mpmath.exp(inverse * z) for z in row]
+                mean = mpmath.fdot(weights, row) / mpmath.fsum(weights)
+                total += mean - row[label]
+            return total
+
+        exact = 1 / mpmath.findroot(slope, 1 / mpmath.mpf(temperature))
+        assert abs(temperature / exact - 1) < 1e-12
+    assert temperature == pytest.approx(true_temperature, rel=0.4)
+
+
+def test_it_is_the_best_of_a_grid_and_keeps_the_accuracy():
+    logits, labels = overconfident(4.0)
+    temperature = metrics.fit_temperature(logits, labels)
+
+    def nll(t):
+        return metrics.negative_log_likelihood_from_log_probs(
+            metrics.scale_log_probs(logits, t), labels
+        )
+
+    assert nll(temperature) <= min(nll(t) for t in np.geomspace(0.1, 100.0, 301))
+    assert nll(temperature) < nll(1.0)
+    scaled = metrics.scale_log_probs(logits, temperature)
+    np.testing.assert_array_equal(scaled.argmax(axis=-1), logits.argmax(axis=-1))
+    np.testing.assert_allclose(scaled, log_softmax(logits / temperature, axis=-1), atol=1e-12)
+
+
+def test_degenerate_temperatures():
+    logits = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 2.0]])
+    assert metrics.fit_temperature(logits, [0, 0, 1]) == 1e-3  # All right: the sharper the better.
+    assert metrics.fit_temperature(logits, [1, 1, 0]) == 1e3  # All wrong: the flatter the better.
+    assert metrics.fit_temperature(np.full((3, 4), 2.5), [0, 1, 2]) == 1.0
+    assert metrics.fit_temperature([[2.0, 0.0]], [0]) == 1e-3
+
+
+def test_bad_temperatures_are_rejected():
+    with pytest.raises(ValueError, match="log_probs: expected finite numbers, received -inf"):
+        metrics.fit_temperature([[0.0, -np.inf]], [0])
+    with pytest.raises(ValueError, match=r"labels: expected classes in \[0, 2\)"):
+        metrics.fit_temperature([[0.0, 1.0]], [2])
+    for temperature in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="temperature: expected a positive number"):
+            metrics.scale_log_probs([[0.0, 1.0]], temperature)
+
+
+def test_calibration_gaps_of_resamples_are_those_of_repeated_examples():
+    rng = np.random.default_rng(7)
+    confidence, correct = rng.uniform(0.2, 1.0, 60), rng.random(60) < 0.7
+    counts = np.array([np.bincount(rng.integers(0, 60, 60), minlength=60) for _ in range(4)])
+    found = metrics.calibration_gaps(confidence, correct, counts=counts)
+    for row, own in zip(counts, found, strict=True):
+        drawn = np.repeat(np.arange(60), row)
+        expected = metrics.calibration_gaps(confidence[drawn], correct[drawn])
+        np.testing.assert_allclose(own, expected, atol=1e-12)

@@ -1,7 +1,5 @@
 """Detection metrics against brute force over all pairs and thresholds, and scikit-learn."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,14 +58,6 @@ def test_equals_brute_force(metric, oracle, data):
     assert value == pytest.approx(oracle(list(id_scores), list(ood_scores)), abs=1e-12)
 
 
-@pytest.mark.parametrize(("metric", "oracle"), PAIRS)
-def test_hundreds_of_scores_with_ties(metric, oracle):
-    rng = np.random.default_rng(0)
-    id_scores = np.round(rng.normal(size=200), 1)
-    ood_scores = np.round(rng.normal(1.0, size=300), 1)
-    assert metric(id_scores, ood_scores) == pytest.approx(oracle(id_scores, ood_scores), abs=1e-12)
-
-
 def test_equals_scikit_learn_on_scores_near_1e_4():
     # Where binned implementations answer 0.5.
     rng = np.random.default_rng(1)
@@ -89,13 +79,6 @@ def test_depends_on_the_order_of_scores_alone(metric, _):
     assert metric(rng.permutation(id_scores), rng.permutation(ood_scores)) == value
     for rescale in (lambda x: 1e-6 * x - 7.0, np.exp, np.arctan, lambda x: x**3):
         assert metric(rescale(id_scores), rescale(ood_scores)) == value
-
-
-def test_swapping_the_classes_mirrors_auroc():
-    rng = np.random.default_rng(3)
-    a, b = np.round(rng.normal(size=150), 1), np.round(rng.normal(0.3, size=250), 1)
-    assert metrics.auroc(a, b) == pytest.approx(1.0 - metrics.auroc(b, a), abs=1e-12)
-    assert metrics.auroc(-b, -a) == pytest.approx(metrics.auroc(a, b), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -156,23 +139,25 @@ def test_bad_scores_are_refused_in_one_line(metric, _, id_scores, ood_scores, me
     assert "\n" not in str(refusal.value)
 
 
-def test_cifar_and_svhn_sized_sets_take_under_50_ms():
-    rng = np.random.default_rng(5)
-    id_scores, ood_scores = rng.normal(size=10_000), rng.normal(1.0, size=26_032)
-    best = float("inf")
-    for _ in range(40):  # The best of several: the machine may be busy.
-        start = time.process_time()
-        metrics.auroc(id_scores, ood_scores)
-        metrics.aupr(id_scores, ood_scores)
-        best = min(best, time.process_time() - start)
-        if best < 0.05:
-            break
-    assert best < 0.05
-
-
 def test_plain_functions_need_no_tensorflow(run_python):
     code = (
         "import sys; from s2d_tf import metrics; metrics.auroc([0.0], [1.0]);"
         "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )
     assert run_python("-c", code).returncode == 0
+
+
+def test_resamples_are_weighted_examples():
+    """All at once, against scikit-learn one by one; a side without examples has no AUROC."""
+    rng = np.random.default_rng(6)
+    id_scores, ood_scores = np.round(rng.normal(size=40), 1), np.round(rng.normal(1, size=30), 1)
+    counts = rng.integers(0, 3, (5, 40)), rng.integers(0, 3, (5, 30))
+    ranking = metrics.Ranking(id_scores, ood_scores)
+    targets, scores = np.repeat([0, 1], [40, 30]), np.r_[id_scores, ood_scores]
+    for found, oracle in (
+        (ranking.auroc(*counts), sklearn_metrics.roc_auc_score),
+        (ranking.aupr(*counts), sklearn_metrics.average_precision_score),
+    ):
+        expected = [oracle(targets, scores, sample_weight=row) for row in np.hstack(counts)]
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert np.isnan(ranking.auroc(np.zeros((1, 40)), counts[1][:1])).all()

@@ -37,7 +37,7 @@ def test_aurc_equals_brute_force(case):
 
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(cases)
-def test_augrc_and_rejection_ratio_follow_from_the_auroc_of_errors(case):
+def test_augrc_follows_from_the_auroc_of_errors(case):
     scores, errors = split(case)
     risk = errors.mean()
     auroc = sklearn_metrics.roc_auc_score(errors, scores) if 0 < risk < 1 else 0.5
@@ -45,17 +45,6 @@ def test_augrc_and_rejection_ratio_follow_from_the_auroc_of_errors(case):
     assert metrics.area_under_generalized_risk_coverage(scores, errors) == pytest.approx(
         expected, abs=1e-12
     )
-    assert metrics.prediction_rejection_ratio(scores, errors) == pytest.approx(
-        2 * auroc - 1, abs=1e-12
-    )
-
-
-def test_without_ties_aurc_is_the_mean_risk_over_coverages():
-    rng = np.random.default_rng(0)
-    scores, errors = rng.normal(size=200), rng.random(200) < 0.3
-    in_order = errors[np.argsort(scores)]
-    expected = np.mean(np.cumsum(in_order) / np.arange(1, 201))
-    assert metrics.area_under_risk_coverage(scores, errors) == pytest.approx(expected, abs=1e-12)
 
 
 def test_hand_computed_curve_with_a_tie():
@@ -67,21 +56,20 @@ def test_hand_computed_curve_with_a_tie():
 
 
 @pytest.mark.parametrize(
-    ("scores", "errors", "aurc", "augrc", "ratio"),
+    ("scores", "errors", "aurc", "augrc"),
     [
-        ([1.0, 2.0, 3.0], [0, 0, 0], 0.0, 0.0, 0.0),
-        ([1.0, 2.0, 3.0], [1, 1, 1], 1.0, 0.5, 0.0),
-        ([5.0] * 4, [1, 0, 0, 0], 0.25, 0.125, 0.0),
-        ([5.0], [1], 1.0, 0.5, 0.0),
-        ([5.0], [0], 0.0, 0.0, 0.0),
-        ([1.0, 2.0], [0, 1], 0.25, 0.125, 1.0),
-        ([2.0, 1.0], [0, 1], 0.75, 0.375, -1.0),
+        ([1.0, 2.0, 3.0], [0, 0, 0], 0.0, 0.0),
+        ([1.0, 2.0, 3.0], [1, 1, 1], 1.0, 0.5),
+        ([5.0] * 4, [1, 0, 0, 0], 0.25, 0.125),
+        ([5.0], [1], 1.0, 0.5),
+        ([5.0], [0], 0.0, 0.0),
+        ([1.0, 2.0], [0, 1], 0.25, 0.125),
+        ([2.0, 1.0], [0, 1], 0.75, 0.375),
     ],
 )
-def test_degenerate_sets(scores, errors, aurc, augrc, ratio):
+def test_degenerate_sets(scores, errors, aurc, augrc):
     assert metrics.area_under_risk_coverage(scores, errors) == aurc
     assert metrics.area_under_generalized_risk_coverage(scores, errors) == augrc
-    assert metrics.prediction_rejection_ratio(scores, errors) == ratio
 
 
 def test_rejection_inside_a_tie_is_the_expectation_over_orders():
@@ -95,20 +83,6 @@ def test_rejection_inside_a_tie_is_the_expectation_over_orders():
     np.testing.assert_allclose(several, [0.4, 0.25, 0.0], atol=1e-15)
 
 
-def test_order_and_monotone_rescaling_do_not_matter():
-    rng = np.random.default_rng(1)
-    scores, errors = rng.normal(size=300), rng.random(300) < 0.4
-    order = rng.permutation(300)
-    for metric in (
-        metrics.area_under_risk_coverage,
-        metrics.area_under_generalized_risk_coverage,
-        metrics.prediction_rejection_ratio,
-    ):
-        value = metric(scores, errors)
-        assert metric(scores[order], errors[order]) == value
-        assert metric(np.exp(scores), errors) == value
-
-
 @pytest.mark.parametrize(
     ("scores", "errors", "message"),
     [
@@ -120,9 +94,8 @@ def test_order_and_monotone_rescaling_do_not_matter():
     ],
 )
 def test_bad_input_is_refused(scores, errors, message):
-    for metric in (metrics.area_under_risk_coverage, metrics.prediction_rejection_ratio):
-        with pytest.raises(ValueError, match=message):
-            metric(scores, errors)
+    with pytest.raises(ValueError, match=message):
+        metrics.area_under_risk_coverage(scores, errors)
 
 
 @pytest.mark.parametrize("rejected", [1.0, -0.1, np.nan, [0.5, 1.0]])

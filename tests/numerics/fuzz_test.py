@@ -110,15 +110,6 @@ def test_a_quarter_of_a_million_rows(dtype, jit_compile):
         check(function(tf.constant(logits), tf.constant(other)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("classes", [2, 100, 1000])
-def test_few_and_many_classes(classes):
-    generator = np.random.default_rng(classes)
-    logits = adversarial_logits(generator, 200, 5, classes).astype(np.float32)
-    other = adversarial_logits(generator, 200, 1, classes)[:, 0].astype(np.float32)
-    check(everything(tf.constant(logits), tf.constant(other)))
-
-
 _eager = tf.function(everything, reduce_retracing=True)
 
 

@@ -30,15 +30,6 @@ def test_kl_matches_the_papers_equation(dtype):
     np.testing.assert_allclose(result, terms.sum(axis=-1), rtol=1e-6)
 
 
-def test_kl_matches_monte_carlo():
-    samples = np.random.default_rng(0).normal(1.0, 0.5, size=200_000)
-    differences = scipy.stats.norm(1.0, 0.5).logpdf(samples) - scipy.stats.norm(0.3, 0.8).logpdf(
-        samples
-    )
-    value = normal_kl_divergence(*(np.array([v]) for v in (1.0, 0.5, 0.3, 0.8))).numpy()
-    assert abs(value - differences.mean()) < 4 * differences.std() / np.sqrt(len(samples))
-
-
 def test_kl_of_equals_is_zero_and_extremes_are_finite():
     loc, scale = random_normals(2, (3, 10))
     assert np.all(normal_kl_divergence(loc, scale, loc, scale).numpy() == 0.0)
@@ -68,15 +59,6 @@ def test_fit_has_a_floor_and_a_finite_gradient_at_it():
         np.testing.assert_allclose(loc, values[:, 0])
         np.testing.assert_allclose(scale, np.full([2, 4], MIN_SCALE))
         assert np.all(np.isfinite(tape.gradient(target, variable)))
-
-
-def test_fit_maximises_the_likelihood():
-    samples = np.random.default_rng(4).normal(size=(1, 6, 3))
-    loc, scale = (value.numpy() for value in fit_normal(samples))
-    best = normal_negative_log_likelihood(samples, loc, scale).numpy()
-    for loc_change, scale_factor in ((0.05, 1.0), (-0.05, 1.0), (0.0, 1.05), (0.0, 0.95)):
-        moved = normal_negative_log_likelihood(samples, loc + loc_change, scale * scale_factor)
-        assert moved.numpy() > best
 
 
 def test_negative_log_likelihood_matches_scipy():

@@ -7,11 +7,6 @@ from scipy import optimize, special
 from s2d_tf import metrics, models, posthoc
 
 
-@pytest.fixture(scope="module")
-def cached(model, data):
-    return {name: posthoc.collect(model, data[name]) for name in data}
-
-
 def negative_log_likelihood(logits, labels):
     log_probs = special.log_softmax(logits, axis=-1)
     return -log_probs[np.arange(len(labels)), labels].mean()

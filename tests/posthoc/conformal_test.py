@@ -9,11 +9,6 @@ from s2d_tf import metrics, posthoc
 from s2d_tf.posthoc import conformal as scores_lib
 
 
-@pytest.fixture(scope="module")
-def cached(model, data):
-    return {name: posthoc.collect(model, data[name]) for name in data}
-
-
 def probs_of(outputs):
     logits = outputs.member_logits[0].astype(np.float64)
     exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -209,8 +204,3 @@ def real_coverage_is_lawful(name, data_dir=None):
 
 def test_mean_coverage_of_a_published_network_on_real_digits():
     real_coverage_is_lawful("wrn_10_2_s2.s2d.digits")
-
-
-@pytest.mark.slow
-def test_mean_coverage_of_a_published_network_on_real_images(real_data_dir):
-    real_coverage_is_lawful("wrn_10_2_s2.s2d.cifar100", real_data_dir)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from s2d_tf import models
+from s2d_tf import models, posthoc
 
 FOLDER = pathlib.Path(__file__).parent / "golden"
 IMAGE = (2, 2, 3)
@@ -57,3 +57,9 @@ def data(golden):
         name: (images(golden.arrays[f"{name}_features"]), golden.arrays[f"{name}_labels"])
         for name in ("train", "calibration", "test")
     }
+
+
+@pytest.fixture(scope="session")
+def cached(model, data):
+    """`Outputs` of the categorical network by name."""
+    return {name: posthoc.collect(model, data[name]) for name in data}

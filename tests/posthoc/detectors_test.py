@@ -116,13 +116,6 @@ def test_logit_scores_of_an_ensemble_average_its_members(model, data):
         posthoc.KNN().fit(double, data["train"])
 
 
-def test_energy_of_a_dirichlet_is_its_total_concentration(dirichlet_model, data):
-    outputs = posthoc.collect(dirichlet_model, data["test"])
-    score = posthoc.Energy().fit(dirichlet_model).score(outputs)
-    expected = -np.log(np.exp(outputs.member_logits[0].astype(np.float64)).sum(axis=-1))
-    np.testing.assert_allclose(score, expected, rtol=1e-5)
-
-
 def test_confidence_is_that_of_the_paper_and_keeps_its_digits():
     from s2d_tf import uncertainty
     from s2d_tf.posthoc.prediction_scores import confidence_score
@@ -153,17 +146,6 @@ def test_a_mimo_network_has_features_but_no_single_head(golden, data):
     assert knn.score(posthoc.collect(mimo, data["test"])).shape == (50,)
     with pytest.raises(ValueError, match="expected a network with one head, received one with 2"):
         posthoc.ViM(dimension=4).fit(mimo, data["train"])
-
-
-def test_knn_keeps_a_random_part_of_many_examples(model, data):
-    detector = posthoc.KNN(k=3, max_examples=60).fit(model, data["train"])
-    again = posthoc.KNN(k=3, max_examples=60).fit(model, data["train"], batch_size=7)
-    assert detector.arrays["training"].shape == (12, 60)
-    assert not np.array_equal(
-        detector.arrays["training"],
-        posthoc.KNN(k=3, max_examples=60, seed=1).fit(model, data["train"]).arrays["training"],
-    )
-    assert again.arrays["training"].shape == (12, 60)
 
 
 @pytest.mark.parametrize(("count", "k"), [(50, 3), (1003, 1), (1000, 5), (1003, 5), (120, 120)])

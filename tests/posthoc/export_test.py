@@ -114,13 +114,3 @@ def test_all_steps_use_permitted_operations(dirichlet_model, cached):
     graph = tf.function(predictor.uncertainties).get_concrete_function(spec).graph
     used = {operation.type for operation in graph.get_operations()}
     assert used <= permitted
-
-
-def test_a_plain_model_answers_as_before(model, data, tmp_path):
-    path = export.save(model, tmp_path / "model")
-    answers = tf.saved_model.load(str(path)).signatures["serving_default"](
-        images=tf.constant(data["test"][0][:2])
-    )
-    assert set(answers) == {"label", "confidence", "probabilities"} | {
-        f"{name}_uncertainty" for name in ("total", "data", "knowledge")
-    }

@@ -7,11 +7,6 @@ from scipy import stats
 from s2d_tf import posthoc
 
 
-@pytest.fixture(scope="module")
-def cached(model, data):
-    return {name: posthoc.collect(model, data[name]) for name in data}
-
-
 def largest_threshold(scores, errors, max_risk):
     """The definition, one threshold after the other; the Clopper-Pearson bound by SciPy's test."""
     found = None
