@@ -95,11 +95,6 @@ class TestResolutions:
             expected = _resized(images[target["index"]], batch.shape[1])
             np.testing.assert_allclose(batch, expected, atol=0.501)
 
-    def test_heads_see_images_of_one_size(self):
-        batches = numbered.batches(num_heads=2, **GROWING)
-        assert batches[0][0].shape == (BATCH, 2, 4, 4, 1)
-        assert batches[-1][0].shape == (BATCH, 2, 8, 8, 1)
-
     @pytest.mark.parametrize(
         ("resolutions", "milestones"),
         [((0.5,), ()), ((1.5,), (0.5,)), ((0.5, 0.7), (0.5, 0.4)), ((0.5,), (1.0,))],

@@ -1,7 +1,5 @@
 """Training pipelines: the order of examples, what a resumed run sees, shapes, and `fit`."""
 
-import subprocess
-import sys
 import warnings
 
 import keras
@@ -76,29 +74,6 @@ class TestResume:
             resumed = numbered.train(start_step=start, **options)
             assert len(resumed) == len(whole) - start
             numbered.assert_same(numbered.numpy(resumed), whole[start:])
-
-    def test_more_epochs_prolong_the_same_stream(self):
-        numbered.assert_same(numbered.batches(epochs=5)[: EPOCHS * STEPS], numbered.batches())
-
-    @pytest.mark.slow
-    def test_in_another_process(self, project_root):
-        """Nothing depends on state of the process, such as global seeds or op counters."""
-        code = """
-import sys
-import numpy as np, tensorflow as tf
-from s2d_tf import data
-tf.random.set_seed(99)
-tf.random.uniform([3])
-images = np.random.RandomState(5).randint(0, 256, size=[84, 8, 8, 1]).astype(np.uint8)
-batches = data.train_pipeline(images, np.arange(84) % 7, batch_size=8, seed=11, epochs=3,
-    start_step=14, augmentation="mirror_shift", padding="reflect", max_shift=3)
-sys.stdout.buffer.write(b"".join(x.tobytes() for x, _ in batches.as_numpy_iterator()))
-"""
-        answer = subprocess.run(
-            [sys.executable, "-c", code], cwd=project_root, capture_output=True, check=True
-        )
-        expected = b"".join(x.tobytes() for x, _ in numbered.batches(**AUGMENTED)[14:])
-        assert answer.stdout == expected
 
 
 class TestShape:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -57,12 +56,6 @@ def test_the_splits_are_the_published_ones(folder):
         data.load_arrays("clinc150", "train_without_validation", folder)
 
 
-def test_classes():
-    assert list(clinc150.CLASSES) == sorted(set(clinc150.CLASSES))
-    assert len(clinc150.CLASSES) == data.info("clinc150").num_classes == 150
-    assert data.info("clinc150_oos").class_names is None
-
-
 def test_missing_and_changed_files_are_rejected(tmp_path, folder):
     empty = tmp_path / "empty"
     with pytest.raises(data.MissingDataError, match=r"Put it there from https://.*--data_dir"):
@@ -92,18 +85,3 @@ def test_the_command_shows_texts(folder, capsys, request):
     assert "input     text" in out
     assert "inputs   fingerprint" in out
     assert "(the official split has 1,000)" in out
-
-
-@pytest.mark.slow
-def test_the_published_file(real_data_dir):
-    if not (pathlib.Path(real_data_dir) / "clinc150").is_dir():
-        pytest.skip(f"{real_data_dir} has no clinc150.")
-    for name in ("clinc150", "clinc150_oos"):
-        for split, size in data.info(name).splits.items():
-            sentences, labels = data.load_arrays(name, split, real_data_dir)
-            assert len(sentences) == len(set(sentences.tolist())) == size
-            classes = data.info(name).num_classes
-            if classes:
-                assert (np.bincount(labels) == size // classes).all()
-            else:
-                assert (labels == -1).all()

@@ -205,9 +205,6 @@ class TestPublishedFormulas:
             received = corrupt(images[12:13], "elastic_transform", severity, first_index=12)
             _assert_same(received[0, ..., channel], np.clip(warped, 0, 1) * 255)
 
-    def test_pixelate_repeats_pixels(self, images):
-        assert len(np.unique(corrupt(images[:1], "pixelate", 5)[0, :, 0], axis=0)) <= 20
-
     def test_jpeg_is_that_of_pillow(self, images, tmp_path):
         Image.fromarray(images[13]).save(tmp_path / "image.jpg", quality=40)
         expected = np.asarray(Image.open(tmp_path / "image.jpg"))

@@ -61,13 +61,6 @@ class TestContract:
         assert {name.rpartition("_")[0] for name in published} == {*NAMES, "frost"}
         assert {name.rpartition("_")[0] for name in generated} == set(NAMES)
 
-    def test_images_keep_their_form_and_change(self, corrupted):
-        clean, results = corrupted
-        for condition, result in results.items():
-            assert result.shape == clean.shape, condition
-            assert result.dtype == np.uint8, condition
-            assert not np.array_equal(result, clean), condition
-
     @pytest.mark.parametrize("name", NAMES)
     def test_an_image_does_not_depend_on_its_batch(self, corrupted, name):
         clean, results = corrupted
@@ -95,9 +88,6 @@ class TestContract:
         for name, severity in itertools.product(NAMES, SEVERITIES):
             with np.errstate(all="raise", under="ignore"):
                 assert corrupt(flat, name, severity).shape == flat.shape
-
-    def test_no_images(self):
-        assert corrupt(np.zeros([0, 32, 32, 3], np.uint8), "fog", 1).shape == (0, 32, 32, 3)
 
     @pytest.mark.parametrize(
         ("change", "message"),

@@ -135,15 +135,6 @@ def test_places_that_the_protocol_leaves_out(publish):
     np.testing.assert_array_equal(images, expected)
 
 
-@pytest.mark.parametrize(
-    "member", ["val_256/Places365_val_1.jpg", "val_256/Places365_val_00036501.jpg"]
-)
-def test_other_names_of_places(publish, member):
-    folder = publish(PLACES, {member: b""}, count=0)
-    with pytest.raises(data.ArchiveError, match=r"such as .*Places365_val_00000001"):
-        data.load_arrays(PLACES, "test", folder)
-
-
 def test_mnist_is_all_of_it_in_color(monkeypatch, tmp_path):
     digits = np.random.default_rng(0).integers(0, 256, (2, 28, 28, 1)).astype(np.uint8)
     parts = {"test": (digits[:1], None), "train": (digits[1:], None)}
