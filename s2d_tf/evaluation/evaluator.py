@@ -15,7 +15,7 @@ from s2d_tf.errors import UserError
 from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation import intervals, tables
 from s2d_tf.evaluation.predictions import Scored, predict, score
-from s2d_tf.evaluation.sources import Source, open_source
+from s2d_tf.evaluation.sources import open_source
 from s2d_tf.metrics import checks
 
 if TYPE_CHECKING:
@@ -123,9 +123,7 @@ class ModelScores:
         missing: `{name: why}` of the datasets that are not available.
         facts: `{name: {"images", "fingerprint"}}` of all sets that were read; `images` counts
             examples of any kind.
-        sources: `{name: sources.Source}` of all sets that were read.
         inputs: `{name: hash}` of their inputs in order: where it differs, examples are not pairs.
-        class_names: one for each class, where they are known.
         step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
         seconds: time of the forward passes; what came from the cache took none.
     """
@@ -135,9 +133,7 @@ class ModelScores:
     unknown: dict[str, Scored]
     missing: dict[str, str]
     facts: dict[str, dict]
-    sources: dict[str, Source]
     inputs: dict[str, str]
-    class_names: Any
     step_metrics: dict[str, float]
     seconds: float
 
@@ -256,9 +252,7 @@ def score_datasets(
         unknown=dict(zip([p.dataset for p in made[1:]], scored[1:], strict=True)),
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
-        sources=sources,
         inputs={p.dataset: p.inputs for p in made},
-        class_names=predictor.class_names or sources[named].class_names,
         step_metrics=step_metrics,
         seconds=sum(predictions.seconds for predictions in made),
     )

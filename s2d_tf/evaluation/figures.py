@@ -134,22 +134,16 @@ def roc_curves(named: dict[str, tuple[dict, dict]], path: PathLike) -> PathLike:
         named: `{label: (ID scores, OOD scores)}`, both dicts by uncertainty.
         path: PNG file to write.
     """
-
-    def curve(known, unknown):
-        return metrics.roc_curve(known, unknown)[:2]
-
+    panels = {
+        LONG_NAMES[u]: {
+            label: metrics.roc_curve(known[u], unknown[u])[:2]
+            for label, (known, unknown) in named.items()
+            if u in known
+        }
+        for u in UNCERTAINTIES
+    }
     labels = "Known images flagged", "OOD images found"
-    return curves(_detection_panels(named, curve), path, *labels, percent=True, top=1.0)
-
-
-def precision_recall_curves(named: dict[str, tuple[dict, dict]], path: PathLike) -> PathLike:
-    """Precision against recall of OOD detection, by each uncertainty; arguments as `roc_curves`."""
-
-    def curve(known, unknown):
-        return metrics.precision_recall_curve(known, unknown)[1::-1]
-
-    labels = "OOD images found", "Precision"
-    return curves(_detection_panels(named, curve), path, *labels, percent=True, top=1.0)
+    return curves(panels, path, *labels, percent=True, top=1.0)
 
 
 def risk_coverage_curves(named: dict[str, tuple[dict, np.ndarray]], path: PathLike) -> PathLike:
@@ -208,31 +202,6 @@ def curves(
     return path
 
 
-def example_images(rows: dict[str, list[tuple[np.ndarray, str]]], path: PathLike) -> PathLike:
-    """Rows of images with a line of text below each.
-
-    Args:
-        rows: `{row title: [(uint8 image [H, W, C], caption), ...]}`.
-        path: PNG file to write.
-    """
-    columns = max(len(examples) for examples in rows.values())
-    with _frame(path, (len(rows), columns), (1.5, 2.3)) as axes:
-        for axis in axes.ravel():
-            axis.set_axis_off()
-        for own, (title, examples) in zip(axes, rows.items(), strict=True):
-            # A blank keeps the height, and the title, wider than the image below, no width.
-            own[0].set_title(" ")
-            place = {"transform": own[0].transAxes, "in_layout": False}
-            own[0].text(0.0, 1.06, title, fontsize=10, fontweight="bold", **place)
-            for axis, (image, caption) in zip(own, examples, strict=False):
-                gray = image.shape[-1] == 1
-                axis.imshow(image[..., 0] if gray else image, cmap="gray" if gray else None,
-                            vmin=0, vmax=255, interpolation="nearest")  # fmt: skip
-                axis.text(0.5, -0.04, caption, transform=axis.transAxes, ha="center", va="top",
-                          fontsize=9, linespacing=1.25)  # fmt: skip
-    return path
-
-
 @contextlib.contextmanager
 def _frame(
     path: PathLike, grid: tuple[int, int], panel: tuple[float, float], **options: Any
@@ -279,15 +248,6 @@ def _percent_below(axis, name):
     axis.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
     for label, side in zip(axis.get_xticklabels(), ("left", "center", "right"), strict=True):
         label.set_horizontalalignment(side)
-
-
-def _detection_panels(named, curve):
-    return {
-        LONG_NAMES[u]: {
-            n: curve(known[u], ood[u]) for n, (known, ood) in named.items() if u in known
-        }
-        for u in UNCERTAINTIES
-    }
 
 
 def _range(series):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -31,7 +31,6 @@ class Source:
         data: what `models.inputs.examples` takes.
         contract: what the model takes.
         batch_size: of the batches of an unbatched `tf.data.Dataset`.
-        class_names: one for each class, where they are known.
     """
 
     name: str
@@ -39,7 +38,6 @@ class Source:
     data: Any
     contract: Any
     batch_size: int = 256
-    class_names: tuple[str, ...] | None = None
 
     def batches(self) -> Iterator[tuple]:
         """A pass over `(inputs, labels)`: NumPy arrays, or lists and dicts of them, and int64 class
@@ -56,19 +54,6 @@ class Source:
         for inputs, labels in self.batches():
             content.update(inputs, labels)
         return content
-
-    def take(self, indices: Iterable[int]) -> list:
-        """The inputs with these indices, in that order."""
-        wanted, start = set(map(int, indices)), 0
-        found: dict[int, Any] = {}
-        for inputs, labels in self.batches():
-            here = range(start, start + len(labels))
-            found |= {
-                i: keras.tree.map_structure(lambda array, at=i - start: array[at], inputs)
-                for i in wanted.intersection(here)
-            }
-            start = here.stop
-        return [found[int(i)] for i in indices]
 
 
 def open_source(
@@ -96,10 +81,9 @@ def open_source(
     """
     if isinstance(data, Source):
         return data
-    shape, class_names = model.image_shape, None
+    shape = model.image_shape
     if isinstance(data, str):
-        name, class_names = name or data, datasets.info(data).class_names
-        data = datasets.load_arrays(data, split, data_dir)
+        name, data = name or data, datasets.load_arrays(data, split, data_dir)
     elif isinstance(data, os.PathLike):
         if not shape or None in shape:
             raise UserError(
@@ -109,7 +93,7 @@ def open_source(
         if labeled:
             known = tuple(model.class_names) if model.class_names else None
             folder = datasets.open_folder(data, image_shape=shape, class_names=known)
-            data, class_names = folder.load_arrays(split), folder.class_names
+            data = folder.load_arrays(split)
         else:
             data, split = datasets.load_images(data, shape), ""
     else:
@@ -124,4 +108,4 @@ def open_source(
             f"name: expected a text without '/', since keys are 'name/metric', received {name!r}."
             " Choose another."
         )
-    return Source(name, split, data, model.contract, batch_size, class_names)
+    return Source(name, split, data, model.contract, batch_size)

@@ -94,13 +94,12 @@ def test_a_spike_is_cut_and_said_so(tmp_path, drawn):
     assert any("times as high" in text for text in texts(figure))
 
 
-@pytest.mark.parametrize("function", [figures.roc_curves, figures.precision_recall_curves])
-def test_detection_curves(tmp_path, drawn, function):
+def test_roc_curves(tmp_path, drawn):
     named = {
         "plain": (scores(300, False), scores(200, False, 1)),
         "s2d": (scores(300), scores(200, seed=1)),
     }
-    figure = check(function(named, tmp_path / "c.png"), drawn)
+    figure = check(figures.roc_curves(named, tmp_path / "c.png"), drawn)
     assert len(figure.axes) == 4
     assert [len(axis.lines) for axis in figure.axes] == [2, 2, 1, 1]
 
@@ -113,11 +112,3 @@ def test_risk_coverage_curves_end_at_the_error_rate(tmp_path, drawn):
     for axis in figure.axes:
         assert axis.lines[0].get_xdata()[-1] == 1.0
         assert axis.lines[0].get_ydata()[-1] == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_example_images(tmp_path, drawn, channels):
-    image = np.random.default_rng(0).integers(0, 256, (8, 8, channels), dtype=np.uint8)
-    rows = {"Highest total": [(image, "says 3\n1.2")] * 4, "Highest data": [(image, "x")] * 3}
-    figure = check(figures.example_images(rows, tmp_path / "e.png"), drawn)
-    assert sum(len(axis.images) for axis in figure.axes) == 7

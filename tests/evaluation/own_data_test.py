@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import data, evaluation, models
-from s2d_tf.evaluation import sources, tables
+from s2d_tf.evaluation import tables
 
 
 @pytest.fixture(scope="module")
@@ -211,10 +211,3 @@ def test_two_models_are_compared_in_pairs(model, arrays, photos, network):
         np.testing.assert_allclose(*numbers, atol=0.011)
     same = evaluation.compare(model, model, arrays, **options)
     assert {row[-1].text for row in same.rows} == {"no clear difference"}
-
-
-def test_a_source_finds_examples_again(model, arrays):
-    images, labels = arrays
-    source = sources.open_source(model, slices(images, labels).batch(64), "own")
-    places = [299, 0, 64, 63]
-    np.testing.assert_array_equal(np.stack(source.take(places)), images[places])

@@ -8,7 +8,7 @@ import pytest
 
 from s2d_tf import cli, evaluation, zoo
 from s2d_tf.evaluation import tables
-from s2d_tf.trainers.studies import report_figures
+from s2d_tf.trainers.studies import report
 from s2d_tf.zoo import recipes
 
 ARCHITECTURE = "wrn_10_2_s2"
@@ -126,7 +126,7 @@ def test_the_scores_that_recipes_name_are_compared(runs, scored, tmp_path):
 
 @pytest.mark.usefixtures("no_times")
 def test_the_commands(runs, metrics, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(report_figures, "draw", lambda *_: [])  # Drawn in another test.
+    monkeypatch.setattr(report, "draw_figures", lambda *_: [])  # Drawn in another test.
     ensemble, s2d = map(str, runs[0])
     assert cli.main(["evaluate", s2d]) == 0
     out, err = capsys.readouterr()

@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import html
 import pathlib
+import re
 import typing
 from collections.abc import Callable, Iterable
 from importlib import resources
@@ -18,14 +19,22 @@ from typing import Any
 
 from s2d_tf import __version__, files
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import tables
-from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES
+from s2d_tf.evaluation import figures, tables
+from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES, dataset_title
 
 from . import claims, detectors, result_tables, shift
 from .paper_tables import tables_of
-from .results import collect, groups
+from .results import Result, by_variant, collect, groups
 from .study import Study
 
+# What is drawn where there is no room for all: first the systems of the paper's figures.
+IMPORTANCE = (
+    *("individual", "s2d", "ensemble", "s2d_ensemble", "h2d_gauss", "h2d_dir", "end"),
+    *("mc", "mimo", "swag", "s2d_mc", "s2d_mimo", "s2d_swag"),
+)
+MAX_MODELS = 8
+MAX_HISTOGRAMS = 4
+MAX_COLUMNS = 4
 FILE_NAME = "report.html"
 # Letters are as large in a narrow figure as in a wide one.
 PIXELS_PER_DOT = 108 / 160
@@ -81,9 +90,6 @@ def write_report(
     paths = [pathlib.Path(each) for each in directories]
     shifted = [path for path in paths if path.suffix == ".json" and path.is_file()]
     results = collect(path for path in paths if path not in shifted)
-    # Here and not above: it brings TensorFlow, and mistakes in the arguments should come first.
-    from . import report_figures
-
     out, grouped = pathlib.Path(out), groups(results)
     made = [Section("Tables", tables_of(results))]
     for (architecture, dataset), own in grouped.items():
@@ -92,7 +98,7 @@ def write_report(
         if own[0].recipe.own_data is None:  # The paper claims nothing about other people's images.
             made.append(Section(f"The paper's claims{of}", _claims(own)))
         made += [
-            Section(f"Figures{of}", report_figures.draw(own, folder, data_dir, log, images)),
+            Section(f"Figures{of}", draw_figures(own, folder, data_dir, log, images)),
             Section(f"More metrics{of}", result_tables.of_group(own)),
             Section(f"Detectors{of}", detectors.detector_tables(own)),
         ]
@@ -103,6 +109,44 @@ def write_report(
     made.append(Section("Made from", _provenance(results)))
     networks = ", ".join(sorted({r.recipe.architecture for r in results}))
     return _write_page(out, f"{len(results)} trained models of {networks}.", made)
+
+
+def draw_figures(
+    results: list[Result],
+    folder: PathLike,
+    data_dir: PathLike | None = None,
+    log: Callable[[str], Any] = print,
+    images: PathLike | None = None,
+) -> list[tuple[pathlib.Path, str, str]]:
+    """Draws everything that a group of runs allows, from the first seed of each method.
+
+    Args:
+        results: `Result`s of one network and training set.
+        folder: where the PNG files go.
+        data_dir: TFDS folder.
+        log: function that gets lines for a person.
+        images: where the images of runs on own data are now; None: where they were.
+
+    Returns:
+        For each figure its file, a heading, and what it shows.
+    """
+    from s2d_tf.evaluation.run_evaluation import score_run  # Here: it brings TensorFlow.
+
+    first_seeds = {variant: part[0] for variant, part in by_variant(results).items()}
+    ranked = sorted(first_seeds, key=_importance)[:MAX_MODELS]
+    if left_out := [variant for variant in first_seeds if variant not in ranked]:
+        log(f"a figure holds {MAX_MODELS} models; left out: {', '.join(left_out)}")
+    models = {}
+    for result in (result for variant, result in first_seeds.items() if variant in ranked):
+        log(f"drawing from {result.directory}")
+        models[result.title] = score_run(result.directory, data_dir, images)
+    folder, titles = pathlib.Path(folder), [first_seeds[variant].title for variant in ranked]
+    decomposing = [title for title in titles if "knowledge" in models[title].known.scores]
+    return [
+        *_histograms(models, decomposing[:MAX_HISTOGRAMS] or titles, folder),
+        *_reliability(models, folder),
+        *_curves(models, folder),
+    ]
 
 
 def _claims(results):
@@ -192,3 +236,71 @@ def _write_page(out, subtitle, sections):
     path = pathlib.Path(out) / FILE_NAME
     files.write_text(path, page)
     return path
+
+
+def _histograms(models, shown, folder):
+    sets = _ood_sets(models)
+    # The paper shows SVHN; other data has its first set in that place.
+    for far in ["svhn_cropped"] if "svhn_cropped" in sets else sets[:1]:
+        known = _known(models)
+        scores = {
+            title: {known: m.known.scores, dataset_title(far): m.unknown[far].scores}
+            for title, m in models.items()
+            if title in shown and far in m.unknown
+        }
+        yield (
+            figures.uncertainty_histograms(scores, folder / "histograms.png", by_dataset=True),
+            "Uncertainty of known and unknown images",
+            f"Total, data and knowledge uncertainty on {known} (above) and {dataset_title(far)} "
+            "(below). A column has one scale; its largest thousandth is left out.",
+        )
+
+
+def _reliability(models, folder):
+    parts = [(title, (m.known.probs, m.known.labels)) for title, m in models.items()]
+    for index in range(0, len(parts), MAX_COLUMNS):
+        yield (
+            figures.reliability_diagram(
+                dict(parts[index : index + MAX_COLUMNS]),
+                folder / f"reliability_{index // MAX_COLUMNS}.png",
+            ),
+            "Reliability" if index == 0 else "Reliability, continued",
+            f"How often a confidence is right on {_known(models)}, and how common that confidence "
+            "is.",
+        )
+
+
+def _curves(models, folder):
+    for name in _ood_sets(models):
+        pairs = {
+            title: (m.known.scores, m.unknown[name].scores)
+            for title, m in models.items()
+            if name in m.unknown
+        }
+        title = dataset_title(name)
+        yield (
+            figures.roc_curves(pairs, folder / f"roc_{name}.png"),
+            f"{title}: ROC curves",
+            f"Finding the images of {title} among the known ones, by each uncertainty.",
+        )
+    shown = {title: (m.known.scores, m.known.errors) for title, m in models.items()}
+    yield (
+        figures.risk_coverage_curves(shown, folder / "risk_coverage.png"),
+        "Risk and coverage",
+        f"Error rate on {_known(models)} among the images that are answered, the most uncertain "
+        "rejected first.",
+    )
+
+
+def _importance(variant):
+    """Place in the choice of what is drawn; sizes other than the usual 5 come last."""
+    method = re.sub(r"_\d+$", "", variant)
+    return variant != method, (*IMPORTANCE, method).index(method), variant
+
+
+def _known(models):
+    return dataset_title(next(iter(models.values())).dataset)
+
+
+def _ood_sets(models):
+    return list(dict.fromkeys(name for m in models.values() for name in m.unknown))

@@ -6,18 +6,17 @@ import pytest
 
 from s2d_tf.evaluation import figures
 from s2d_tf.trainers import studies
-from s2d_tf.trainers.studies import report_figures
+from s2d_tf.trainers.studies import report
 
 
 @pytest.fixture
 def coarse(monkeypatch):
     monkeypatch.setattr(figures, "DPI", 30)
-    monkeypatch.setattr(report_figures, "NUM_EXAMPLES", 2)
 
 
 def test_pictures_show_what_matters_most():
     variants = ["mc", "individual", "s2d_swag", "ensemble_20", "h2d_gauss", "en2d", "s2d"]
-    ordered = sorted(variants, key=report_figures._importance)
+    ordered = sorted(variants, key=report._importance)
     assert ordered == ["individual", "s2d", "h2d_gauss", "mc", "s2d_swag", "en2d", "ensemble_20"]
 
 
@@ -56,8 +55,8 @@ def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path):
     identifiers = {a["id"] for _, a in page.tags if "id" in a}
     assert {a[1:] for a in addresses if a.startswith("#")} <= identifiers
     images = [a for tag, a in page.tags if tag == "img"]
-    # Histograms, reliability, risk, and for each OOD set two curves; examples of every set.
-    assert len(images) == 3 + 2 * 2 + 3
+    # Histograms, reliability, risk, and for each OOD set a curve.
+    assert len(images) == 3 + 2
     assert all(a["alt"] for a in images)
     text = " ".join(page.text)
     for word in ("S2D Individual", "Deep ensemble of 3", "Section 5.1", "not run", "AUGRC"):

@@ -7,7 +7,7 @@ import pytest
 
 from s2d_tf import cli, data, zoo
 from s2d_tf.trainers import studies
-from s2d_tf.trainers.studies import detectors, report_figures, shift, study
+from s2d_tf.trainers.studies import detectors, report, shift, study
 from s2d_tf.trainers.studies.results import Result
 from s2d_tf.zoo import networks, recipes, weights
 
@@ -91,7 +91,7 @@ class TestDetectors:
         assert detectors.detector_tables(studies.collect([run])) == []
 
     def test_tables_and_report_show_them(self, results, tmp_path, monkeypatch):
-        monkeypatch.setattr(report_figures, "draw", lambda *_: [])
+        monkeypatch.setattr(report, "draw_figures", lambda *_: [])
         captions = [table.caption for table in studies.tables_of(results)]
         assert "wrn_10_2_s2 on cifar100: %AUROC of each score" in captions
         directories = [result.directory for result in results]
@@ -216,7 +216,7 @@ class TestShift:
         for directory in runs:
             metrics = json.dumps({"run/weights": directory.name})
             (directory / "metrics.json").write_text(metrics)
-        monkeypatch.setattr(report_figures, "draw", lambda *_: [])
+        monkeypatch.setattr(report, "draw_figures", lambda *_: [])
         inputs = [*runs, out / "shift.json"]
         page = studies.write_report(inputs, tmp_path / "report", log=lambda _: None)
         page = page.read_text(encoding="utf-8")
