@@ -126,6 +126,12 @@ class ModelScores:
         inputs: `{name: hash}` of their inputs in order: where it differs, examples are not pairs.
         step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
         seconds: time of the forward passes; what came from the cache took none.
+
+    Example:
+
+    >>> scored = evaluation.score_datasets(model, (images, labels), name="mine")
+    >>> isinstance(scored, evaluation.ModelScores), scored.facts["mine"]["images"]
+    (True, 40)
     """
 
     dataset: str
@@ -212,6 +218,12 @@ def score_datasets(
 
     With `skip_missing` an out-of-distribution set that is not on this machine is left out and
     recorded; else it is an error, as for `dataset` always.
+
+    Example:
+
+    >>> scored = evaluation.score_datasets(model, (images, labels), name="mine")
+    >>> "mine/nll" in scored.metrics(), "mine/nll" in scored.intervals(num_resamples=50)
+    (True, True)
     """
     reading: dict[str, Any] = {"data_dir": data_dir, "batch_size": batch_size}
     named, missing = dataset if isinstance(dataset, str) else name, {}
@@ -301,6 +313,12 @@ def scaled_metrics(
     Returns:
         Flat dict: `temperature` (of the halves the geometric mean), `scaled_nll`, `scaled_ece`,
         `scaled_adaptive_ece`, `scaled_brier`. Accuracy does not change.
+
+    Example:
+
+    >>> scored = evaluation.score(evaluation.predict(model, (images, labels)))
+    >>> list(evaluation.scaled_metrics("mine", scored))[:2]
+    ['mine/temperature', 'mine/scaled_nll']
     """
     count = len(scored.labels)
     if validation is not None:

@@ -91,6 +91,12 @@ class Scored:
             the largest probability; "data" and "knowledge" are missing where a prediction does not
             decompose.
         labels: int64 `[n]`.
+
+    Example:
+
+    >>> scored = evaluation.score(evaluation.predict(model, (images, labels)))
+    >>> scored.probs.shape, scored.errors.dtype
+    ((40, 3), dtype('bool'))
     """
 
     log_probs: np.ndarray
@@ -171,7 +177,14 @@ def predict(
 
 
 def score(predictions: Predictions) -> Scored:
-    """`Scored` of `Predictions`, chunk by chunk."""
+    """`Scored` of `Predictions`, chunk by chunk.
+
+    Example:
+
+    >>> scored = evaluation.score(evaluation.predict(model, (images, labels)))
+    >>> list(scored.scores)
+    ['confidence', 'total', 'data', 'knowledge']
+    """
     parts = [scores(predictions.kind, chunk) for chunk in predictions.chunks()]
     joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return Scored(joined.pop("log_probs"), joined, predictions.labels)
@@ -200,7 +213,13 @@ def scores(kind: str, member_logits: ArrayLike) -> dict[str, np.ndarray]:
 
 
 def weights_hash(predictor: models.Predictor) -> str:
-    """SHA-256 of all weights of a model and of how it draws members."""
+    """SHA-256 of all weights of a model and of how it draws members.
+
+    Example:
+
+    >>> len(evaluation.weights_hash(model))
+    64
+    """
     digest = hashlib.sha256()
     for part in predictor.cached_predictors:
         digest.update(repr((FORMAT, *part.member_settings)).encode())

@@ -144,6 +144,13 @@ def evaluate_opened(
         cache_dir: folder of predictions; None: that of the run or entry.
         folder: of its images; None: the recipe's registered dataset, or where own data was.
         out: folder whose `metrics.json` names out-of-distribution data to evaluate on again.
+
+    Example:
+
+    >>> opened = zoo.open_model("run")
+    >>> found, scored = evaluation.evaluate_opened(opened, log=lambda line: None)
+    >>> found["digits/nll"] == scored.metrics()["digits/nll"]
+    True
     """
     predictor, recipe = opened.predictor, opened.recipe
     own, more = _data_of(opened, folder, ood, out)
@@ -203,6 +210,11 @@ def score_run(
         where: what `zoo.open_model` takes, or returns.
         data_dir: TFDS folder.
         folder: where the images of a run on own data are now; None: where they were.
+
+    Example:
+
+    >>> evaluation.score_run("run").dataset
+    'digits'
     """
     opened = where if isinstance(where, zoo.TrainedModel) else zoo.open_model(where)
     own, more = _data_of(opened, folder, (), opened.run and opened.run.directory)
@@ -253,7 +265,13 @@ def compare_runs(
 
 
 def cache_directory(model: Run | TrainedModel) -> pathlib.Path:
-    """Where a model's predictions are: an ensemble and its members share those of the ensemble."""
+    """Where a model's predictions are: an ensemble and its members share those of the ensemble.
+
+    Example:
+
+    >>> evaluation.cache_directory(zoo.Run.open("run")).name
+    'predictions'
+    """
     run = getattr(model, "run", model)
     if run is None:
         return location.cache_dir() / PREDICTIONS / model.name

@@ -135,6 +135,13 @@ def metric_table(
         keys: `{metric key: (group, column title)}`.
         caption, footnotes: text around the table.
         stub: titles of the columns with the names.
+
+    Example:
+
+    >>> metrics = {"mine": {"digits/nll": 0.5}, "yours": [{"digits/nll": 0.3}, {"digits/nll": 0.5}]}
+    >>> table = evaluation.metric_table(metrics, {"digits/nll": ("", "NLL")})
+    >>> [[cell.text for cell in row] for row in table.rows]
+    [['mine', '0.50'], ['yours', '0.40 ± 0.28']]
     """
     seeds = {label: [m] if isinstance(m, dict) else m for label, m in results.items()}
     found: dict[str, dict] = {}
