@@ -160,8 +160,8 @@ def _check_finished(run):
         raise RunError(
             f"{run.weights()}: expected the weights that training wrote, received damaged ones. "
             "Remove the file and run the same command again: it continues from the last "
-            f"checkpoint, and writes the file again. ({error})"
-        ) from None
+            "checkpoint and writes the file again."
+        ) from error
 
 
 def _train_network(run, settings, strategy, team, stop):

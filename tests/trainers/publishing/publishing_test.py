@@ -160,7 +160,7 @@ def test_another_seed_is_refused(runs, tmp_path):
     refused(runs / "member_1", r"expected seed 0, .*received \[1\]", tmp_path)
 
 
-@pytest.mark.parametrize("method", ["individual", "mimo", "mc", "s2d_swag", "s2d_ensemble"])
+@pytest.mark.parametrize("method", ["individual", "mc", "s2d_ensemble"])
 def test_another_method_is_refused(runs, tmp_path, method):
     name = f"wrn_10_2_s2.{method}.digits"
     refused(runs / "member_0", "received one of wrn_10_2_s2.s2d.digits", tmp_path, name)

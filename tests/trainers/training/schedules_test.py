@@ -103,12 +103,6 @@ def test_muon_has_the_numbers_of_its_recipe():
     np.testing.assert_allclose(rate(recipe, steps * 5 // 8), 0.06, rtol=1e-6)
 
 
-def test_fractions_follow_the_number_of_epochs():
-    recipe = recipes.TrainingRecipe(epochs=4, learning_rate=1.0, milestones=(0.5, 0.75))
-    found = [rate(recipe, epoch * STEPS) for epoch in range(4)]
-    np.testing.assert_allclose(found, [1, 1, 0.1, 0.01], rtol=1e-6)
-
-
 def test_optimizer_is_coupled_sgd():
     optimizer = schedules.optimizer(recipes.resolve("wrn_28_10.s2d.cifar100").training, STEPS)
     assert type(optimizer).__name__ == "SGD"
