@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from s2d_tf.zoo.recipes import Recipe
 
 
-_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT}
 
 
 @dataclasses.dataclass(frozen=True)
