@@ -1,7 +1,5 @@
 """JPEG and PNG files to pixels, inside the graph, with the checks that strangers' files need."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

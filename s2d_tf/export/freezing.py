@@ -7,8 +7,6 @@ draws; and no random operation is left that another runtime may not have. (Tenso
 `convert_variables_to_constants_v2` leaves random operations in the graph.)
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ ones, over the graph and all functions, apart for what answers requests, what ru
 (restoring variables) and what never runs in a server (saving them).
 """
 
-from __future__ import annotations
-
 import importlib
 import pathlib
 from typing import Any

@@ -5,15 +5,13 @@ Both take what `serving_default` takes and answer with the same named outputs. E
 needs others is rejected: above all those that split and look up texts.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,9 +19,7 @@ from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.export.saved_model import describe
 from s2d_tf.export.signatures import Signatures
-
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
+from s2d_tf.models import Predictor
 
 OPSET = 17
 """Version of the ONNX operators; onnxruntime has them since 1.12."""

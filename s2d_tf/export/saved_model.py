@@ -1,11 +1,8 @@
 """A SavedModel that TF Serving loads as it is, with its description and warm-up requests."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -15,9 +12,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.export.signatures import Signatures
 from s2d_tf.export.version_folders import CLASSES, DESCRIPTION, digests, write_version
 from s2d_tf.models import Predictor
-
-if TYPE_CHECKING:
-    from s2d_tf.models.contract import Contract
+from s2d_tf.models.contract import Contract
 
 WARMUP = "assets.extra/tf_serving_warmup_requests"
 WARMUP_SIZES = (1, 8, 32)
@@ -129,18 +124,17 @@ def warmup_requests(
     TF Serving runs them before a new version gets real ones: otherwise the first request waits for
     the graph's start-up. A model of inputs of free size has none.
     """
-    sizes = [size for tensor in contract.tensors for size in tensor.shape]
-    values = sum(np.prod(tensor.shape) for tensor in contract.tensors) if None not in sizes else 0
-    for count in WARMUP_SIZES if None not in sizes else ():
-        if count > 1 and count * values > MAX_WARMUP_VALUES:
-            continue
+    shapes = [tensor.shape for tensor in contract.tensors]
+    if any(None in shape for shape in shapes):
+        return
+    most = MAX_WARMUP_VALUES // sum(int(np.prod(shape)) for shape in shapes)
+    for count in (size for size in WARMUP_SIZES if size <= max(1, most)):
         flat = contract.flatten(contract.sample(count))
         inputs = dict(zip((each.name for each in contract.tensors), flat, strict=True))
         if contract.takes_raw_pixels:
             ((name, images),) = inputs.items()
             inputs = {name: images.astype(np.uint8)}
-            if "serve_float" in signature_names:
-                yield "serve_float", {name: images.astype(np.float32)}
+            yield "serve_float", {name: images.astype(np.float32)}
             if "serve_encoded" in signature_names:
                 for encode in (tf.io.encode_jpeg, tf.io.encode_png):
                     encoded = [encode(image).numpy() for image in inputs[name]]

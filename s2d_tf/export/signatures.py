@@ -1,19 +1,14 @@
 """The signatures of an exported model: what it takes, what it answers, and what it rejects."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from s2d_tf import uncertainty
 from s2d_tf.export import encoded_images
 from s2d_tf.export.freezing import freeze
-
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
+from s2d_tf.models import Predictor
 
 OUTPUTS = {"probabilities": "probs", "confidence": "confidence"} | {
     f"{name}_uncertainty": name for name in ("total", "data", "knowledge")

@@ -1,7 +1,5 @@
 """Version folders: listed, loaded, and written whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import itertools

@@ -1,18 +1,15 @@
 """What to watch of a server: logs as JSON lines, and Prometheus metrics."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import prometheus_client as prometheus
 
-if TYPE_CHECKING:
-    from s2d_tf.serving.servable import Servables
+from s2d_tf.serving.servable import Servables
 
 REPEAT_SECONDS = 10.0
 """How long a warning is not repeated."""

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from s2d_tf.data import image_files
-from s2d_tf.serving.limits import RequestError
+from s2d_tf.serving.limits import Limits, RequestError
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from s2d_tf.serving.limits import Limits
 
 _KINDS = {
     dict: "an object",

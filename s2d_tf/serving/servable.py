@@ -1,13 +1,11 @@
 """A loaded version of a model, and the folder in which newer ones appear."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import pathlib
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,10 +14,7 @@ from google.protobuf import json_format
 from s2d_tf import export
 from s2d_tf._types import PathLike
 from s2d_tf.serving import protocol
-from s2d_tf.serving.limits import RequestError
-
-if TYPE_CHECKING:
-    from s2d_tf.serving.limits import Limits
+from s2d_tf.serving.limits import Limits, RequestError
 
 _LOG = logging.getLogger("s2d_tf.serving")
 

@@ -4,8 +4,6 @@ uvicorn closes a connection that is idle after an answer. It waits forever for o
 or never takes its answer, and accepts as many as the system allows.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

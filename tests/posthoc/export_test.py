@@ -87,8 +87,8 @@ def compare(answers, predictor, images):
 def test_litert_has_all_operations(dirichlet_model, data, cached, tmp_path):
     predictor = with_all_outputs(dirichlet_model, cached)
     images = data["test"][0]
-    path = export.save_litert(predictor, tmp_path / "model")
-    interpreter = tf.lite.Interpreter(str(path / "model.tflite"))
+    path = export.save_litert(predictor, tmp_path / "m.tflite")
+    interpreter = tf.lite.Interpreter(str(path))
     compare(interpreter.get_signature_runner("serving_default")(images=images), predictor, images)
 
 
@@ -98,7 +98,7 @@ def test_onnx_has_all_operations(dirichlet_model, data, cached, tmp_path):
     pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
     predictor = with_all_outputs(dirichlet_model, cached)
     images = data["test"][0].astype(np.uint8)
-    path = export.save_onnx(predictor, tmp_path / "model") / "model.onnx"
+    path = export.save_onnx(predictor, tmp_path / "m.onnx")
     session = runtime.InferenceSession(str(path))
     names = [output.name for output in session.get_outputs()]
     for size in (1, len(images)):
