@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import cli, export, models, zoo
+from s2d_tf.export import freezing
 from s2d_tf.zoo import entries, networks, recipes, weights
 
 pytestmark = pytest.mark.usefixtures("leave_no_flags")
@@ -164,3 +165,16 @@ def test_recurrent_layers_are_exported(tmp_path):
     found = served(inputs=tf.constant(inputs))["probabilities"]
     expected = model.predict_uncertainty(inputs)["probs"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_too_large_for_one_message_keeps_its_arrays_in_variables(
+    tiny, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(freezing, "MAX_CONSTANT_BYTES", 100)
+    path = export.save(tiny, tmp_path)
+    (stored,) = (path / "variables").glob("*.data-*")
+    assert stored.stat().st_size > tiny.head.kernel.numpy().nbytes
+    images = np.random.RandomState(0).randint(0, 256, [3, 8, 8, 2]).astype(np.uint8)
+    found = export.load(path).signatures["serving_default"](images=tf.constant(images))
+    expected = tiny.predict_uncertainty(images)
+    np.testing.assert_allclose(found["probabilities"], expected["probs"], rtol=1e-5, atol=1e-6)

@@ -120,26 +120,3 @@ def test_the_grpc_client_gets_the_models_answers(
             compare([{name: columns[name][i] for name in columns} for i in range(len(pictures))])
         with pytest.raises(grpc.RpcError, match="expected a JPEG or PNG file"):
             client.predict(channel, "tiny", "serve_encoded", "image_bytes", [b"no picture"])
-
-
-def test_the_grpc_client_as_a_program(
-    load_example, run_main, grpc_target, expected, pictures, encode, tmp_path, capsys
-):
-    client = load_example("grpc_client")
-    good, bad = tmp_path / "good.png", tmp_path / "bad.png"
-    good.write_bytes(encode(pictures[0]))
-    bad.write_bytes(b"no picture")
-    run_main(client, good, good, "--target", grpc_target, "--model", "tiny")
-    line = (
-        f"{good}: class {expected['label'][0]}, confidence {expected['confidence'][0]:.3f}; "
-        f"uncertainty {expected['total_uncertainty'][0]:.3f} nats: "
-        f"{expected['data_uncertainty'][0]:.3f} in the data, "
-        f"{expected['knowledge_uncertainty'][0]:.3f} in the model"
-    )
-    assert capsys.readouterr().out.splitlines() == [line, line]
-    for arguments, message in (
-        ((good, bad, "--model", "tiny"), "INVALID_ARGUMENT: .*expected a JPEG or PNG file"),
-        ((good, "--model", "other"), "NOT_FOUND: Servable not found"),
-    ):
-        with pytest.raises(SystemExit, match=f"(?s)^grpc_client: error: {message}"):
-            run_main(client, *arguments, "--target", grpc_target)

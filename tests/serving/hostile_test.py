@@ -1,10 +1,12 @@
-"""A server under attack, as a process of its own with few files: it goes on, and its log is short.
+"""A server under attack and under load, as a process of its own with few files: it goes on.
 
 Each attack is bounded in time and stays on the loopback interface.
 """
 
 import base64
+import concurrent.futures
 import contextlib
+import http.client
 import json
 import pathlib
 import shutil
@@ -133,3 +135,33 @@ def test_broken_versions_arrive_one_after_another(attacked, model_folder):
     wait(lambda: version(port) == str(newest))
     for number in range(2, newest):
         assert f"version {number} could not be loaded" in log.read_text()
+
+
+@pytest.mark.slow
+def test_ten_thousand_requests_are_answered_and_memory_stays_flat(attacked, pictures, compare):
+    port, process, _ = attacked
+    body = json.dumps({"instances": pictures.tolist()})
+
+    def ask(count):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        for number in range(count):
+            wrong = number % 50 == 0
+            text = '{"instances": [NaN]}' if wrong else body
+            connection.request("POST", "/v1/models/tiny:predict", text)
+            response = connection.getresponse()
+            content = json.loads(response.read())
+            assert response.status == (400 if wrong else 200), content
+            if not wrong:
+                compare(content["predictions"])
+        connection.close()
+
+    def run(requests):
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(ask, [requests // 16] * 16))
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+    before = run(1_000)  # Buffers and caches have reached their size.
+    after = run(9_000)
+    assert after - before < 24, f"memory grew from {before:.0f} to {after:.0f} MB"
