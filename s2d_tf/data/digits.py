@@ -42,8 +42,8 @@ def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.
 
 def _photo_patches():
     """500 patches of each photograph."""
-    random, patches = np.random.RandomState(_PHOTO_SEED), []
-    window = _SIDE * _BLOCK
+    random, window = np.random.RandomState(_PHOTO_SEED), _SIDE * _BLOCK
+    patches: list[np.ndarray] = []
     for count, file_name in ((500, "china.jpg"), (1_000, "flower.jpg")):
         encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
         photo = image_files.decode(encoded).numpy()

@@ -18,6 +18,7 @@ import functools
 import os
 import pathlib
 import re
+from typing import Any
 
 import numpy as np
 
@@ -101,8 +102,8 @@ def open_folder(
     ('cat', 'dog')
     >>> images, labels = folder.load_arrays("train")
     """
-    path = _existing(path, "a folder with one subfolder of images per class")
-    folders = _split_folders(path)
+    root = _existing(path, "a folder with one subfolder of images per class")
+    folders = _split_folders(root)
     found = {split: _classes(folder) for split, folder in folders.items()}
     names = tuple(class_names or found["train"])
     for split, classes in found.items():
@@ -121,12 +122,13 @@ def open_folder(
         for split, classes in found.items()
     }
     headers = [_header(file) for own in files.values() for file, _ in own]
-    _raise_for(path, [error for _, _, error in headers if error])
+    _raise_for(root, [error for _, _, error in headers if error])
     size, sizes = (image_size or DEFAULT_SIZE,) * 2, {size for size, _, _ in headers}
     if image_size is None and len(sizes) == 1 and max(max(sizes)) <= LARGEST_OWN_SIZE:
         (size,) = sizes
     channels = 1 if all(gray for _, gray, _ in headers) else 3
-    return ImageFolder(path, tuple(image_shape or (*size, channels)), names, _with_splits(files))
+    shape: Any = tuple(image_shape or (*size, channels))
+    return ImageFolder(root, shape, names, _with_splits(files))
 
 
 def folder_name(path: str | os.PathLike) -> str:

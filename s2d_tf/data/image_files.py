@@ -45,7 +45,7 @@ def find(folder: str | os.PathLike, suffixes: tuple[str, ...] = SUFFIXES) -> Ite
         folder: where to look.
         suffixes: how the names end, in lower case.
     """
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+    for entry in sorted(os.scandir(str(folder)), key=lambda entry: entry.name):
         if entry.name.startswith("."):
             continue
         if entry.is_dir(follow_symlinks=False):

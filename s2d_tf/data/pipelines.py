@@ -1,6 +1,6 @@
 """The input pipeline of training: a pure function of (seed, epoch, index)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -112,7 +112,7 @@ def train_pipeline(
         if not is_right:
             raise UserError(f"{name}: expected {expected}, received {received}.")
     if augmentation:
-        fetch = shifted_views(images, padding, mean)
+        fetch: Callable[..., tf.Tensor] = shifted_views(images, padding, mean)
     else:
         image_table = host_constant(images)
         fetch = lambda index: tf.gather(image_table, index)  # noqa: E731

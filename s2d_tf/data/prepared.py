@@ -62,7 +62,7 @@ ODIN = {
 }  # fmt: skip
 
 
-class ArchiveBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class ArchiveBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
     """Builds a dataset from one archive.
 
     A subclass has `published`, an `Archive`, and `read(path)`, which returns all pairs of an
