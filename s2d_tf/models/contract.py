@@ -65,6 +65,13 @@ class InputTensor:
         """The type in which a batch enters the network."""
         return tf.float32 if self.is_float else tf.as_dtype(self.dtype)
 
+    @property
+    def expected(self) -> str:
+        """The beginning of an error about values."""
+        what = "pixels" if self.is_image else "numbers"
+        bounds = " in [{:g}, {:g}]".format(*(self.range or ())) if self.bounded else ""
+        return f"{self.name}: expected {what}{bounds}"
+
     def learned(self, low: float, high: float) -> InputTensor:
         """The same with a range, of which the lowest and the highest value that was seen tell."""
         if self.is_image:

@@ -235,8 +235,8 @@ def _num_examples(x, labels):
     sizes = {len(part) for part in keras.tree.flatten((x, labels)) if hasattr(part, "shape")}
     if len(sizes) != 1 or sizes == {0}:
         raise ValueError(
-            "x: expected inputs and labels of the same length, at least one, received lengths "
-            f"{sorted(sizes)}. Pass one row of each for every example."
+            "x: expected inputs of the same length and as many labels, at least one, received "
+            f"lengths {sorted(sizes)}. Pass one row of each for every example."
         )
     return sizes.pop()
 
@@ -311,8 +311,8 @@ def _check_tensor(tensor, declared: InputTensor, num_heads=1):
     if received.is_floating:
         _require(
             tf.reduce_all(tf.math.is_finite(tensor)),
-            f"{declared.name}: expected numbers, received NaN or infinity. Clean the inputs before "
-            "they reach the model.",
+            f"{declared.expected}, received NaN or infinity. Clean the inputs before they reach "
+            "the model.",
         )
     elif declared.bounded and expected.is_integer and not declared.is_image:
         low, high = declared.range

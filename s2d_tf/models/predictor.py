@@ -192,11 +192,9 @@ class Predictor(keras.Model):
                 checked = True
             yield keras.tree.map_structure(np.asarray, compute(batch)), labels
 
-    def traced(
-        self, name: str, function: Callable | None = None
-    ) -> tf.types.experimental.PolymorphicFunction:
-        """A method of this predictor, or `function` under a name of its own, as one `tf.function`
-        of a batch from `inputs.batches` that returns a dict.
+    def traced(self, name: str, function: Callable | None = None) -> Callable:
+        """A method of this predictor, or `function` under a name of its own, as one graph from a
+        batch of `inputs.batches` to a dict.
 
         It is traced again after `compile`, and when a variable of the model is another object, as
         after a layer was replaced.
@@ -215,7 +213,10 @@ class Predictor(keras.Model):
                 return found if isinstance(found, dict) else {"value": found}
 
             specs = [self.contract.specs()]
-            known[name] = tf.function(named, input_signature=specs, autograph=False)
+            # Concrete, so that TensorFlow does not warn of retracing where many models predict.
+            known[name] = tf.function(
+                named, input_signature=specs, autograph=False
+            ).get_concrete_function()
         return known[name]
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
