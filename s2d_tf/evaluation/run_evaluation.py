@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 NAMED = "named score"
-REPETITIONS = 5
+REPETITIONS = 10
 
 
 def evaluate_run(
