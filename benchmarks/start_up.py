@@ -7,16 +7,13 @@ import sys
 import time
 
 from benchmarks.records import Case, Goal
-from s2d_tf import _paths
 
 COMMAND_GOAL = Goal(0.3)
 
 
 def cases(plan):
     yield _case("s2d --help", ["-m", "s2d_tf", "--help"], COMMAND_GOAL)
-    trainers = _paths.trainers_directory()
-    if trainers and (trainers / "list.py").is_file():
-        yield _case("s2d list", ["-m", "s2d_tf", "list"], COMMAND_GOAL)
+    yield _case("s2d list", ["-m", "s2d_tf", "list"], COMMAND_GOAL)
     yield _case("import s2d_tf", ["-c", "import s2d_tf"], COMMAND_GOAL)
     if not plan.quick:
         yield _case("s2d_tf.metrics", ["-c", "from s2d_tf import metrics"], None)

@@ -55,16 +55,17 @@ class Demo:
                 f"{len(self.models)}. Choose which to show."
             )
         first, *others = self.models.values()
-        for other in others:
-            if not first.contract.fits(other.contract) or _classes(first) != _classes(other):
-                raise ValueError(
-                    "models: expected the same inputs and classes for all, received "
-                    f"{_described(first)} and {_described(other)}. Show them one by one."
-                )
+        same = [first.contract.fits(other.contract) for other in others]
+        classes = {(each.num_classes, *(each.class_names or ())) for each in self.models.values()}
+        if not all(same) or len(classes) > 1:
+            raise ValueError(
+                "models: expected the same inputs and classes for all, received models of "
+                f"different ones as {list(self.models)}. Show them one by one."
+            )
         if self.kind is None:
             raise ValueError(
                 "models: expected a model of images of one size with pixels from 0 to 255, or of "
-                f"texts, received one of {_described(first)}. Use `predict_uncertainty`."
+                f"texts, received one of {self.contract.tensors}. Use `predict_uncertainty`."
             )
 
     @property
@@ -152,12 +153,3 @@ def _some(count, *arrays):
     size = len(arrays[0])
     chosen = np.linspace(0, size - 1, min(count, size)).astype(int)
     return tuple(array[chosen] for array in arrays)
-
-
-def _classes(model):
-    return model.num_classes, model.class_names and list(model.class_names)
-
-
-def _described(model):
-    tensors = ", ".join(f"{t.name} {t.dtype} {list(t.shape)}" for t in model.contract.tensors)
-    return f"{tensors} with {model.num_classes} classes"
