@@ -7,6 +7,8 @@ FORM = re.compile(r".+?: expected .+, received .+\. ?\S.*[.?}]", re.DOTALL)
 # A reason, which the error that is raised from it completes; and Python's own words for names.
 REASON = re.compile(r"(\{\}: )?expected .+, received [^.]*")
 OTHERS = {"module {} has no attribute {}"}
+# After a list of what can be chosen there is nothing more to say.
+CHOICE = re.compile(r".+?: expected one of .+, received .+\.", re.DOTALL)
 # Another error's message, and what else can be done.
 PASSED_ON = re.compile(r"\{\}(;| To) .+")
 
@@ -37,7 +39,7 @@ def raised(tree: ast.AST):
 
 def is_well_formed(text: str) -> bool:
     bare = re.sub(r"\{[^}]*\}", "{}", text)
-    return bare in OTHERS or any(form.fullmatch(bare) for form in (FORM, REASON, PASSED_ON))
+    return bare in OTHERS or any(form.fullmatch(bare) for form in (FORM, CHOICE, REASON, PASSED_ON))
 
 
 def test_the_form():
