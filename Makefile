@@ -94,7 +94,7 @@ test-beam:
 	$(MAKE) VENV=$(BEAM_VENV) run-test-beam
 
 run-test-beam: $(VENV)/.installed-test-beam
-	$(BIN)/python -m pytest tests/prediction/beam_test.py $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest tests/trainers/scoring/beam_test.py $(PYTEST_FLAGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
