@@ -93,6 +93,12 @@ class State:
     """One batch on its way through the steps: steps read it, and add to it or change its members.
 
     `features` is `None` where no step reads them.
+
+    Example:
+
+    >>> state = posthoc.State("categorical", tf.zeros([1, 2, 3]))
+    >>> state.uncertainty["probs"].shape
+    TensorShape([2, 3])
     """
 
     def __init__(self, kind: str, member_logits: Any, features: Any = None) -> None:
@@ -200,12 +206,24 @@ class StepPredictor(WrappedPredictor):
 
 
 def root(model: Predictor) -> Predictor:
-    """The network inside all steps."""
+    """The network inside all steps.
+
+    Example:
+
+    >>> posthoc.root(posthoc.MSP().fit(model)) is model
+    True
+    """
     return model if not isinstance(model, StepPredictor) else root(model.model)
 
 
 def chain(model: Predictor) -> list[StepPredictor]:
-    """The predictors of a model's steps, in the order in which they run."""
+    """The predictors of a model's steps, in the order in which they run.
+
+    Example:
+
+    >>> [each.step.name for each in posthoc.chain(posthoc.MSP().fit(model))]
+    ['msp']
+    """
     return [*chain(model.model), model] if isinstance(model, StepPredictor) else []
 
 

@@ -140,7 +140,14 @@ def load(path: PathLike, model: Predictor) -> StepPredictor:
 
 
 def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
-    """`load` for the bytes of a file, which errors call `where`."""
+    """`load` for the bytes of a file, which errors call `where`.
+
+    Example:
+
+    >>> path = posthoc.save(posthoc.MSP().fit(model), "msp.safetensors")
+    >>> posthoc.parse(path.read_bytes(), model, path).step
+    MSP(name='msp')
+    """
     from s2d_tf.files import arrays as packing
 
     try:
