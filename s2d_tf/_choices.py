@@ -8,6 +8,5 @@ PADDINGS = ("mean", "reflect")
 FIT_METHODS = ("newton", "mean_precision")
 STUDENT_LOSSES = ("balanced_kl", "kl", "reverse_kl", "log_likelihood")
 
-# losses and models.Student
+# losses
 TEACHER_KINDS = ("dirichlet", "categorical")
-DRAWS_OF_A_GAUSSIAN = ("independent", "balanced", "mean")

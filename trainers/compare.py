@@ -26,8 +26,8 @@ def main(argv: list[str]) -> None:
 
     if len(argv) != 3:
         raise UserError(
-            f"RUN_OR_NAME: expected two run directories or names, received {argv[1:]!r}. Run `s2d compare "
-            "runs/s2d_0 runs/plain`."
+            f"RUN_OR_NAME: expected two run directories or names, received {argv[1:]!r}. Run "
+            "`s2d compare runs/s2d_0 runs/plain`."
         )
     table = evaluation.compare_runs(
         argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value
