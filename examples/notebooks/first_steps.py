@@ -85,10 +85,7 @@ for name in ("digits 8 and 9", "photographs"):
 # %%
 import keras  # noqa: E402
 
-from s2d_tf import (
-    backbones,
-    models,  # noqa: E402
-)
+from s2d_tf import backbones, models  # noqa: E402
 
 train_images, train_labels = data.load_arrays("digits", "train")
 keras.utils.set_random_seed(0)
