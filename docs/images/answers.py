@@ -5,8 +5,7 @@ import pathlib
 import numpy as np
 from matplotlib import pyplot as plt
 
-from s2d_tf import data
-from s2d_tf import zoo
+from s2d_tf import data, zoo
 
 NAME = "fast_resnet.s2d.cifar100_plus"
 SETS = {"Tiny ImageNet": "tiny_imagenet_resize", "SVHN": "svhn_cropped"}

@@ -18,9 +18,7 @@ from matplotlib import pyplot as plt
 from matplotlib import tri
 from scipy import stats
 
-from s2d_tf import models
-from s2d_tf import numerics
-from s2d_tf import uncertainty
+from s2d_tf import models, numerics, uncertainty
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "images"
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
