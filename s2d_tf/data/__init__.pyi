@@ -1,4 +1,3 @@
-from s2d_tf.data.archives import ArchiveError as ArchiveError
 from s2d_tf.data.folder import FolderError as FolderError
 from s2d_tf.data.folder import ImageFolder as ImageFolder
 from s2d_tf.data.folder import folder_name as folder_name
@@ -6,15 +5,18 @@ from s2d_tf.data.folder import load_images as load_images
 from s2d_tf.data.folder import open_folder as open_folder
 from s2d_tf.data.hashing import Content as Content
 from s2d_tf.data.hashing import fingerprint as fingerprint
-from s2d_tf.data.location import MissingDataError as MissingDataError
-from s2d_tf.data.location import resolve_data_dir as resolve_data_dir
 from s2d_tf.data.pipelines import steps_per_epoch as steps_per_epoch
 from s2d_tf.data.pipelines import train_pipeline as train_pipeline
+from s2d_tf.data.registry import ArchiveError as ArchiveError
 from s2d_tf.data.registry import DatasetInfo as DatasetInfo
+from s2d_tf.data.registry import MissingDataError as MissingDataError
+from s2d_tf.data.registry import cache_dir as cache_dir
 from s2d_tf.data.registry import fetch as fetch
 from s2d_tf.data.registry import info as info
 from s2d_tf.data.registry import load as load
 from s2d_tf.data.registry import load_arrays as load_arrays
 from s2d_tf.data.registry import names as names
 from s2d_tf.data.registry import register as register
+from s2d_tf.data.registry import resolve_data_dir as resolve_data_dir
 from s2d_tf.data.registry import splits as splits
+from s2d_tf.data.registry import writable_dir as writable_dir

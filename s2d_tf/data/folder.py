@@ -15,6 +15,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 import re
@@ -24,7 +25,7 @@ import numpy as np
 
 from s2d_tf._types import Shape
 from s2d_tf.data import hashing, image_files
-from s2d_tf.data.location import MissingDataError
+from s2d_tf.data.registry import MissingDataError
 from s2d_tf.errors import UserError
 
 TEST_FRACTION = 0.2
@@ -102,7 +103,7 @@ def open_folder(
     ('cat', 'dog')
     >>> images, labels = folder.load_arrays("train")
     """
-    root = _existing(path, "a folder with one subfolder of images per class")
+    root = _existing(path)
     folders = _split_folders(root)
     found = {split: _classes(folder) for split, folder in folders.items()}
     names = tuple(class_names or found["train"])
@@ -171,30 +172,29 @@ def load_images(path: str | os.PathLike, image_shape: Shape | None) -> np.ndarra
             f"image_shape: expected (height, width, channels), received {image_shape!r}. Pass the "
             "size that the images are to have."
         )
-    path = _existing(path, "a folder of images")
-    if not (paths := _images(path)):
+    path = _existing(path)
+    paths = _images(path)
+    if not paths:
         raise FolderError(f"{path}: expected JPEG or PNG images, received none. Add some.")
     return _read_images(paths, image_shape)
 
 
-def _existing(path, expected):
+def _existing(path):
     path = pathlib.Path(path).expanduser().absolute()
     if not path.is_dir():
-        received = "a file" if path.exists() else "none"
-        raise MissingDataError(f"{path}: expected {expected}, received {received}. Check the path.")
+        raise MissingDataError(
+            f"{path}: expected a folder of images, received none. Check the path."
+        )
     return path
 
 
 def _read_images(paths, image_shape):
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
-    facts = (path.stat() for path in paths)
-    stamps = tuple((each.st_mtime_ns, each.st_size) for each in facts)
-    return _read(tuple(paths), stamps, tuple(image_shape))
+    return _read(paths, tuple(path.stat().st_mtime_ns for path in paths), tuple(image_shape))
 
 
 @functools.lru_cache(maxsize=8)
-def _read(paths, stamps, image_shape):
-    del stamps  # A changed file is read again.
+def _read(paths, _times, image_shape):  # With the times, a changed file is read again.
     with concurrent.futures.ThreadPoolExecutor() as pool:
         images = list(pool.map(lambda path: _decode(path, image_shape), paths))
     damaged = [path for path, image in zip(paths, images, strict=True) if image is None]
@@ -290,8 +290,7 @@ def _divided(files, fraction):
     """The files without, and those with, the smallest hashes."""
     contents = (file.read_bytes() for file, _ in files)
     mask = hashing.smallest_hashes(contents, [label for _, label in files], fraction, at_least=1)
-    pairs = list(zip(files, mask, strict=True))
-    return tuple(f for f, held in pairs if not held), tuple(f for f, held in pairs if held)
+    return tuple(itertools.compress(files, ~mask)), tuple(itertools.compress(files, mask))
 
 
 def _some(names, count=5):

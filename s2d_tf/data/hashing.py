@@ -1,13 +1,15 @@
-"""Hashes of examples: fingerprints of datasets, and the splits that hashes choose."""
+"""Hashes: fingerprints of datasets, the splits that hashes choose, checksums of published files."""
 
 from __future__ import annotations
 
 import hashlib
+import pathlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from s2d_tf._types import ArrayLike, Inputs
+from s2d_tf.data.registry import ArchiveError
 from s2d_tf.errors import UserError
 
 VALIDATION_FRACTION = 0.1
@@ -155,3 +157,21 @@ def _rows(name: str, array: np.ndarray, plain: bool) -> Iterator[bytes]:
         # Place, type and shape: the same bytes may be other numbers.
         heading = "" if plain else f"{name} {array.dtype.str} {row.shape} "
         yield heading.encode() + row.tobytes()
+
+
+def file_digest(path: pathlib.Path, algorithm: str = "md5") -> str:
+    """The hexadecimal digest of a file."""
+    with path.open("rb") as file:
+        make = lambda: hashlib.new(algorithm, usedforsecurity=False)  # noqa: E731
+        return hashlib.file_digest(file, make).hexdigest()
+
+
+def check_digest(path: pathlib.Path, expected: str, algorithm: str = "md5") -> None:
+    """Raises ArchiveError unless a file has the digest that its publishers give."""
+    received = file_digest(path, algorithm)
+    if received != expected:
+        raise ArchiveError(
+            f"{path}: expected {algorithm.upper()} {expected}, received {received} in a file of "
+            f"{path.stat().st_size:,} bytes. It is incomplete or not the published one: remove "
+            "it and get it again."
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import struct
 import zlib
 from collections.abc import Iterator
 
@@ -83,8 +84,7 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
             the pixels that it claims.
     """
     height, width = size(content, name)
-    pixels = height * width
-    if not 1 <= pixels <= max_pixels:
+    if not 1 <= height * width <= max_pixels:
         raise ImageFileError(
             f"{name}: expected an image of 1 to {max_pixels} pixels, received {height} x {width}."
             " Reduce it first."
@@ -94,7 +94,7 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
         return height, width
     # In compressed data a byte of ones is followed by a zero: this is the marker, or a comment.
     scans = content.count(b"\xff\xda")
-    if scans > MAX_SCANS or scans * pixels > MAX_SCANNED_PIXELS:
+    if scans > MAX_SCANS or scans * height * width > MAX_SCANNED_PIXELS:
         raise ImageFileError(
             f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
             f"of {height} x {width} pixels. Save it as a baseline JPEG."
@@ -113,8 +113,7 @@ def size(content: bytes, name: str = "image") -> tuple[int, int]:
     if content.startswith(PNG_START):
         return int.from_bytes(content[20:24], "big"), int.from_bytes(content[16:20], "big")
     try:
-        height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
-        return height, width
+        return tuple(tf.image.extract_jpeg_shape(content).numpy().tolist()[:2])
     except tf.errors.InvalidArgumentError:
         damaged = "a damaged JPEG file" if content.startswith(JPEG_START) else "something else"
         received = damaged if content else "an empty file"
@@ -130,8 +129,13 @@ def _check_png(content, height, width, name):
     bits = (depth[0] if depth else 8) * _SAMPLES.get(color[0] if color else 2, 4)
     # A byte before each row says how it is filtered; interlaced files have up to twice the rows.
     most = 2 * height * (1 + (width * bits + 7) // 8) + _STEP
-    inflate, inflated, texts = zlib.decompressobj(), 0, 0
-    for kind, data in _chunks(content, name):
+    inflate, inflated, texts, chunks = zlib.decompressobj(), 0, 0, 0
+    position = len(PNG_START)
+    while position + 8 <= len(content):
+        length, kind = struct.unpack_from(">I4s", content, position)
+        data = content[position + 8 : position + 8 + length]
+        position += length + 12
+        chunks += 1
         texts += kind in _COMPRESSED_TEXTS
         while kind == b"IDAT" and data and not inflate.eof and inflated <= most:
             try:
@@ -139,25 +143,9 @@ def _check_png(content, height, width, name):
             except zlib.error:
                 return  # The decoder says so, too.
             data = inflate.unconsumed_tail
-        if inflated > most:
-            raise _too_much(name, f"{most} bytes for {height} x {width} pixels")
-        if texts > MAX_COMPRESSED_TEXTS:
-            raise _too_much(name, f"{MAX_COMPRESSED_TEXTS} compressed texts")
-
-
-def _chunks(content, name):
-    position = len(PNG_START)
-    for _ in range(MAX_CHUNKS):
-        start = position + 8
-        if start > len(content):
-            return
-        end = start + int.from_bytes(content[position : position + 4], "big")
-        yield content[start - 4 : start], content[start:end]
-        position = end + 4
-    raise _too_much(name, f"{MAX_CHUNKS} chunks")
-
-
-def _too_much(name, most):
-    return ImageFileError(
-        f"{name}: expected a PNG file with at most {most}, received more. Save the picture again."
-    )
+        if inflated > most or texts > MAX_COMPRESSED_TEXTS or chunks > MAX_CHUNKS:
+            raise ImageFileError(
+                f"{name}: expected a PNG file with at most {most} bytes for {height} x {width} "
+                f"pixels, {MAX_COMPRESSED_TEXTS} compressed texts and {MAX_CHUNKS} chunks, received"
+                f" {inflated} bytes, {texts} and {chunks} so far. Save the picture again."
+            )

@@ -2,7 +2,8 @@
 
 The archives are Tiny ImageNet, and the LSUN and Tiny ImageNet pictures of the ODIN paper. Names,
 addresses, folders and MD5 sums of the latter are those of public readers of them, pytorch-ood
-(`src/pytorch_ood/dataset/img/odin.py`) among them.
+(`src/pytorch_ood/dataset/img/odin.py`) among them. Nothing is unpacked to disk, links are left out,
+and the names of members are never used as paths, so an archive cannot write anywhere.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ import functools
 import hashlib
 import pathlib
 import re
-from collections.abc import Callable
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from s2d_tf.data import archives, image_files
-from s2d_tf.data.location import MissingDataError, cache_dir, is_writable
+from s2d_tf.data import hashing, image_files
+from s2d_tf.data.registry import ArchiveError, MissingDataError, writable_dir
 
 CROP_SEED = 32
+MAX_MEMBER_BYTES = 16 * 2**20
+"""Far more than any picture or list in Tiny ImageNet takes; stops decompression bombs."""
 _SIDE = 32
 
 
@@ -40,7 +45,6 @@ TINY_IMAGENET = Archive(
     "tiny-imagenet-200.zip", "tiny-imagenet-200", "90528d7ca1a48142e341f4ef8d21d0de",
     "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
 )  # fmt: skip
-ROOT = TINY_IMAGENET.folder
 _DROPBOX = "https://www.dropbox.com/s/raw"
 ODIN = {
     "lsun_crop": Archive(
@@ -94,7 +98,7 @@ class ArchiveBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  
     def _split_generators(self, dl_manager):
         path = self.manual or pathlib.Path(dl_manager.download(self.published.url))
         if not (self.manual and self.any_archive):
-            archives.check_md5(path, self.published.md5)
+            hashing.check_digest(path, self.published.md5)
         return {"test": self._generate_examples(self.read(path))}
 
     def _generate_examples(self, examples):
@@ -115,25 +119,46 @@ class TinyImagenet(ArchiveBuilder):
     any_archive = True  # Often one without the training images.
 
     def read(self, path: pathlib.Path) -> list[tuple]:
-        members = archives.read_zip(path)
+        root, folder = self.published.folder, f"{self.published.folder}/val/images/"
         try:
-            wnids, lines = (
-                members[f"{ROOT}/{name}"].decode("utf-8").split("\n")[:-1]
-                for name in ("wnids.txt", "val/val_annotations.txt")
-            )
-            annotations = (line.split("\t")[:2] for line in lines)
-            labels = {f"{ROOT}/val/images/{name}": wnids.index(wnid) for name, wnid in annotations}
-            present = {n for n in members if n.startswith(f"{ROOT}/val/images/") and n[-1] != "/"}
-            if different := present ^ labels.keys():
-                raise ValueError(f"{len(different)} missing or new, first {min(different)!r}")
-        except (KeyError, ValueError) as error:
-            raise archives.ArchiveError(
-                f"{path}: expected the official layout of Tiny ImageNet, received another "
-                f"({str(error)[:200]}). Fetch it again."
+            with zipfile.ZipFile(path) as archive:
+                wnids, lines = (
+                    _read_member(archive, f"{root}/{name}").decode("utf-8").split("\n")[:-1]
+                    for name in ("wnids.txt", "val/val_annotations.txt")
+                )
+                annotations = (line.split("\t")[:2] for line in lines)
+                labels = {f"{folder}{name}": wnids.index(wnid) for name, wnid in annotations}
+                names = {name for name in archive.namelist() if name.startswith(folder)} - {folder}
+                if different := names ^ labels.keys():
+                    raise ValueError(f"expected all pictures, received other {min(different)!r}")
+                return [(_read_picture(archive, name), label) for name, label in labels.items()]
+        except Exception as error:  # Damaged files make zipfile raise errors of a dozen kinds.
+            reason = (str(error).splitlines() or [""])[0].rstrip(":")[:200] or type(error).__name__
+            raise ArchiveError(
+                f"{path}: expected a complete zip file in the official layout of Tiny ImageNet, "
+                f"received a damaged or another one ({reason}). Get it again."
             ) from error
-        for name in labels:
-            archives.check_picture(members[name], f"{path}: member {name!r}", 64)
-        return [(members[name], label) for name, label in labels.items()]
+
+
+def _read_member(archive, name):
+    """A member of a zip file whose sizes and sums are right."""
+    member = archive.getinfo(name)
+    with archive.open(member) as file:
+        content = file.read(MAX_MEMBER_BYTES)
+    if len(content) != member.file_size:
+        raise ValueError(
+            f"{name!r}: expected {member.file_size:,} bytes, received {len(content):,}"
+        )
+    return content
+
+
+def _read_picture(archive, name):
+    """A member that is a whole JPEG file of 64x64 pixels."""
+    encoded = _read_member(archive, name)
+    size = list(image_files.decode(encoded).shape[:2])
+    if size != [64, 64] or not encoded.startswith(image_files.JPEG_START):
+        raise ValueError(f"{name!r}: expected a JPEG file of 64x64 pixels, received one of {size}")
+    return encoded
 
 
 class OdinImages(ArchiveBuilder):
@@ -150,7 +175,7 @@ class OdinImages(ArchiveBuilder):
 
     def read(self, path: pathlib.Path) -> list[tuple]:
         members = {}
-        for name, encoded in archives.read_tar(path):
+        for name, encoded in read_tar(path):
             place = pathlib.PurePosixPath(name)
             # Copies made on a Mac carry hidden files beside the pictures.
             if str(place.parent) == self.published.folder and not place.name.startswith("."):
@@ -158,47 +183,42 @@ class OdinImages(ArchiveBuilder):
         return [(members[name], -1) for name in sorted(members, key=_natural_order)]
 
 
+def read_tar(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of the files of a tar archive whose checksum is known, in its order."""
+    with tarfile.open(path) as tar:
+        for member in tar:
+            file = tar.extractfile(member) if member.isfile() else None
+            if file:
+                yield member.name, file.read()
+
+
 def _natural_order(name):
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of one of TFDS' own datasets, as they are."""
-    return read_split(open_tfds(name, data_dir, download=False), split)
+    """Images and labels of one split, reduced to 32x32 pixels.
 
-
-def load_odin(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """The central 32x32 pixels: all of a 32x32 picture, no border of a larger one."""
-    return read_split(
-        open_odin(name, data_dir, download=False),
-        split,
-        lambda _, image: tf.image.resize_with_crop_or_pad(image, _SIDE, _SIDE),
-    )
-
-
-def load_tiny_imagenet(
-    name: str, split: str, data_dir: pathlib.Path
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures reduced to 32x32 pixels.
-
-    `tiny_imagenet_resize` takes the mean of each 2x2 block, an antialiased (area) resize that is
-    exact in integers. `tiny_imagenet_crop` cuts a 32x32 window at a place fixed by (CROP_SEED,
-    index).
+    Of TFDS' own datasets, as they are. `tiny_imagenet_resize` takes the mean of each 2x2 block, an
+    antialiased (area) resize that is exact in integers. `tiny_imagenet_crop` cuts a 32x32 window at
+    a place fixed by (CROP_SEED, index). The ODIN images are their central 32x32 pixels: all of a
+    32x32 picture, no border of a larger one.
     """
-    builder = open_tiny_imagenet(name, data_dir, download=False)
-    offsets = tf.constant(crop_offsets(builder.info.splits["test"].num_examples))
+    builder = open_builder(name, data_dir, download=False)
+    if not isinstance(builder, ArchiveBuilder):
+        return read_split(builder, split)
+    offsets = crop_offsets(builder.info.splits["test"].num_examples)
 
-    def crop(index, image):
-        row, column = tf.unstack(offsets[index])
-        return image[row : row + _SIDE, column : column + _SIDE]
+    def reduce(index, image):
+        if name.startswith("odin_"):
+            return tf.image.resize_with_crop_or_pad(image, _SIDE, _SIDE)
+        if name == "tiny_imagenet_crop":
+            return tf.slice(image, [*tf.unstack(tf.gather(offsets, index)), 0], [_SIDE, _SIDE, 3])
+        # The mean of each 2x2 block, rounded half up.
+        blocks = tf.reshape(tf.cast(image, tf.int32), [_SIDE, 2, _SIDE, 2, 3])
+        return tf.cast((tf.reduce_sum(blocks, axis=[1, 3]) + 2) // 4, tf.uint8)
 
-    return read_split(builder, split, crop if name.endswith("crop") else _block_mean)
-
-
-def _block_mean(_, image):
-    """The mean of each 2x2 block of a uint8 picture, rounded half up."""
-    blocks = tf.reshape(tf.cast(image, tf.int32), [_SIDE, 2, _SIDE, 2, 3])
-    return tf.cast((tf.reduce_sum(blocks, axis=[1, 3]) + 2) // 4, tf.uint8)
+    return read_split(builder, split, reduce)
 
 
 def crop_offsets(count: int, seed: int = CROP_SEED) -> np.ndarray:
@@ -208,28 +228,22 @@ def crop_offsets(count: int, seed: int = CROP_SEED) -> np.ndarray:
     return (numbers % (64 - _SIDE + 1)).astype(np.int32)
 
 
-def open_tiny_imagenet(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
-    """The prepared builder behind `tiny_imagenet_resize` and `tiny_imagenet_crop`."""
-    return open_archive(TinyImagenet, name, data_dir, download)
-
-
-def open_odin(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
-    """The prepared builder of one of the `odin_*` datasets."""
-    make = functools.partial(OdinImages, config=name.removeprefix("odin_"))
-    return open_archive(make, name, data_dir, download)
-
-
-def open_tfds(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
-    """The builder of one of TFDS' own datasets, prepared in `data_dir`.
+def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> Any:
+    """The prepared builder of one of our datasets, or of a dataset of TFDS.
 
     Args:
-        name: a dataset name of TFDS.
+        name: the dataset.
         data_dir: the TFDS folder.
         download: fetch and prepare the dataset when it is not there.
 
     Raises:
         MissingDataError: the dataset is not there and `download` is false.
     """
+    if name.startswith("tiny_imagenet_"):
+        return open_archive(TinyImagenet, name, data_dir, download)
+    if name.startswith("odin_"):
+        make = functools.partial(OdinImages, config=name.removeprefix("odin_"))
+        return open_archive(make, name, data_dir, download)
     # Looked up here first: TFDS would ask the network about a dataset that it does not find.
     is_there = any((data_dir / name).glob("*/dataset_info.json"))
     if not is_there and not download:
@@ -262,26 +276,24 @@ def open_archive(
         download: fetch the archive when it is not there.
     """
     folder, builder = data_dir, make_builder(data_dir=data_dir)
-    file_name = builder.published.file_name
-    archive = data_dir / "downloads" / "manual" / file_name  # where TFDS looks, too
-    has_archive = archive.is_file()
     if builder.info.splits:
         return builder
+    archive = data_dir / "downloads" / "manual" / builder.published.file_name  # as TFDS does
+    has_archive = archive.is_file()
     if not has_archive and not download:
         raise MissingDataError(
-            f"{archive.parent}: expected {file_name}, which {name!r} is prepared from, "
+            f"{archive.parent}: expected {archive.name}, which {name!r} is prepared from, "
             "received none. Put it there, set --data_dir or TFDS_DATA_DIR to another "
             f"folder, or run `s2d data {name} --download`."
         )
-    if has_archive and not is_writable(data_dir):
-        folder = cache_dir() / "prepared" / archives.md5(archive)
+    if has_archive and writable_dir(data_dir) != data_dir:
+        folder = writable_dir(data_dir) / hashing.file_digest(archive)
         builder = make_builder(data_dir=folder)
-        if builder.info.splits:
-            return builder
     builder.manual = archive if has_archive else None
     config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
-        # Downloads go to the same folder: TFDS makes its subfolders even when it fetches nothing.
+        # Does nothing where there is a copy. Downloads go to the same folder: TFDS makes its
+        # subfolders even when it fetches nothing.
         builder.download_and_prepare(download_dir=str(folder / "downloads"), download_config=config)
     except OSError:
         # Another process may have prepared the same copy meanwhile. TFDS moves a finished copy

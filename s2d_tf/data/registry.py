@@ -1,7 +1,7 @@
 """Datasets by name: what is known of each, and how its splits are opened.
 
 `register` adds a dataset. Everything that takes a dataset's name finds it then: `load`, evaluation,
-recipes, tables. Nothing here imports TensorFlow before a dataset is opened.
+recipes, tables. Nothing here imports NumPy or TensorFlow before a dataset is opened.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from s2d_tf.data.location import resolve_data_dir
 from s2d_tf.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
+
+
+class MissingDataError(FileNotFoundError):
+    """A dataset or split that is not on this machine; the message says how to get it."""
+
+
+class ArchiveError(UserError):
+    """A published file or one of its members is not what it should be."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,9 +52,8 @@ class DatasetInfo:
 
     Example:
 
-    >>> record = data.info("digits")
-    >>> record.image_shape, record.num_classes
-    ((8, 8, 1), 8)
+    >>> data.info("digits").image_shape
+    (8, 8, 1)
     """
 
     name: str
@@ -68,9 +74,6 @@ _REGISTRY: dict[str, DatasetInfo] = {}
 
 def register(record: DatasetInfo) -> None:
     """Adds a dataset under its name.
-
-    Raises:
-        ValueError: another dataset has this name.
 
     Example:
 
@@ -99,9 +102,6 @@ def names() -> tuple[str, ...]:
 
 def info(name: str) -> DatasetInfo:
     """The record of the dataset `name`.
-
-    Raises:
-        ValueError: there is none; the message lists the closest names.
 
     Example:
 
@@ -172,6 +172,45 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None) -> tf
 
     arrays = load_arrays(name, split, data_dir)
     return with_standard_options(tf.data.Dataset.from_tensor_slices(arrays))
+
+
+def resolve_data_dir(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
+    """The dataset folder: `data_dir`, else TFDS_DATA_DIR, else the default of TFDS.
+
+    Example:
+
+    >>> data.resolve_data_dir("datasets").name
+    'datasets'
+    """
+    chosen = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    return pathlib.Path(chosen).expanduser().absolute()
+
+
+def cache_dir() -> pathlib.Path:
+    """The folder of results and copies: S2D_CACHE_DIR, else `s2d_tf` in XDG_CACHE_HOME or ~/.cache.
+
+    Example:
+
+    >>> folder = data.cache_dir() / "predictions"
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    chosen = os.environ.get("S2D_CACHE_DIR") or os.path.join(home, "s2d_tf")
+    return pathlib.Path(chosen).expanduser().absolute()
+
+
+def writable_dir(data_dir: pathlib.Path) -> pathlib.Path:
+    """Where prepared copies go: `data_dir`, or a folder of the cache when that is read-only.
+
+    A folder without any write bit is left alone even when the user (root) could write to it.
+
+    Example:
+
+    >>> data.writable_dir(pathlib.Path("pictures")).name
+    'pictures'
+    """
+    existing = next(each for each in (data_dir, *data_dir.absolute().parents) if each.exists())
+    is_writable = existing.stat().st_mode & 0o222 and os.access(existing, os.W_OK)
+    return data_dir if is_writable else cache_dir() / "prepared"
 
 
 def fetch(name: str, data_dir: str | os.PathLike | None = None) -> None:
@@ -259,31 +298,27 @@ _ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection
 _LSUN = "Yu et al., LSUN: construction of a large-scale image dataset, 2015"
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
 
-_TFDS = functools.partial(
+_PREPARED = functools.partial(
     DatasetInfo, image_shape=_RGB, load="s2d_tf.data.prepared:load",
-    fetch="s2d_tf.data.prepared:open_tfds",
+    fetch="s2d_tf.data.prepared:open_builder",
 )  # fmt: skip
 _TINY_IMAGENET = functools.partial(
-    DatasetInfo, image_shape=_RGB, num_classes=200, splits={"test": 10_000},
-    distance="near", citation=_TINY, load="s2d_tf.data.prepared:load_tiny_imagenet",
-    fetch="s2d_tf.data.prepared:open_tiny_imagenet",
-)  # fmt: skip
-_ODIN_IMAGES = functools.partial(
-    DatasetInfo, image_shape=_RGB, splits={"test": 10_000},
-    load="s2d_tf.data.prepared:load_odin", fetch="s2d_tf.data.prepared:open_odin",
-)  # fmt: skip
+    _PREPARED, num_classes=200, splits={"test": 10_000}, citation=_TINY
+)
+_ODIN_IMAGES = functools.partial(_PREPARED, splits={"test": 10_000})
 _EMBEDDED = functools.partial(DatasetInfo, image_shape=(8, 8, 1), load="s2d_tf.data.digits:load")
 
 for _record in (
-    _TFDS(name="cifar100", title="CIFAR-100", splits=_CIFAR_SPLITS, num_classes=100,
-          class_names=_CIFAR100_CLASSES, citation=_CIFAR),
-    _TFDS(name="cifar10", title="CIFAR-10", splits=_CIFAR_SPLITS, num_classes=10,
-          class_names=_CIFAR10_CLASSES, distance="near", citation=_CIFAR),
-    _TFDS(name="svhn_cropped", title="SVHN", splits={"train": 73_257, "test": 26_032},
-          num_classes=10, class_names=_TEN, distance="far",
-          citation="Netzer et al., Reading digits in natural images with unsupervised feature "
-          "learning, 2011"),
-    _TINY_IMAGENET(name="tiny_imagenet_resize", title="Tiny ImageNet (resize)"),
+    _PREPARED(name="cifar100", title="CIFAR-100", splits=_CIFAR_SPLITS, num_classes=100,
+              class_names=_CIFAR100_CLASSES, citation=_CIFAR),
+    _PREPARED(name="cifar10", title="CIFAR-10", splits=_CIFAR_SPLITS, num_classes=10,
+              class_names=_CIFAR10_CLASSES, distance="near", citation=_CIFAR),
+    _PREPARED(name="svhn_cropped", title="SVHN", splits={"train": 73_257, "test": 26_032},
+              num_classes=10, class_names=_TEN, distance="far",
+              citation="Netzer et al., Reading digits in natural images with unsupervised feature "
+              "learning, 2011"),
+    _TINY_IMAGENET(name="tiny_imagenet_resize", title="Tiny ImageNet (resize)",
+                   distance="near"),
     _TINY_IMAGENET(name="tiny_imagenet_crop", title="Tiny ImageNet (crop)", distance="far"),
     _ODIN_IMAGES(name="odin_lsun_resize", title="LSUN (resize)", distance="far",
                  citation=f"{_LSUN}; {_ODIN}"),

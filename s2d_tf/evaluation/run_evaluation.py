@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from s2d_tf import __version__, data, files, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.data import location
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation import intervals, names, tables, views
@@ -274,7 +273,7 @@ def cache_directory(model: Run | TrainedModel) -> pathlib.Path:
     """
     run = getattr(model, "run", model)
     if run is None:
-        return location.cache_dir() / PREDICTIONS / model.name
+        return data.cache_dir() / PREDICTIONS / model.name
     home = run.home.resolve()
     if home.name.startswith(MEMBER) and zoo.is_run(home.parent):
         home = home.parent

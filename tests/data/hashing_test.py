@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import data
-from s2d_tf.data.hashing import validation_mask
+from s2d_tf.data.hashing import check_digest, validation_mask
 
 
 def _examples(count=50):
@@ -35,20 +35,18 @@ def test_order_and_layout_do_not_count():
 
 def test_everything_else_counts():
     images, labels = _examples()
-    seen = {data.fingerprint(images, labels)}
-    pixel = images.copy()
+    pixel, label = images.copy(), labels.copy()
     pixel[7, 1, 2, 0] ^= 1
-    seen.add(data.fingerprint(pixel, labels))
-    label = labels.copy()
     label[7] += 1
-    seen.add(data.fingerprint(images, label))
-    swapped = labels.copy()
-    swapped[[0, 1]] = [labels[0] + 1, labels[0]]
-    seen.add(data.fingerprint(images, swapped))
-    seen.add(data.fingerprint(images[:-1], labels[:-1]))
-    seen.add(data.fingerprint(np.concatenate([images, images[:1]]), np.append(labels, labels[0])))
-    seen.add(data.fingerprint(images.reshape(-1, 5, 4, 3), labels))
-    assert len(seen) == 7
+    changed = [
+        (images, labels),
+        (pixel, labels),
+        (images, label),
+        (images[:-1], labels[:-1]),
+        (np.concatenate([images, images[:1]]), np.append(labels, labels[0])),
+        (images.reshape(-1, 5, 4, 3), labels),
+    ]
+    assert len({data.fingerprint(*each) for each in changed}) == len(changed)
 
 
 def test_as_many_labels_as_examples():
@@ -78,6 +76,15 @@ def test_validation_is_a_rounded_tenth_of_each_class_in_any_order():
     order = np.random.RandomState(1).permutation(len(labels))
     again = validation_mask(images[order], labels[order])
     assert set(images[order][again].ravel()) == set(images[mask].ravel())
+
+
+def test_digests_of_files(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    check_digest(path, "900150983cd24fb0d6963f7d28e17f72")  # from RFC 1321
+    path.write_bytes(b"abcd")
+    with pytest.raises(data.ArchiveError, match=r"expected MD5 9001.*received e2fc.* 4 bytes"):
+        check_digest(path, "900150983cd24fb0d6963f7d28e17f72")
 
 
 def test_validation_and_the_rest_make_up_train():

@@ -1,11 +1,50 @@
 """What a training pipeline does to images: augmentation, sizes, and pairs for several heads."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from s2d_tf import data
+from s2d_tf.data.pipelines import shifted_views
 from tests.data import numbered
 from tests.data.numbered import AUGMENTED, BATCH, EPOCHS, GROWING, STEPS
+
+
+def _one_at_a_time(images, index, shift, mirror, padding, mean=None):
+    """The same by NumPy: pad, cut the window out, mirror."""
+    pad = 4
+    out = []
+    for i, (row, column), flip in zip(index, shift, mirror, strict=True):
+        image = images[i].astype(np.int64)
+        if padding == "reflect":
+            image = np.pad(image, [(pad, pad), (pad, pad), (0, 0)], mode="reflect")
+        else:
+            canvas = np.empty([image.shape[0] + 2 * pad, image.shape[1] + 2 * pad, image.shape[2]])
+            canvas[:] = np.rint(mean)
+            canvas[pad:-pad, pad:-pad] = image
+            image = canvas
+        height, width = images.shape[1:3]
+        window = image[pad + row : pad + row + height, pad + column : pad + column + width]
+        out.append(window[:, ::-1] if flip else window)
+    return np.stack(out).astype(np.uint8)
+
+
+@pytest.mark.parametrize("padding", ["reflect", "mean"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_view_is_that_of_numpy(padding, channels):
+    shape = [6, 7, 9, channels]
+    images = np.random.RandomState(0).randint(0, 256, size=shape).astype(np.uint8)
+    mean = np.array([129.3, 124.1, 112.4])[:channels]
+    gather = shifted_views(images, padding, mean)
+    views = list(itertools.product(range(-4, 5), range(-4, 5), (False, True)))
+    index = np.arange(len(views)) % len(images)
+    shift = np.array([view[:2] for view in views], np.int32)
+    mirror = np.array([view[2] for view in views])
+    received = gather(index, shift, mirror).numpy()
+    assert received.dtype == np.uint8
+    expected = _one_at_a_time(images, index, shift, mirror, padding, mean)
+    np.testing.assert_array_equal(received, expected)
 
 
 class TestAugmentation:
@@ -94,14 +133,6 @@ class TestResolutions:
         for batch, target in numbered.batches(**GROWING)[:8]:
             expected = _resized(images[target["index"]], batch.shape[1])
             np.testing.assert_allclose(batch, expected, atol=0.501)
-
-    @pytest.mark.parametrize(
-        ("resolutions", "milestones"),
-        [((0.5,), ()), ((1.5,), (0.5,)), ((0.5, 0.7), (0.5, 0.4)), ((0.5,), (1.0,))],
-    )
-    def test_bad_stages(self, resolutions, milestones):
-        with pytest.raises(ValueError, match="resolutions, resolution_milestones: expected"):
-            numbered.train(resolutions=resolutions, resolution_milestones=milestones)
 
 
 def _resized(images, side):

@@ -91,13 +91,26 @@ class TestShape:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"batch_size": 85}, "batch_size: expected at most the 84 images, received 85"),
-            ({"batch_size": 0}, "batch_size: expected at least 1"),
+            ({"batch_size": 85}, "batch_size: expected 1 to 84, all images, received 85"),
+            ({"batch_size": 0}, "batch_size: expected 1 to 84"),
             ({"start_step": 31}, "start_step: expected 0 to 30, received 31"),
             ({"start_step": -1}, "start_step: expected 0 to 30"),
             ({"epochs": 0}, "epochs: expected at least 1"),
             ({"augmentation": "flip"}, "augmentation: expected None or mirror_shift"),
-            ({"augmentation": "mirror_shift"}, "padding: expected one of"),
+            ({"augmentation": "mirror_shift"}, "padding: expected one of mean, reflect, .* None"),
+            (AUGMENTED | {"padding": "zero"}, "padding: expected one of mean, reflect"),
+            (AUGMENTED | {"padding": "mean"}, "mean: expected a value in .* for each of 1"),
+            (AUGMENTED | {"padding": "mean", "mean": (1.0, 2.0)}, "for each of 1"),
+            (AUGMENTED | {"padding": "mean", "mean": (300.0,)}, "for each of 1"),
+            *(
+                ({"resolutions": sizes, "resolution_milestones": ends}, "resolution_milestones:")
+                for sizes, ends in (
+                    [(0.5,), ()],
+                    [(1.5,), (0.5,)],
+                    [(0.5, 0.7), (0.5, 0.4)],
+                    [(0.5,), (1.0,)],
+                )
+            ),
             (AUGMENTED | {"max_shift": 8}, "max_shift: expected 0 to 7, received 8"),
         ],
     )

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import io
 import pathlib
+import random
 import tarfile
 import zipfile
 
@@ -43,7 +44,7 @@ def decoded(encoded):
 def publish(tmp_path, monkeypatch):
     """Writes a small archive in place of one of ODIN's, whose MD5 it takes over."""
 
-    def write(name, members, md5=None):
+    def write(name, members, md5=None, link=None):
         config = name.removeprefix("odin_")
         archive = prepared.ODIN[config]
         path = tmp_path / "data" / MANUAL / archive.file_name
@@ -53,6 +54,10 @@ def publish(tmp_path, monkeypatch):
                 entry = tarfile.TarInfo(member.replace("@", archive.folder))
                 entry.size = len(content)
                 file.addfile(entry, io.BytesIO(content))
+            if link:
+                entry = tarfile.TarInfo(link.replace("@", archive.folder))
+                entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
+                file.addfile(entry)
         md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
         monkeypatch.setitem(prepared.ODIN, config, dataclasses.replace(archive, md5=md5))
         return tmp_path / "data"
@@ -65,7 +70,7 @@ class TestOdin:
     def test_pictures_come_in_the_order_of_their_numbers(self, publish, name):
         members = {f"@/{number}.png": png(picture(number)) for number in (10, 2, 0)}
         others = {"@/._0.png": b"mac", "@/.DS_Store": b"mac", "README": b"text"}
-        folder = publish(name, members | others)
+        folder = publish(name, members | others, link="@/7.png")
         images, labels = data.load_arrays(name, "test", folder)
         np.testing.assert_array_equal(images, [picture(0), picture(2), picture(10)])
         assert labels.tolist() == [-1, -1, -1]
@@ -85,14 +90,6 @@ class TestOdin:
         # TFDS notes the name of its default configuration; of the dataset itself nothing is there.
         left = {path.name for path in folder.parent.rglob("*") if path.is_file()}
         assert left <= {"LSUN.tar.gz", "metadata.json"}
-
-    def test_a_missing_archive_says_what_to_put_where(self, tmp_path):
-        with pytest.raises(data.MissingDataError) as error:
-            data.load("odin_lsun_crop", "test", tmp_path)
-        message = str(error.value)
-        assert f"{tmp_path}/downloads/manual: expected LSUN.tar.gz" in message
-        assert "s2d data odin_lsun_crop --download" in message
-        assert not list(tmp_path.iterdir())
 
     def test_a_download_is_checked_too(self, publish, tmp_path, monkeypatch):
         """The download itself is TFDS' business; here a local file stands in for it."""
@@ -133,9 +130,9 @@ def official(count=6):
     return members | {f"{ROOT}/train/n01/images/n01_0.JPEG": b"not read"}
 
 
-def zipped(folder, members):
+def zipped(folder, members, compression=zipfile.ZIP_STORED):
     (folder / MANUAL).mkdir(parents=True)
-    with zipfile.ZipFile(folder / MANUAL / f"{ROOT}.zip", "w") as file:
+    with zipfile.ZipFile(folder / MANUAL / f"{ROOT}.zip", "w", compression) as file:
         for name, content in members.items():
             file.writestr(name, content)
     return folder
@@ -172,13 +169,16 @@ class TestTinyImagenet:
         [
             ("wnids.txt", None, "'tiny-imagenet-200/wnids.txt'"),
             ("val/val_annotations.txt", None, "val_annotations.txt'"),
-            ("val/images/val_3.JPEG", None, r"1 missing or new, first .*val_3\.JPEG'"),
-            ("val/images/val_9.JPEG", jpeg(9), r"1 missing or new, .*val_9\.JPEG'"),
+            ("val/images/val_3.JPEG", None, r"all pictures, .*val_3\.JPEG'"),
+            ("val/images/val_9.JPEG", jpeg(9), r"all pictures, .*val_9\.JPEG'"),
             ("wnids.txt", "n03\nn01\n", "'n02'"),
             ("wnids.txt", b"n03\n\xff\n", "utf-8"),
-            ("val/val_annotations.txt", "val_0.JPEG\n", "expected the official layout"),
-            ("val/images/val_2.JPEG", jpeg(2)[:300], r"val_2\.JPEG': .*damaged file"),
-            ("val/images/val_2.JPEG", jpeg(2, side=32), "64x64 pixels .*received 32x32"),
+            ("val/val_annotations.txt", "val_0.JPEG\n", "in the official layout"),
+            ("val/images/val_2.JPEG", jpeg(2)[:300], "received a damaged or another one"),
+            ("val/images/val_2.JPEG", b"GIF89a", "received a damaged or another one"),
+            ("val/images/val_2.JPEG", jpeg(2, side=32), r"64x64 pixels, received .*\[32, 32\]"),
+            ("val/images/val_2.JPEG", png(picture(2, 64)), "a JPEG file"),
+            ("wnids.txt", bytes(prepared.MAX_MEMBER_BYTES + 1), "received 16,777,216"),
         ],
     )
     def test_bad_archives(self, tmp_path, name, content, message):
@@ -189,6 +189,44 @@ class TestTinyImagenet:
         assert "\n" not in str(error.value)
         left = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert [path.name for path in left] == [f"{ROOT}.zip"]
+
+    @pytest.mark.parametrize(
+        ("place", "new", "message"),
+        [
+            (6, b"\xff", "zip file version"),
+            (8, b"\x01", "encrypted"),
+            (10, b"\x63", "compression"),
+            (16, bytes(8), "expected 12 bytes, received 0"),  # sum and stored size of nothing
+            (46, b"T", "no item named"),
+        ],
+    )
+    def test_what_the_index_says_wrongly_is_rejected(self, tmp_path, place, new, message):
+        path = zipped(tmp_path, official(1)) / MANUAL / f"{ROOT}.zip"
+        content = bytearray(path.read_bytes())
+        at = content.index(b"PK\x01\x02") + place
+        content[at : at + len(new)] = new
+        path.write_bytes(content)
+        with pytest.raises(data.ArchiveError, match=message):
+            prepared.TinyImagenet(data_dir=tmp_path / "tiny").read(path)
+
+    @pytest.mark.filterwarnings("ignore:Duplicate name")
+    @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+    @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+    def test_damaged_copies(self, tmp_path, mutate, compression, count):
+        """Every copy is rejected in one line or gives the very pictures."""
+        path = zipped(tmp_path, official(2), compression) / MANUAL / f"{ROOT}.zip"
+        builder = prepared.TinyImagenet(data_dir=tmp_path / "tiny")
+        good, expected = path.read_bytes(), builder.read(path)
+        rng, reasons = random.Random(count), []
+        for i in range(count):
+            path.write_bytes(mutate(good, rng))
+            try:
+                assert builder.read(path) == expected, f"copy {i}"
+            except data.ArchiveError as error:
+                reasons.append(str(error))
+        assert not [reason for reason in reasons if len(reason) > 600 or "\n" in reason]
+        assert 0.65 * count < len(reasons) <= count
+        assert [each.name for each in path.parent.iterdir()] == [f"{ROOT}.zip"]
 
     @pytest.mark.slow
     def test_real_archive(self, real_data_dir, tmp_path, monkeypatch):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pathlib
 import typing
 
-from s2d_tf.data import ArchiveError, MissingDataError
+from s2d_tf.data import MissingDataError
 
 if typing.TYPE_CHECKING:
     import numpy as np
@@ -69,18 +68,13 @@ def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.
 
 def read(name: str, data_dir: pathlib.Path) -> dict[str, list]:
     """The published file; nothing is downloaded: the error says where to get it."""
+    from s2d_tf.data import hashing
+
     path = data_dir / "clinc150" / FILE_NAME
     if not path.is_file():
         raise MissingDataError(
             f"{path.parent}: expected {FILE_NAME} (2.5 MB), which {name!r} is read from, received "
             f"none. Put it there from {URL}, or set --data_dir or TFDS_DATA_DIR to another folder."
         )
-    content = path.read_bytes()
-    received = hashlib.sha256(content).hexdigest()
-    if received != SHA256:
-        raise ArchiveError(
-            f"{path}: expected SHA-256 {SHA256}, received {received} in a file of "
-            f"{len(content):,} bytes. It is incomplete or not the published one: get it again "
-            f"from {URL}."
-        )
-    return json.loads(content)
+    hashing.check_digest(path, SHA256, "sha256")
+    return json.loads(path.read_bytes())

@@ -15,7 +15,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from s2d_tf import data, files
-from s2d_tf.data import ArchiveError, MissingDataError, archives, location
+from s2d_tf.data import hashing
 from s2d_tf.errors import UserError
 
 from . import SEVERITIES
@@ -29,7 +29,6 @@ SEED = 0
 FILE_NAME = "CIFAR-100-C.tar"
 URL = "https://zenodo.org/records/3555552/files/CIFAR-100-C.tar"
 OFFICIAL_MD5 = "11f0ed0f1191edbf9fa23466ae6021d3"  # as on the page of the Zenodo record
-_FOLDER = "CIFAR-100-C"
 _BATCH = 250
 
 
@@ -44,11 +43,11 @@ def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ArchiveError(
+        raise data.ArchiveError(
             f"{path}: expected an array of images, received a file that NumPy cannot read "
             f"({error}). Delete the file to generate it again."
         ) from error
-    return _checked(array, path), _source(data_dir)[1]
+    return array.view(np.ndarray), _source(data_dir)[1]
 
 
 def read_first(name: str, count: int, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
@@ -64,8 +63,7 @@ def read_first(name: str, count: int, data_dir: pathlib.Path) -> tuple[np.ndarra
     dataset, corruption, severity = _parts(name)
     if dataset == GENERATED and not _path(name, data_dir).is_file():
         images, labels, _ = _source(data_dir)
-        if count < len(images):
-            return corrupt(images[:count], corruption, severity, seed=SEED), labels[:count]
+        return corrupt(images[:count], corruption, severity, seed=SEED), labels[:count]
     images, labels = load(name, "test", data_dir)
     return images[:count], labels[:count]
 
@@ -90,14 +88,9 @@ def fetch(name: str, data_dir: pathlib.Path) -> None:
     paths = {each: _path(each, data_dir) for each in wanted}
     missing = {each: path for each, path in paths.items() if not path.is_file()}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(_generate, data_dir, *item) for item in missing.items()]
-        try:
-            done = concurrent.futures.as_completed(jobs)
-            for job in tqdm(done, dataset, len(jobs), unit=" conditions", disable=not jobs):
-                job.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        # On an error, `map` cancels those that have not begun.
+        made = pool.map(functools.partial(_generate, data_dir), missing, missing.values())
+        list(tqdm(made, dataset, len(missing), unit=" conditions", disable=not missing))
 
 
 def _generate(data_dir, name, path):
@@ -134,66 +127,37 @@ def _source(data_dir):
 def _path(name, data_dir):
     """Where the array of a condition is, or where it will be."""
     inside = pathlib.Path(GENERATED, VERSION, _source(data_dir)[2], f"{name.partition('.')[2]}.npy")
-    homes = [data_dir / inside, location.cache_dir() / "prepared" / inside]
-    default = homes[0 if location.is_writable(data_dir) else 1]
-    return next((path for path in homes if path.is_file()), default)
-
-
-def _checked(array, where):
-    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1:] != (32, 32, 3):
-        raise ArchiveError(
-            f"{where}: expected uint8 [n, 32, 32, 3], received {array.dtype} {list(array.shape)}. "
-            "Delete the file to get it again."
-        )
-    return array.view(np.ndarray)
+    path = data_dir / inside
+    return path if path.is_file() else data.writable_dir(data_dir) / inside
 
 
 def _published(data_dir, name):
     path = data_dir / "downloads" / "manual" / FILE_NAME
     if not path.is_file():
-        raise MissingDataError(
+        raise data.MissingDataError(
             f"{path.parent}: expected {FILE_NAME} (2.9 GB), which {name!r} is read from, received "
             f"none. Put it there from {URL}, set --data_dir or TFDS_DATA_DIR to another folder, or "
             f"use {GENERATED}, which needs only CIFAR-100."
         )
-    status = path.stat()
-    _check_once(path, status.st_size, status.st_mtime_ns)
+    _check_once(path, OFFICIAL_MD5)
     return path
 
 
-@functools.cache
-def _check_once(path, size, modified):
-    """Once a process: the archive is large, and there is one call for each condition."""
-    del size, modified  # A changed file is read again.
-    archives.check_md5(path, OFFICIAL_MD5)
+# Once a process: the archive is large, and there is one call for each condition.
+_check_once = functools.cache(hashing.check_digest)
 
 
 def _read_published(path, corruption, severity):
     """One fifth of an array in the archive, mapped: a tar without compression holds it as it is."""
-    images = _map_member(path, f"{corruption}.npy")
-    labels = _map_member(path, "labels.npy")
-    if len(images) != len(labels) or len(images) % len(SEVERITIES):
-        raise ArchiveError(
-            f"{path}: expected as many labels as images for each of five severities, received "
-            f"{len(images):,} images and {len(labels):,} labels. Get it again from {URL}."
-        )
+    images, labels = (_map_member(path, f"{name}.npy") for name in (corruption, "labels"))
     count = len(images) // len(SEVERITIES)
     chosen = slice((severity - 1) * count, severity * count)
-    return _checked(images[chosen], path), labels[chosen]
+    return images[chosen].view(np.ndarray), labels[chosen]
 
 
 def _map_member(path, member):
-    try:
-        with tarfile.open(path, "r:") as tar, path.open("rb") as file:
-            file.seek(tar.getmember(f"{_FOLDER}/{member}").offset_data)
-            version = np.lib.format.read_magic(file)
-            read_header = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
-            shape, is_fortran, dtype = read_header(file)
-            if is_fortran or dtype.hasobject:
-                raise ValueError("expected a plain array in C order, received another")
-            return np.memmap(path, dtype, "r", file.tell(), shape)
-    except (tarfile.TarError, KeyError, ValueError, OSError, AttributeError) as error:
-        raise ArchiveError(
-            f"{path}: expected an array in {_FOLDER}/{member}, received one that cannot be read "
-            f"({error}). Get it again from {URL}."
-        ) from error
+    with tarfile.open(path, "r:") as tar, path.open("rb") as file:
+        file.seek(tar.getmember(f"CIFAR-100-C/{member}").offset_data)
+        np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        return np.memmap(path, dtype, "r", file.tell(), shape)

@@ -110,8 +110,6 @@ def corrupt(
             f"corruption: expected one of {', '.join(CORRUPTIONS)} and a severity from 1 to 5, "
             f"received {corruption!r} and {severity!r}."
         )
-    if not len(images):
-        return images.copy()
     prefix = f"{operator.index(seed)}/{corruption}/{int(severity)}/"
     first = operator.index(first_index)
     rngs = [_generator(f"{prefix}{index}") for index in range(first, first + len(images))]
@@ -155,9 +153,8 @@ def normals(images: np.ndarray, rngs: Streams) -> np.ndarray:
     return stacked(lambda rng: rng.standard_normal(images.shape[1:]), rngs)
 
 
-def defocus_blur(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def defocus_blur(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """Correlates with a disk whose edge was softened by a Gaussian of 3x3 pixels."""
-    del rngs
     return filters.correlate(images / 255, filters.disk(*DEFOCUS[severity - 1])) * 255
 
 
@@ -187,9 +184,8 @@ def motion_blur(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     return filters.motion_blur(images, radius, sigma, degrees)
 
 
-def zoom_blur(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def zoom_blur(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """The mean of the image and of its enlargements by 1.00, 1.01, ... up to the largest zoom."""
-    del rngs
     factors = np.arange(1, LARGEST_ZOOM[severity - 1], ZOOM_STEP)
     # Sizes are whole numbers of pixels: several factors give the same enlargement.
     geometries = collections.Counter(
@@ -208,7 +204,7 @@ def snow(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     shape = images.shape[1:3]
     flakes = stacked(lambda rng: rng.normal(mean, stddev, shape), rngs)
     degrees = stacked(lambda rng: rng.uniform(*SNOW_DEGREES), rngs)
-    flakes = filters.clipped_zoom(flakes, zoom)
+    flakes = filters.linear_zoom(flakes, *filters.zoom_geometry(shape[0], zoom))
     flakes = np.where(flakes < threshold, 0, flakes)
     flakes = (np.clip(flakes, 0, 1) * 255).astype(np.uint8)
     flakes = filters.motion_blur(flakes, radius, sigma, degrees)[..., np.newaxis] / 255
@@ -226,17 +222,15 @@ def fog(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     return (values + thickness * cloud) * largest / (largest + thickness) * 255
 
 
-def brightness(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def brightness(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """Adds to the value of hue, saturation, value."""
-    del rngs
     hsv = colors.rgb_to_hsv(images / 255)
     hsv[..., 2] = np.clip(hsv[..., 2] + BRIGHTNESS[severity - 1], 0, 1)
     return colors.hsv_to_rgb(hsv) * 255
 
 
-def contrast(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def contrast(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """Moves every value toward the mean of its image and channel."""
-    del rngs
     values = images / 255
     # Whole numbers are summed exactly, whatever the order.
     means = images.sum(axis=(1, 2), keepdims=True, dtype=np.int64) / (images[0, ..., 0].size * 255)
@@ -262,9 +256,8 @@ def elastic_transform(images: np.ndarray, severity: int, rngs: Streams) -> np.nd
     return filters.bilinear(values, rows, columns, filters.fold_reflect) * 255
 
 
-def pixelate(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def pixelate(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """Reduces the image with a box filter and enlarges it again."""
-    del rngs
     size = images.shape[1]
     small = int(size * PIXELATE[severity - 1])
     box = Image.Resampling.BOX
@@ -274,9 +267,8 @@ def pixelate(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     ])  # fmt: skip
 
 
-def jpeg_compression(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def jpeg_compression(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """Writes the image as JPEG and reads it again."""
-    del rngs
     return np.stack([_jpeg(image, JPEG_QUALITY[severity - 1]) for image in images])
 
 
@@ -292,9 +284,8 @@ def speckle_noise(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarra
     return (values + values * SPECKLE_STDDEV[severity - 1] * normals(images, rngs)) * 255
 
 
-def gaussian_blur(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def gaussian_blur(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """Blurs with a Gaussian."""
-    del rngs
     return filters.gaussian(images / 255, BLUR_SIGMA[severity - 1]) * 255
 
 
@@ -314,9 +305,8 @@ def spatter(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
     return images + thickness[..., np.newaxis] * np.array(WATER)
 
 
-def saturate(images: np.ndarray, severity: int, rngs: Streams) -> np.ndarray:
+def saturate(images: np.ndarray, severity: int, _: Streams) -> np.ndarray:
     """Scales and shifts the saturation of hue, saturation, value; severities 1 and 2 reduce it."""
-    del rngs
     factor, added = SATURATE[severity - 1]
     hsv = colors.rgb_to_hsv(images / 255)
     hsv[..., 1] = np.clip(hsv[..., 1] * factor + added, 0, 1)

@@ -35,11 +35,6 @@ def gaussian(
     return ndimage.gaussian_filter(values, sigmas, mode=mode, truncate=truncate)
 
 
-def clipped_zoom(values: np.ndarray, factor: float) -> np.ndarray:
-    """Enlarges the center by `factor` with linear interpolation and keeps the size."""
-    return linear_zoom(values, *zoom_geometry(values.shape[1], factor))
-
-
 def zoom_geometry(size: int, factor: float) -> tuple[int, int]:
     """Side of the central crop, and the side to which it is enlarged before it is trimmed."""
     crop = math.ceil(size / factor)

@@ -13,7 +13,6 @@ from tqdm.auto import tqdm
 
 from s2d_tf import data, metrics, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.data import location
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation import intervals, tables
 from s2d_tf.evaluation.names import LONG_NAMES, METRICS, UNCERTAINTIES, dataset_title, format_value
@@ -312,7 +311,7 @@ def _registered(dataset, images, data_dir, model):
         )
     from ..datasets import corrupted
 
-    folder, count = location.resolve_data_dir(data_dir), images or info.splits["test"]
+    folder, count = data.resolve_data_dir(data_dir), images or info.splits["test"]
     if images is None:
         data.fetch(dataset, folder)  # All at once: on several cores, and with a bar of its own.
     return {CLEAN: lambda: data.load_arrays("cifar100", "test", folder)} | {

@@ -30,39 +30,26 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "split", "part"),
-    [
-        ("clinc150", "train", "train"),
-        ("clinc150", "validation", "val"),
-        ("clinc150", "test", "test"),
-        ("clinc150_oos", "train", "oos_train"),
-        ("clinc150_oos", "validation", "oos_val"),
-        ("clinc150_oos", "test", "oos_test"),
-    ],
-)
-def test_sentences_and_labels_are_those_of_the_file(folder, name, split, part):
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+@pytest.mark.parametrize("name", ["clinc150", "clinc150_oos"])
+def test_sentences_and_labels_are_those_of_the_file(folder, name, split):
+    part = ("oos_" if name.endswith("oos") else "") + split.replace("validation", "val")
     sentences, labels = data.load_arrays(name, split, folder)
     assert sentences.tolist() == [sentence for sentence, _ in FAKE[part]]
     assert labels.tolist() == [ORACLE[intent] for _, intent in FAKE[part]]
     assert labels.dtype == np.int64
-    assert not sentences.flags.writeable
     pairs = list(data.load(name, split, folder).as_numpy_iterator())
     assert [text.decode() for text, _ in pairs] == sentences.tolist()
-
-
-def test_the_splits_are_the_published_ones(folder):
     with pytest.raises(ValueError, match="received 'train_without_validation'"):
-        data.load_arrays("clinc150", "train_without_validation", folder)
+        data.load_arrays(name, "train_without_validation", folder)
 
 
 def test_missing_and_changed_files_are_rejected(tmp_path, folder):
-    empty = tmp_path / "empty"
     with pytest.raises(data.MissingDataError, match=r"Put it there from https://.*--data_dir"):
-        data.fetch("clinc150", empty)
+        data.fetch("clinc150", tmp_path / "empty")
     path = folder / "clinc150" / "data_full.json"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(data.ArchiveError, match=r"expected SHA-256 .*get it again") as error:
+    with pytest.raises(data.ArchiveError, match=r"expected SHA256 .*get it again") as error:
         data.load_arrays("clinc150_oos", "test", folder)
     assert "\n" not in str(error.value)
 
@@ -74,8 +61,6 @@ def test_fingerprints_of_texts():
     assert found == data.fingerprint(texts.astype("U90"), labels), "padding does not count"
     assert found != data.fingerprint(np.array(["a", "bd", "naïve"]), labels)
     assert found != data.fingerprint(texts, np.array([0, 1, 0]))
-    with pytest.raises(ValueError, match="labels: expected one for each"):
-        data.fingerprint(texts, labels[:2])
 
 
 def test_the_command_shows_texts(folder, capsys, request):

@@ -90,9 +90,6 @@ class TestGenerated:
         # Once it is there, it is read.
         again, _ = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
         np.testing.assert_array_equal(again, few)
-        everything, _ = corrupted.read_first(f"{NAME}.fog_1", COUNT, folder)
-        assert len(everything) == COUNT
-        assert _generated(folder) == ["fog_1", "fog_2"]
 
     def test_what_was_read_is_not_kept_in_memory(self, folder):
         """Going through 90 conditions takes the memory of one."""
@@ -116,15 +113,8 @@ class TestGenerated:
             data.fetch(NAME, folder)
         assert _generated(folder) == sorted(done)
         assert not list(folder.rglob(".partial*"))
-        made = []
-
-        def record(images, corruption, severity, **options):
-            made.append(f"{corruption}_{severity}")
-            return images
-
-        monkeypatch.setattr(corrupted, "corrupt", record)
+        monkeypatch.setattr(corrupted, "corrupt", lambda images, *_, **options: images)
         data.fetch(NAME, folder)
-        assert sorted(made + done) == sorted(data.info(NAME).conditions)
         assert _generated(folder) == sorted(data.info(NAME).conditions)
 
     def test_a_read_only_folder_is_served_from_the_cache(self, folder, tmp_path):
@@ -138,25 +128,13 @@ class TestGenerated:
         assert _generated(folder) == ["fog_1"]
         assert _generated(tmp_path / "cache") == ["fog_2"]
 
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            (b"", "expected an array of images"),
-            (b"\x93NUMPY", "expected an array of images"),
-            (np.zeros([6, 8, 8, 3], np.uint8), r"expected uint8 \[n, 32, 32, 3\], .*8, 8"),
-            (np.zeros([6, 32, 32, 3]), r"received float64 .*Delete the file"),
-        ],
-    )
-    def test_damaged_files(self, folder, content, message):
+    @pytest.mark.parametrize("content", [b"", b"\x93NUMPY"])
+    def test_damaged_files(self, folder, content):
         path = folder / NAME / corrupted.VERSION / "digest" / "fog_1.npy"
         path.parent.mkdir(parents=True)
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            np.save(path, content)
-        with pytest.raises(data.ArchiveError, match=message) as error:
+        path.write_bytes(content)
+        with pytest.raises(data.ArchiveError, match=f"^{path}: expected an array of images"):
             data.load_arrays(f"{NAME}.fog_1", "test", folder)
-        assert str(path) in str(error.value)
 
     def test_without_cifar100(self, tmp_path):
         with pytest.raises(data.MissingDataError, match="the dataset 'cifar100'"):
@@ -228,8 +206,7 @@ def _published_arrays(count=4):
 
 
 class TestPublished:
-    @pytest.mark.parametrize("corruption", ["fog", "frost"])
-    @pytest.mark.parametrize("severity", [1, 5])
+    @pytest.mark.parametrize(("corruption", "severity"), [("fog", 1), ("frost", 5)])
     def test_a_severity_is_a_fifth(self, publish, corruption, severity):
         arrays = _published_arrays()
         folder = publish(arrays)
@@ -241,20 +218,10 @@ class TestPublished:
         assert not images.flags.writeable
         data.fetch("cifar100_c", folder)
 
-    @pytest.mark.parametrize(
-        ("change", "options", "message"),
-        [
-            ({}, {"md5": "0" * 32}, r"CIFAR-100-C\.tar: expected MD5 0000.*fetch it again"),
-            ({"fog": None}, {}, r"CIFAR-100-C/fog\.npy, received one that cannot"),
-            ({"fog": np.zeros([20, 8, 8, 3], np.uint8)}, {}, r"expected uint8 \[n, 32, 32, 3\]"),
-            ({"fog": np.array([{}] * 20)}, {}, r"fog\.npy, received .*expected a plain array"),
-            ({"labels": np.zeros(7, np.uint8)}, {}, r"20 images and 7 labels"),
-        ],
-    )
-    def test_bad_archives(self, publish, change, options, message):
-        arrays = {k: v for k, v in (_published_arrays() | change).items() if v is not None}
-        with pytest.raises(data.ArchiveError, match=message):
-            data.load_arrays("cifar100_c.fog_2", "test", publish(arrays, **options))
+    def test_another_archive_is_rejected(self, publish):
+        folder = publish(_published_arrays(), md5="0" * 32)
+        with pytest.raises(data.ArchiveError, match=r"CIFAR-100-C\.tar: expected MD5 0000.*again"):
+            data.load_arrays("cifar100_c.fog_2", "test", folder)
 
     def test_a_missing_archive_says_what_to_put_where(self, tmp_path):
         with pytest.raises(data.MissingDataError) as error:
