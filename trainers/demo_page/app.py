@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -17,8 +17,7 @@ import tensorflow as tf
 from s2d_tf.data import image_files
 from s2d_tf.export import encoded_images
 
-from .content import Content
-from .demo import Demo
+from .demo import Content, Demo
 
 try:
     import uvicorn
@@ -37,7 +36,6 @@ except ImportError as error:
 
 MAX_BYTES = 16 << 20
 MAX_TEXT = 10_000
-_FOLDER = pathlib.Path(__file__).parent
 _FILES = {"": "demo.html", "demo.css": "demo.css", "demo.js": "demo.js"}
 _LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 # Nothing is fetched from elsewhere, whatever a model's class names or a file say.
@@ -64,7 +62,8 @@ def create_app(demo: Demo, hosts: Sequence[str] = _LOCAL) -> Starlette:
     slot = asyncio.Semaphore(1)  # a person waits for one prediction at a time
 
     async def file(request):
-        return FileResponse(_FOLDER / _FILES[request.url.path.strip("/")], headers=_HEADERS)
+        name = _FILES[request.url.path.strip("/")]
+        return FileResponse(pathlib.Path(__file__).with_name(name), headers=_HEADERS)
 
     async def state(request):
         return JSONResponse(described, headers=_HEADERS)
@@ -112,7 +111,6 @@ def run_demo(
     host: str = "127.0.0.1",
     port: int = 8600,
     open_browser: bool = True,
-    announce: Callable[[str], object] = print,
 ) -> None:
     """Shows the demo page until interrupted.
 
@@ -121,7 +119,6 @@ def run_demo(
         host, port: where to listen; port 0 takes a free one. On an address that is not local, the
             page answers to every name.
         open_browser: whether to open it in the browser, where there is a desktop.
-        announce: function that gets one line of text once the page can be opened.
 
     Raises:
         OSError: the port is in use.
@@ -130,7 +127,7 @@ def run_demo(
     with socket.create_server((host, port), family=family) as listener:
         app = create_app(demo, _LOCAL if host in _LOCAL else ("*",))
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
-        announce(f"The demo is at {address} (stop with Ctrl-C)")
+        print(f"The demo is at {address} (stop with Ctrl-C)")
         # In a terminal without a desktop, `webbrowser` would start a text browser there.
         desktop = {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ) or sys.platform == "darwin"
         if open_browser and desktop:
@@ -142,35 +139,34 @@ def _read_input(page, body, content_type):
     """The one input in a request: a sample's number, a text, pixels, or an image file."""
     kind, size = page.demo.kind, len(page.samples)
     shape = page.demo.contract.image.shape if kind == "image" else ()
-    if content_type.startswith("image/") and kind == "image":
-        image_files.check(body, encoded_images.MAX_PIXELS)
-        try:
-            return encoded_images.decode_batch(tf.constant([body]), shape).numpy()
-        except tf.errors.InvalidArgumentError:
-            raise ValueError(
-                "image: expected a JPEG or PNG file, received a damaged one."
-            ) from None
     try:
+        if content_type.startswith("image/") and kind == "image":
+            image_files.check(body, encoded_images.MAX_PIXELS)
+            return encoded_images.decode_batch(tf.constant([body]), shape).numpy()
         ((key, value),) = json.loads(body).items()
-    except (ValueError, AttributeError, RecursionError):
-        raise ValueError("request: expected a JSON object with one input.") from None
-    if key == "sample":
-        if type(value) is not int or not 0 <= value < size:
-            raise ValueError(f"sample: expected a number below {size}, received {value!r:.40}.")
-        return np.array([page.samples[value].input])
-    if key == "text" and kind == "text":
+        if key == "sample" and type(value) is int and 0 <= value < size:
+            return np.array([page.samples[value].input])
         # Parts of characters have no UTF-8 and raise a ValueError.
-        if not isinstance(value, str) or not 1 <= len(value.encode()) <= MAX_TEXT:
-            raise ValueError(f"text: expected 1 to {MAX_TEXT} bytes of text, received others.")
-        return np.array([value], object)
-    if key == "pixels" and kind == "image":
-        try:
+        if key == "text" and kind == "text" and 1 <= len(value.encode()) <= MAX_TEXT:
+            return np.array([value], object)
+        if key == "pixels" and kind == "image":
             return np.array(value, np.uint8).reshape([1, *shape])
-        except (ValueError, TypeError, OverflowError):
-            raise ValueError(
-                f"pixels: expected {np.prod(shape)} whole numbers from 0 to 255, received others."
-            ) from None
-    raise ValueError(f"request: expected an input for a model of {kind}s, received {key!r:.40}.")
+    except image_files.ImageFileError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        tf.errors.OpError,
+    ):
+        pass
+    pixels = f"a JPEG or PNG file or {np.prod(shape)} pixels from 0 to 255"
+    raise ValueError(
+        f"input: expected {pixels if kind == 'image' else f'a text of up to {MAX_TEXT} bytes'} or "
+        f"one of {size} samples, received {body[:40]!r}. Enter one of these."
+    )
 
 
 def _png(pixels):

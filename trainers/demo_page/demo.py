@@ -1,13 +1,19 @@
-"""What the demo page shows: models side by side, and examples of what they know and do not."""
+"""What the demo page shows: models side by side, and examples of what they know and do not.
+
+Its numbers are predictions, their rank among known inputs, and thresholds by risk.
+"""
+
+from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from s2d_tf import data, zoo
+from s2d_tf import data, posthoc, uncertainty, zoo
 from s2d_tf.evaluation import names, run_evaluation
 from s2d_tf.models import Predictor
 
@@ -17,6 +23,13 @@ MAX_MODELS = 4
 EXAMPLES = 2000
 """Known examples, at most, behind the distributions and the thresholds."""
 UNKNOWN_EXAMPLES = 500
+SCORES = ("total", "data", "knowledge")
+RISKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+CONFIDENCE = 0.95
+BINS = 36
+LEAST = 1e-6  # nats, where the axis of uncertainties begins at the earliest
+TYPICAL, HARD, UNKNOWN = 8, 4, 4
+"""Samples on the page: known, known with the highest uncertainty, of each unknown dataset."""
 _TITLES = {"individual": "Plain classifier", "s2d": "S2D classifier"}
 
 
@@ -31,7 +44,7 @@ class Demo:
             Distributions and thresholds come from these; `None` leaves both out.
         unknown: `{name: inputs}` that are none of the classes.
         data_name: what to call the known inputs.
-        note: why examples are missing, for the person who looks at the page.
+        note: why examples are missing.
         fills: whether known images fill their frame, so that drawings are enlarged to fill it, too.
 
     Example:
@@ -133,9 +146,14 @@ def open_demo(
         except data.MissingDataError:
             missing.append(names.dataset_title(name))
     note = f"Not available on this machine: {', '.join(missing)}." if missing else ""
-    title = names.dataset_title(recipe.source_dataset)
-    known = _some(examples, inputs, labels)
-    return Demo(models, known, unknown, title, note, fills=recipe.source_dataset == "digits")
+    return Demo(
+        models,
+        known=_some(examples, inputs, labels),
+        unknown=unknown,
+        data_name=names.dataset_title(recipe.source_dataset),
+        note=note,
+        fills=recipe.source_dataset == "digits",
+    )
 
 
 def _with_twin(where):
@@ -153,3 +171,160 @@ def _some(count, *arrays):
     size = len(arrays[0])
     chosen = np.linspace(0, size - 1, min(count, size)).astype(int)
     return tuple(array[chosen] for array in arrays)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """An example to choose on the page: its input, its group, and its class where it has one."""
+
+    input: np.ndarray | str
+    group: str
+    truth: str | None = None
+
+
+class Content:
+    """What the page shows of a `Demo`, computed from its examples once.
+
+    Args:
+        demo: the models and examples.
+    """
+
+    def __init__(self, demo: Demo) -> None:
+        self.demo = demo
+        self._known = self._unknown = None
+        if demo.known is not None:
+            inputs, self._labels = demo.known
+            self._known = self._predict(inputs)
+        if demo.unknown:
+            self._unknown = self._predict(np.concatenate(list(demo.unknown.values())))
+
+    def _predict(self, inputs):
+        return [model.predict_uncertainty(inputs) for model in self.demo.models.values()]
+
+    def predict(self, inputs: np.ndarray) -> list[dict]:
+        """One prediction of each model for one input, as JSON values.
+
+        `below` is the share of known inputs with a lower uncertainty. `added` is what fitted
+        steps return.
+        """
+        found = []
+        for index, values in enumerate(self._predict(inputs)):
+            answer = {key: value[0] for key, value in values.items()}
+            below = self._known and {
+                name: float(np.mean(self._known[index][name] < answer[name])) for name in SCORES
+            }
+            scores = {name: float(answer[name]) for name in uncertainty.SCORES}
+            added = answer.keys() - {"probs", "label", *scores}
+            plain = {name: self._plain(answer[name]) for name in sorted(added)}
+            found.append(
+                {"probs": answer["probs"].tolist(), **scores, "below": below, "added": plain}
+            )
+        return found
+
+    def describe(self) -> dict:
+        """All that the page needs before the first answer, as JSON values."""
+        demo, edges = self.demo, self._edges
+        return {
+            "kind": demo.kind,
+            "classes": demo.class_names,
+            "data_name": demo.data_name,
+            "note": demo.note,
+            "examples": 0 if demo.known is None else len(self._labels),
+            "unknown": list(demo.unknown),
+            "shape": list(demo.contract.image.shape) if demo.kind == "image" else None,
+            "draw": self._drawing(),
+            "risks": list(RISKS),
+            "confidence": CONFIDENCE,
+            "axis": [float(edges[0]), float(edges[-1])],
+            "models": [self._model(i, *each) for i, each in enumerate(demo.models.items())],
+            "samples": [
+                {"group": sample.group, "truth": sample.truth}
+                | ({"text": str(sample.input)} if demo.kind == "text" else {})
+                for sample in self.samples
+            ],
+        }
+
+    @functools.cached_property
+    def samples(self) -> list[Sample]:
+        """Known ones of all classes, those that the last model is least certain of, unknown ones.
+
+        The last one, since that is S2D where the models are a pair.
+        """
+        demo, chosen = self.demo, []
+        if self._known:
+            inputs, names = demo.known[0], demo.class_names
+            certain = np.argsort(self._known[-1]["total"])
+            groups = {"Known": self._typical(certain), "Known, but hard": certain[: -HARD - 1 : -1]}
+            chosen += [
+                Sample(inputs[i], group, names[self._labels[i]] if self._labels[i] >= 0 else None)
+                for group, indices in groups.items()
+                for i in indices
+            ]
+        for name, inputs in demo.unknown.items():
+            places = np.linspace(0, len(inputs) - 1, min(UNKNOWN, len(inputs))).astype(int)
+            chosen += [Sample(inputs[i], name) for i in places]
+        return chosen
+
+    def _typical(self, certain):
+        """Of up to `TYPICAL` classes, the example in the middle of the order `certain`."""
+        classes = np.unique(self._labels)
+        chosen = classes[np.linspace(0, len(classes) - 1, min(TYPICAL, len(classes))).astype(int)]
+        found = [certain[self._labels[certain] == each] for each in chosen]
+        return [indices[len(indices) // 2] for indices in found]
+
+    def _model(self, index, title, model):
+        scores = SCORES if model.decomposes else ("total",)
+        return {
+            "title": title,
+            "name": str((model.metadata or {}).get("name", "")),
+            "decomposes": model.decomposes,
+            "parameters": model.num_parameters,
+            "members": model.num_members,
+            "known": self._counts(self._known, index, scores),
+            "unknown": self._counts(self._unknown, index, scores),
+            "rules": {name: self._rules(index, name) for name in scores},
+        }
+
+    def _rules(self, index, score):
+        """For each risk, above which score to abstain; `None` where no threshold keeps to it."""
+        if not self._known or (self._labels < 0).any():
+            return None
+        errors = self._known[index]["probs"].argmax(axis=-1) != self._labels
+        rule = functools.partial(posthoc.choose_threshold, self._known[index][score], errors)
+        chosen = [rule(risk, CONFIDENCE) for risk in RISKS]
+        return [
+            each and dict(zip(("threshold", "coverage"), each, strict=False)) for each in chosen
+        ]
+
+    def _counts(self, predictions, index, scores):
+        """Shares of inputs in each bin of the axis."""
+        if not predictions:
+            return None
+        values = {name: predictions[index][name].clip(*self._edges[[0, -1]]) for name in scores}
+        return {
+            name: (np.histogram(each, self._edges)[0] / len(each)).round(5).tolist()
+            for name, each in values.items()
+        }
+
+    @functools.cached_property
+    def _edges(self):
+        """Edges of the bins, evenly spaced by their logarithm: most uncertainties are near 0."""
+        answers = (self._known or []) + (self._unknown or [])
+        values = np.concatenate([*(each[name] for each in answers for name in SCORES), [1e-4]])
+        lowest = np.quantile(values[values > LEAST], 0.02)
+        first = np.clip(np.floor(np.log10(lowest)), np.log10(LEAST), -2)
+        return np.geomspace(10.0**first, np.log(len(self.demo.class_names)), BINS + 1)
+
+    def _drawing(self):
+        """How to draw an input by hand: only gray images, with light ink where most is dark."""
+        demo = self.demo
+        if demo.kind != "image" or demo.contract.image.shape[-1] != 1:
+            return None
+        light = demo.known is None or np.mean(demo.known[0]) < 128
+        return {"ink": 255 if light else 0, "fill": demo.fills}
+
+    def _plain(self, value):
+        """A step's value as JSON; a set as the names of its classes."""
+        if not value.ndim:
+            return value.item()
+        return [self.demo.class_names[i] for i in np.flatnonzero(value)]
