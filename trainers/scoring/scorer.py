@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -26,10 +27,11 @@ _NAMES = {"probs": "probabilities"} | {name.removesuffix("_uncertainty"): name f
 _PIXELS = (0.0, 255.0)
 
 
+@dataclasses.dataclass(frozen=True)
 class Scorer:
     """Predictions for batches of examples.
 
-    Args:
+    Attributes:
         function: from a batch of inputs to a dict of arrays, named as an exported model names them.
         image_shape: height, width and channels of an image model; `None` for a text model.
         class_names: one per class, if known.
@@ -43,19 +45,11 @@ class Scorer:
     ('wrn_10_2_s2.s2d.digits', (8, 8, 1))
     """
 
-    def __init__(
-        self,
-        function: Callable,
-        image_shape: Sequence[int] | None,
-        class_names: Sequence[str] | None,
-        sha256: str,
-        name: str,
-    ) -> None:
-        self.function = function
-        self.image_shape = tuple(image_shape) if image_shape else None
-        self.class_names = tuple(class_names) if class_names else None
-        self.sha256 = sha256
-        self.name = name
+    function: Callable
+    image_shape: tuple[int, ...] | None
+    class_names: Sequence[str] | None
+    sha256: str
+    name: str
 
     def inputs(
         self, examples: Sequence[Example]
@@ -85,8 +79,9 @@ class Scorer:
         outputs = {name: np.asarray(value) for name, value in self.function(batch).items()}
         finite = np.isfinite(outputs["probabilities"]).all(axis=-1)
         outputs = {name: value[finite] for name, value in outputs.items()}
-        kept = [example for example, good in zip(examples, finite, strict=True) if good]
-        wrong = [examples[i].name for i in np.flatnonzero(~finite)]
+        kept, wrong = (
+            [examples[i] for i in np.flatnonzero(is_one)] for is_one in (finite, ~finite)
+        )
         probabilities, labels = outputs.pop("probabilities"), outputs.pop("label")
         table: dict[str, Any] = {
             "input": pyarrow.array([example.name for example in kept], pyarrow.string()),
@@ -111,20 +106,19 @@ class Scorer:
         own = [None if t is None else row[t] for t, row in zip(targets, log_probs, strict=True)]
         table["target"] = pyarrow.array(targets, pyarrow.int64())
         table["target_log_probability"] = pyarrow.array(own, pyarrow.float64())
-        return pyarrow.table(table), [(name, "the prediction is not finite") for name in wrong]
+        return pyarrow.table(table), [(each.name, "the prediction is not finite") for each in wrong]
 
     def _input(self, example):
         """What the model takes of one example, and the reason if there is none."""
-        content, error = example.content, example.error
+        content = example.content
+        if example.error or isinstance(content, str):
+            return content, example.error
         try:
-            if error or isinstance(content, str):
-                return content, error
             return (self._pixels(content) if self.image_shape else content.decode()), ""
-        except tf.errors.InvalidArgumentError as failure:
-            error = str(failure.message).split("\n")[0].rpartition("}} ")[2][:300]
-        except ValueError as failure:
-            error = str(failure)
-        return None, error or "the file is damaged"
+        except tf.errors.InvalidArgumentError:
+            return None, "the file is damaged"
+        except ValueError as error:
+            return None, str(error)
 
     def _pixels(self, content):
         """Pixels of a file, or of nothing but pixels."""
@@ -191,7 +185,7 @@ def of_model(
         found = model.predict_uncertainty(batch, len(batch))
         return {names.get(key, key): value for key, value in found.items()}
 
-    shape = image.shape if of_images else None
+    shape = tuple(image.shape) if of_images else None
     return Scorer(function, shape, model.class_names, posthoc.model_sha256(model), name)
 
 
@@ -208,5 +202,5 @@ def _of_version(version):
     def function(batch, _keep=version):
         return signature(**{key: tf.constant(batch)})
 
-    shape = None if of_texts else spec.shape[1:]
+    shape = None if of_texts else tuple(spec.shape[1:])
     return Scorer(function, shape, version.class_names, version.sha256, str(version.folder))

@@ -91,12 +91,8 @@ def open_source(
     """
     path = pathlib.Path(path).expanduser()
     keys = (image_key,) if image_key else IMAGE_KEYS, (label_key,) if label_key else LABEL_KEYS
-    if not path.exists():
-        raise ValueError(
-            f"inputs: expected a file or a folder, received {str(path)!r}, which does not exist. "
-            "Check the path."
-        )
-    found = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
+    inside = path.iterdir() if path.is_dir() else [path]
+    found = sorted(each for each in inside if each.is_file())
     tables = [each for each in found if each.suffix in PARQUET]
     records = [each for each in found if ".tfrecord" in each.name]
     # Partial functions, since Beam sends sources to other processes.
@@ -110,13 +106,13 @@ def open_source(
         find = functools.partial(image_files.find, path)
         read = functools.partial(_images, path)
         count = sum(1 for _ in find())
-    elif path.suffix in TEXT:
+    elif found and path.suffix in TEXT:
         read = functools.partial(_lines, path, of_texts)
         count = sum(1 for _ in _lines(path, of_texts=True))
     else:
         raise ValueError(
             "inputs: expected a folder of images, a .tfrecord, .parquet or .txt file, received "
-            f"{str(path)!r}. Rename it if it is one of these."
+            f"{str(path)!r}. Check the path, or rename it if it is one of these."
         )
     if not count:
         raise ValueError(f"{path}: expected at least one input, received none. Add inputs.")
