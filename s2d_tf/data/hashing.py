@@ -95,26 +95,13 @@ def fingerprint(inputs: Inputs, labels: ArrayLike) -> str:
     return content.fingerprint
 
 
-def validation_mask(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Which training examples belong to the validation split: a tenth of each class, rounded.
-
-    The hashes choose them, so the split holds the same images for everyone, in whatever order a
-    copy of the data stores them.
-
-    Args:
-        inputs: the whole training split, such as images uint8 [N, H, W, C].
-        labels: int [N].
-
-    Returns:
-        bool [N].
-    """
-    return smallest_hashes((row.tobytes() for row in inputs), labels, VALIDATION_FRACTION)
-
-
 def smallest_hashes(
     contents: Iterable[bytes], labels: ArrayLike, fraction: float, at_least: int = 0
 ) -> np.ndarray:
     """The examples of each class with the smallest hashes.
+
+    The hashes choose them, so a split holds the same examples for everyone, in whatever order a
+    copy of the data stores them.
 
     Args:
         contents: the bytes of each example.

@@ -1,8 +1,7 @@
 """Datasets that TFDS prepares: its own, and those that are built from one published archive.
 
-The archives are Tiny ImageNet, and the LSUN and Tiny ImageNet pictures of the ODIN paper. Names,
-addresses, folders and MD5 sums of the latter are those of public readers of them, pytorch-ood
-(`src/pytorch_ood/dataset/img/odin.py`) among them. Nothing is unpacked to disk, links are left out,
+The archives are Tiny ImageNet, and the LSUN and Tiny ImageNet pictures of the ODIN paper; facts of
+the latter are from pytorch-ood (`src/pytorch_ood/dataset/img/odin.py`). Nothing is unpacked to disk
 and the names of members are never used as paths, so an archive cannot write anywhere.
 """
 
@@ -234,10 +233,7 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> An
     Args:
         name: the dataset.
         data_dir: the TFDS folder.
-        download: fetch and prepare the dataset when it is not there.
-
-    Raises:
-        MissingDataError: the dataset is not there and `download` is false.
+        download: fetch and prepare the dataset when it is not there, which is an error otherwise.
     """
     if name.startswith("tiny_imagenet_"):
         return open_archive(TinyImagenet, name, data_dir, download)
@@ -269,11 +265,7 @@ def open_archive(
     `data_dir/downloads/manual`: in `data_dir` itself, or, when that is read-only, in the cache
     folder under the archive's MD5, so that different archives never share a copy.
 
-    Args:
-        make_builder: function of `data_dir` that returns the builder in that folder.
-        name: the dataset, for messages.
-        data_dir: the TFDS folder.
-        download: fetch the archive when it is not there.
+    Arguments as for `open_builder`; `make_builder` is a function of `data_dir`.
     """
     folder, builder = data_dir, make_builder(data_dir=data_dir)
     if builder.info.splits:
@@ -312,15 +304,11 @@ def read_split(
         builder: a prepared builder with features "image" and "label".
         split: name of the split.
         transform: function (index, uint8 [h, w, 3]) -> uint8 [H, W, 3], in a graph.
-
-    Raises:
-        MissingDataError: the prepared copy does not have this split.
     """
     if split not in builder.info.splits:
         raise MissingDataError(
             f"{builder.data_dir}: expected the split {split!r}, received only "
-            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a "
-            "complete copy."
+            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy."
         )
     dataset = builder.as_dataset(
         split=split,

@@ -1,7 +1,7 @@
-"""Datasets by name: what is known of each, and how its splits are opened.
+"""Datasets by name: what is known of each, how its splits are opened, and where its files are.
 
-`register` adds a dataset. Everything that takes a dataset's name finds it then: `load`, evaluation,
-recipes, tables. Nothing here imports NumPy or TensorFlow before a dataset is opened.
+`register` adds a dataset; everything that takes a name finds it then. Nothing here imports NumPy or
+TensorFlow before a dataset is opened.
 """
 
 from __future__ import annotations
@@ -110,15 +110,11 @@ def info(name: str) -> DatasetInfo:
     """
     base, dot, condition = str(name).partition(".")
     record = _REGISTRY.get(base)
-    if record is None or (dot and not record.conditions):
+    if record is None or (dot and condition not in record.conditions):
+        known = [f"{base}.{each}" for each in record.conditions] if record else []
         raise UserError(
-            f"dataset: expected {_closest(name, names())}, received {name!r}. `data.names()` lists "
-            "all; `import s2d_tf.trainers.datasets` adds those of the laboratory."
-        )
-    if dot and condition not in record.conditions:
-        raise UserError(
-            f"{base}: expected a condition such as {_closest(condition, record.conditions)}, "
-            f"received {condition!r}. `data.info({base!r}).conditions` lists them."
+            f"dataset: expected {_closest(name, known or names())}, received {name!r}. See "
+            "`data.names()`; `import s2d_tf.trainers.datasets` adds those of the laboratory."
         )
     return dataclasses.replace(record, name=name) if dot else record
 
@@ -142,17 +138,16 @@ def load_arrays(
     Example:
 
     >>> images, labels = data.load_arrays("digits", "train")
-    >>> images.shape[1:], images.dtype
-    ((8, 8, 1), dtype('uint8'))
+    >>> images.shape
+    (160, 8, 8, 1)
     """
-    record = info(name)
     known = splits(name)
     if split not in known:
         raise UserError(
             f"split: expected one of {', '.join(known)} of {name!r}, received {split!r}."
         )
     # Mapped from disk: to keep the maps of 90 conditions would keep their pages in memory.
-    read = _read.__wrapped__ if record.conditions else _read
+    read = _read.__wrapped__ if info(name).conditions else _read
     return read(name, split, resolve_data_dir(data_dir))
 
 
@@ -163,8 +158,7 @@ def load(name: str, split: str, data_dir: str | os.PathLike | None = None) -> tf
 
     Example:
 
-    >>> dataset = data.load("digits", "test").batch(32)
-    >>> image, label = next(iter(dataset))
+    >>> image, label = next(iter(data.load("digits", "test").batch(32)))
     """
     import tensorflow as tf
 
@@ -249,7 +243,9 @@ def _read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np
         inputs, labels = map(np.asarray, _function(record.load)(name, split, data_dir))
     else:
         inputs, labels = _read(name, "train", data_dir)
-        chosen = hashing.validation_mask(inputs, labels) == (split == "validation")
+        rows = (row.tobytes() for row in inputs)
+        held = hashing.smallest_hashes(rows, labels, hashing.VALIDATION_FRACTION)
+        chosen = held if split == "validation" else ~held
         inputs, labels = inputs[chosen], labels[chosen]
     if labels.shape != inputs.shape[:1]:
         raise UserError(
@@ -289,23 +285,20 @@ _CIFAR100_CLASSES = (
     "worm",
 )  # fmt: skip
 
-_RGB = (32, 32, 3)
 _TEN = tuple("0123456789")
 _CIFAR_SPLITS = {"train": 50_000, "test": 10_000}
 _CIFAR = "Krizhevsky, Learning multiple layers of features from tiny images, 2009"
 _TINY = "Le and Yang, Tiny ImageNet visual recognition challenge, 2015"
 _ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection, ICLR 2018"
-_LSUN = "Yu et al., LSUN: construction of a large-scale image dataset, 2015"
+_ODIN_LSUN = f"Yu et al., LSUN: construction of a large-scale image dataset, 2015; {_ODIN}"
+_ODIN_TINY = f"{_TINY}; {_ODIN}"
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
 
 _PREPARED = functools.partial(
-    DatasetInfo, image_shape=_RGB, load="s2d_tf.data.prepared:load",
+    DatasetInfo, image_shape=(32, 32, 3), load="s2d_tf.data.prepared:load",
     fetch="s2d_tf.data.prepared:open_builder",
 )  # fmt: skip
-_TINY_IMAGENET = functools.partial(
-    _PREPARED, num_classes=200, splits={"test": 10_000}, citation=_TINY
-)
-_ODIN_IMAGES = functools.partial(_PREPARED, splits={"test": 10_000})
+_ARCHIVE = functools.partial(_PREPARED, splits={"test": 10_000})
 _EMBEDDED = functools.partial(DatasetInfo, image_shape=(8, 8, 1), load="s2d_tf.data.digits:load")
 
 for _record in (
@@ -317,17 +310,16 @@ for _record in (
               num_classes=10, class_names=_TEN, distance="far",
               citation="Netzer et al., Reading digits in natural images with unsupervised feature "
               "learning, 2011"),
-    _TINY_IMAGENET(name="tiny_imagenet_resize", title="Tiny ImageNet (resize)",
-                   distance="near"),
-    _TINY_IMAGENET(name="tiny_imagenet_crop", title="Tiny ImageNet (crop)", distance="far"),
-    _ODIN_IMAGES(name="odin_lsun_resize", title="LSUN (resize)", distance="far",
-                 citation=f"{_LSUN}; {_ODIN}"),
-    _ODIN_IMAGES(name="odin_lsun_crop", title="LSUN (crop)", distance="far",
-                 citation=f"{_LSUN}; {_ODIN}"),
-    _ODIN_IMAGES(name="odin_tiny_imagenet_resize", title="Tiny ImageNet (ODIN's resize)",
-                 distance="near", citation=f"{_TINY}; {_ODIN}"),
-    _ODIN_IMAGES(name="odin_tiny_imagenet_crop", title="Tiny ImageNet (ODIN's crop)",
-                 distance="far", citation=f"{_TINY}; {_ODIN}"),
+    _ARCHIVE(name="tiny_imagenet_resize", title="Tiny ImageNet (resize)", num_classes=200,
+             distance="near", citation=_TINY),
+    _ARCHIVE(name="tiny_imagenet_crop", title="Tiny ImageNet (crop)", num_classes=200,
+             distance="far", citation=_TINY),
+    _ARCHIVE(name="odin_lsun_resize", title="LSUN (resize)", distance="far", citation=_ODIN_LSUN),
+    _ARCHIVE(name="odin_lsun_crop", title="LSUN (crop)", distance="far", citation=_ODIN_LSUN),
+    _ARCHIVE(name="odin_tiny_imagenet_resize", title="Tiny ImageNet (ODIN's resize)",
+             distance="near", citation=_ODIN_TINY),
+    _ARCHIVE(name="odin_tiny_imagenet_crop", title="Tiny ImageNet (ODIN's crop)",
+             distance="far", citation=_ODIN_TINY),
     _EMBEDDED(name="digits", title="Digits 0 to 7", splits={"train": 160, "test": 1_283},
               num_classes=8, class_names=_TEN[:8], citation=_DIGITS),
     _EMBEDDED(name="digits_heldout", title="Digits 8 and 9", splits={"test": 354}, num_classes=2,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import data
-from s2d_tf.data.hashing import check_digest, validation_mask
+from s2d_tf.data.hashing import check_digest, smallest_hashes
 
 
 def _examples(count=50):
@@ -68,14 +68,14 @@ def test_several_inputs_count_with_their_places():
     assert data.fingerprint(moved, labels) != content.fingerprint
 
 
-def test_validation_is_a_rounded_tenth_of_each_class_in_any_order():
+def test_a_split_is_a_rounded_share_of_each_class_in_any_order():
     labels = np.array([0] * 14 + [1] * 16 + [2] * 4)
-    images = np.arange(len(labels), dtype=np.uint8).reshape(-1, 1, 1, 1)
-    mask = validation_mask(images, labels)
+    rows = [bytes([number]) for number in range(len(labels))]
+    mask = smallest_hashes(rows, labels, 0.1)
     assert np.bincount(labels[mask]).tolist() == [1, 2]
     order = np.random.RandomState(1).permutation(len(labels))
-    again = validation_mask(images[order], labels[order])
-    assert set(images[order][again].ravel()) == set(images[mask].ravel())
+    again = smallest_hashes([rows[i] for i in order], labels[order], 0.1)
+    assert set(order[again]) == set(np.flatnonzero(mask))
 
 
 def test_digests_of_files(tmp_path):

@@ -1,4 +1,4 @@
-"""Sizes from headers, against Pillow; and nothing but RequestError for anything else."""
+"""Sizes from headers, against Pillow; and nothing but ImageFileError for anything else."""
 
 import io
 import struct
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from s2d_tf.data import image_files
-from s2d_tf.serving import protocol
-from s2d_tf.serving.limits import Limits, RequestError
 
 
 def content(form, height=21, width=34, mode="RGB", **options):
     buffer = io.BytesIO()
     pixels = np.random.RandomState(0).randint(0, 256, [height, width, 3]).astype(np.uint8)
-    Image.fromarray(pixels).convert(mode).save(buffer, form, **options)
+    image = Image.fromarray(pixels)
+    deep = Image.fromarray(pixels[..., 0].astype(np.uint16) * 257)
+    (deep if mode == "I;16" else image.convert(mode)).save(buffer, form, **options)
     return buffer.getvalue()
 
 
@@ -50,9 +50,9 @@ def test_sizes_are_those_of_pillow(made):
     # The size is known from the header alone, and a cut in it is noticed.
     for end in range(24):
         with pytest.raises(
-            RequestError, match=r"damaged|empty|something|1 to 9 pixels, received 0"
+            image_files.ImageFileError, match=r"damaged|empty|something|1 to 9 pixels, received 0"
         ):
-            protocol.check_files([made[:end]], "x", Limits(image_pixels=9))
+            image_files.check(made[:end], max_pixels=9)
 
 
 def test_padding_before_a_marker_is_allowed():
@@ -109,21 +109,23 @@ def test_pixels_that_inflate_to_more_than_the_header_says_are_rejected():
     bomb = png([chunk(b"IDAT", inflating(300))])
     assert len(bomb) < 400_000
     start = time.process_time()
-    with pytest.raises(image_files.ImageFileError, match=r"at most \d+ bytes for 32 x 32 pixels"):
+    with pytest.raises(
+        image_files.ImageFileError, match=r"32 x 32 pixels, .* received 2\d{6} bytes"
+    ):
         image_files.check(bomb, 2000)
     assert time.process_time() - start < 0.1
     # Also in many chunks, of which each is small.
     data = inflating(300)
     parts = [chunk(b"IDAT", data[i : i + 10_000]) for i in range(0, len(data), 10_000)]
-    with pytest.raises(image_files.ImageFileError, match="bytes for"):
+    with pytest.raises(image_files.ImageFileError, match=r"received 2\d{6} bytes"):
         image_files.check(png(parts), 2000)
 
 
 def test_other_ways_to_keep_a_decoder_busy_are_rejected():
     text = chunk(b"zTXt", b"k\0\0" + inflating(8))
-    with pytest.raises(image_files.ImageFileError, match="16 compressed texts"):
+    with pytest.raises(image_files.ImageFileError, match=r"16 compressed texts .* 0 bytes, 17 and"):
         image_files.check(png([], *[text] * 17), 2000)
-    with pytest.raises(image_files.ImageFileError, match="65536 chunks"):
+    with pytest.raises(image_files.ImageFileError, match="0 bytes, 0 and 65537 so far"):
         image_files.check(png([chunk(b"IDAT", b"")] * 70_000), 2000)
     photo = content("JPEG", progressive=True)
     scan = photo.index(b"\xff\xda")
@@ -135,18 +137,9 @@ def test_other_ways_to_keep_a_decoder_busy_are_rejected():
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "I;16"])
 @pytest.mark.parametrize("height", [1, 21, 700])
 def test_honest_files_of_every_kind_pass(mode, height):
-    pixels = np.random.RandomState(0).randint(0, 256, [height, 500, 3]).astype(np.uint8)
-    image = Image.fromarray(pixels)
-    if mode == "I;16":
-        image = Image.fromarray(pixels[..., 0].astype(np.uint16) * 257)
-    else:
-        image = image.convert(mode)
-    for options in ({}, {"compress_level": 0}):
-        buffer = io.BytesIO()
-        image.save(buffer, "PNG", **options)
-        assert image_files.check(buffer.getvalue(), 1 << 20) == (height, 500)
+    forms = [("PNG", {}), ("PNG", {"compress_level": 0})]
     if mode in ("RGB", "L"):
-        for options in ({}, {"progressive": True, "quality": 100}):
-            buffer = io.BytesIO()
-            image.save(buffer, "JPEG", **options)
-            assert image_files.check(buffer.getvalue(), 1 << 20) == (height, 500)
+        forms += [("JPEG", {}), ("JPEG", {"progressive": True, "quality": 100})]
+    for form, options in forms:
+        made = content(form, height, 500, mode, **options)
+        assert image_files.check(made, 1 << 20) == (height, 500)

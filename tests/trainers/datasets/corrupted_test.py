@@ -51,9 +51,9 @@ class TestNames:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            (f"{NAME}.frost_3", "received 'frost_3'"),
-            (f"{NAME}.fog_6", "expected a condition such as 'fog_.* received 'fog_6'"),
-            (f"{NAME}.", "received ''"),
+            (f"{NAME}.frost_3", f"received '{NAME}.frost_3'"),
+            (f"{NAME}.fog_6", f"expected '{NAME}.fog_.* received '{NAME}.fog_6'"),
+            (f"{NAME}.", f"received '{NAME}.'"),
             ("cifar100_d.fog_3", r"received 'cifar100_d\.fog_3'"),
         ],
     )
