@@ -17,8 +17,10 @@ def examples(count=COUNT, channels=1):
 
 
 def train(images=None, labels=None, **options):
-    if images is None:
-        images, labels = examples()
+    images, labels = (
+        given if given is not None else own
+        for given, own in zip((images, labels), examples(), strict=True)
+    )
     options = {"batch_size": BATCH, "seed": 11, "epochs": EPOCHS, "with_index": True} | options
     return data.train_pipeline(images, labels, **options)
 

@@ -43,11 +43,6 @@ def _generated(folder):
 
 
 class TestNames:
-    def test_a_condition_has_the_record_of_its_dataset(self):
-        record = data.info(f"{NAME}.fog_3")
-        assert record.name == f"{NAME}.fog_3"
-        assert record.class_names == data.info("cifar100").class_names
-
     @pytest.mark.parametrize(
         ("name", "message"),
         [
@@ -135,11 +130,6 @@ class TestGenerated:
         path.write_bytes(content)
         with pytest.raises(data.ArchiveError, match=f"^{path}: expected an array of images"):
             data.load_arrays(f"{NAME}.fog_1", "test", folder)
-
-    def test_without_cifar100(self, tmp_path):
-        with pytest.raises(data.MissingDataError, match="the dataset 'cifar100'"):
-            data.load_arrays(f"{NAME}.fog_1", "test", tmp_path)
-        assert not list(tmp_path.iterdir())
 
     @pytest.mark.slow
     def test_a_killed_process_continues(self, tmp_path, project_root):

@@ -7,11 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from PIL import Image
 from scipy import ndimage
 
 from s2d_tf.trainers.datasets import SEVERITIES, filters
-from s2d_tf.trainers.datasets.corruptions import CORRUPTIONS, SNOW, corrupt
+from s2d_tf.trainers.datasets.corruptions import CORRUPTIONS, corrupt
 
 
 def _rng(name, severity, index, seed=0):
@@ -28,15 +27,6 @@ def _assert_same(received, expected):
 
 class TestPublishedFormulas:
     """Written again in another way: single images, loops, other functions."""
-
-    @pytest.mark.parametrize("severity", [1, 5])
-    def test_gaussian_noise(self, images, severity):
-        noise = _rng("gaussian_noise", severity, 7).standard_normal((32, 32, 3))
-        expected = (
-            np.clip(images[7] / 255 + (0.04, 0, 0, 0, 0.10)[severity - 1] * noise, 0, 1) * 255
-        )
-        received = corrupt(images[7:8], "gaussian_noise", severity, first_index=7)
-        _assert_same(received[0], expected)
 
     def test_noise_has_the_published_size(self, images):
         gray = np.full([64, 32, 32, 3], 128, np.uint8)
@@ -112,12 +102,6 @@ class TestPublishedFormulas:
         received = filters.motion_blur(images[1:2], radius, sigma, np.array([degrees]))[0]
         np.testing.assert_allclose(received, np.rint(np.stack(expected, axis=-1)), atol=0)
 
-    def test_motion_blur_draws_its_angle(self, images):
-        degrees = _rng("motion_blur", 3, 4).uniform(-45, 45)
-        expected = filters.motion_blur(images[4:5], 6, 2, np.array([degrees]))
-        received = corrupt(images[4:5], "motion_blur", 3, first_index=4)
-        np.testing.assert_array_equal(received, expected.astype(np.uint8))
-
     @pytest.mark.parametrize("severity", [1, 3, 5])
     def test_zoom_blur(self, images, severity):
         image = images[9] / 255
@@ -137,25 +121,6 @@ class TestPublishedFormulas:
         expected = np.clip(expected / (image.max() + thickness), 0, 1) * 255
         _assert_same(corrupt(images[11:12], "fog", severity, first_index=11)[0], expected)
 
-    @pytest.mark.parametrize("severity", [2, 4])
-    def test_snow(self, images, severity):
-        mean, stddev, zoom, threshold, radius, sigma, own = SNOW[severity - 1]
-        rng = _rng("snow", severity, 6)
-        flakes = rng.normal(mean, stddev, (32, 32))
-        degrees = rng.uniform(-135, -45)
-        flakes = _zoomed(flakes[..., np.newaxis], zoom)[..., 0]
-        flakes[flakes < threshold] = 0
-        flakes = (np.clip(flakes, 0, 1) * 255).astype(np.uint8)
-        flakes = (
-            filters.motion_blur(flakes[np.newaxis], radius, sigma, np.array([degrees]))[0] / 255
-        )
-        image = images[6] / 255
-        gray = image @ [0.299, 0.587, 0.114]
-        pale = np.maximum(image, gray[..., np.newaxis] * 1.5 + 0.5)
-        fallen = (flakes + np.rot90(flakes, 2))[..., np.newaxis]
-        expected = np.clip(own * image + (1 - own) * pale + fallen, 0, 1) * 255
-        _assert_same(corrupt(images[6:7], "snow", severity, first_index=6)[0], expected)
-
     @pytest.mark.parametrize(
         ("name", "severity"), [("brightness", 2), ("saturate", 2), ("saturate", 5)]
     )
@@ -170,13 +135,6 @@ class TestPublishedFormulas:
                 saturation = min(saturation * factor + added, 1)
             expected[place] = colorsys.hsv_to_rgb(hue, saturation, value)
         _assert_same(corrupt(images[8:9], name, severity)[0], expected * 255)
-
-    def test_contrast(self, images):
-        image = images[10] / 255
-        expected = np.stack(
-            [(c - c.mean()) * 0.15 + c.mean() for c in image.transpose(2, 0, 1)], -1
-        )
-        _assert_same(corrupt(images[10:11], "contrast", 5)[0], expected * 255)
 
     @pytest.mark.parametrize("severity", [1, 2, 4])
     def test_elastic_transform(self, images, severity):
@@ -204,12 +162,6 @@ class TestPublishedFormulas:
             )
             received = corrupt(images[12:13], "elastic_transform", severity, first_index=12)
             _assert_same(received[0, ..., channel], np.clip(warped, 0, 1) * 255)
-
-    def test_jpeg_is_that_of_pillow(self, images, tmp_path):
-        Image.fromarray(images[13]).save(tmp_path / "image.jpg", quality=40)
-        expected = np.asarray(Image.open(tmp_path / "image.jpg"))
-        received = corrupt(images[13:14], "jpeg_compression", 5)
-        np.testing.assert_array_equal(received[0], expected)
 
 
 def _zoomed(image, factor):
