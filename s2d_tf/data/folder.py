@@ -123,12 +123,11 @@ def open_folder(
         for split, classes in found.items()
     }
     headers = [_header(file) for own in files.values() for file, _ in own]
-    _raise_for(root, [error for _, _, error in headers if error])
-    size, sizes = (image_size or DEFAULT_SIZE,) * 2, {size for size, _, _ in headers}
-    if image_size is None and len(sizes) == 1 and max(max(sizes)) <= LARGEST_OWN_SIZE:
-        (size,) = sizes
-    channels = 1 if all(gray for _, gray, _ in headers) else 3
-    shape: Any = tuple(image_shape or (*size, channels))
+    _raise_for(root, [error for *_, error in headers if error])
+    sizes, grays, _ = map(set, zip(*headers, strict=True))
+    keeps_size = image_size is None and len(sizes) == 1 and max(max(sizes)) <= LARGEST_OWN_SIZE
+    size = max(sizes) if keeps_size else (image_size or DEFAULT_SIZE,) * 2
+    shape: Any = tuple(image_shape or (*size, 1 if grays == {True} else 3))
     return ImageFolder(root, shape, names, _with_splits(files))
 
 

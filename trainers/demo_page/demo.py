@@ -145,13 +145,12 @@ def open_demo(
             unknown[names.dataset_title(name)] = _some(UNKNOWN_EXAMPLES, found)[0]
         except data.MissingDataError:
             missing.append(names.dataset_title(name))
-    note = f"Not available on this machine: {', '.join(missing)}." if missing else ""
     return Demo(
         models,
         known=_some(examples, inputs, labels),
         unknown=unknown,
         data_name=names.dataset_title(recipe.source_dataset),
-        note=note,
+        note=f"Not available on this machine: {', '.join(missing)}." if missing else "",
         fills=recipe.source_dataset == "digits",
     )
 

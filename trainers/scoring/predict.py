@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow
 import tqdm.auto
 from pyarrow import csv as arrow_csv
+from pyarrow import dataset as arrow_dataset
 from pyarrow import parquet
 
 import s2d_tf
@@ -31,8 +32,7 @@ from . import sources
 from .scorer import SCORES, Scorer
 
 FORMATS = (".parquet", ".csv")
-PART_ROWS = 4096
-"""Examples in a part: what is computed again, at most, after a kill."""
+PART_ROWS = 4096  # what is computed again, at most, after a kill
 _SKIPPED = b"s2d_skipped"
 
 
@@ -272,9 +272,6 @@ def evaluate_table(
         Flat dict with the keys of `evaluation.evaluate`, named after the files. Tables hold
         float32: confidences that round to 1 tie.
 
-    Raises:
-        ValueError: a file is not such a table, or has no target.
-
     Example:
 
     >>> x, y = data.load_arrays("digits", "test")
@@ -300,15 +297,12 @@ def evaluate_table(
         f"{name}/nll": float(-table["target_log_probability"][known].mean()),
         f"{name}/ece": float(np.abs(gaps).sum()),
     }
-    scores = _uncertainties(table)
-    for key, values in scores.items():
+    others = {pathlib.Path(each).stem: _uncertainties(_read_table(each)) for each in ood}
+    for key, values in _uncertainties(table).items():
         found[f"{name}/aurc/{key}"] = metrics.area_under_risk_coverage(values[known], ~correct)
-    for other in ood:
-        others = _uncertainties(_read_table(other))
-        for key, values in scores.items():
-            stem = pathlib.Path(other).stem
-            found[f"{stem}/auroc/{key}"] = metrics.auroc(values, others[key])
-            found[f"{stem}/aupr/{key}"] = metrics.aupr(values, others[key])
+        for stem, scores in others.items():
+            found[f"{stem}/auroc/{key}"] = metrics.auroc(values, scores[key])
+            found[f"{stem}/aupr/{key}"] = metrics.aupr(values, scores[key])
     return found
 
 
@@ -321,14 +315,11 @@ def _uncertainties(table):
 def _read_table(path):
     """Columns as float64 arrays."""
     wanted = ["label", "target", "target_log_probability", *SCORES]
+    kind = "csv" if pathlib.Path(path).suffix == ".csv" else "parquet"
     try:
-        if pathlib.Path(path).suffix == ".csv":
-            options = arrow_csv.ConvertOptions(include_columns=wanted)
-            table = arrow_csv.read_csv(path, convert_options=options)
-        else:
-            table = parquet.read_table(path, columns=wanted)
+        table = arrow_dataset.dataset(path, format=kind).to_table(columns=wanted)
         return {name: table[name].cast("float64").to_numpy() for name in wanted}
-    except (KeyError, ValueError) as error:  # pyarrow raises both
+    except ValueError as error:  # pyarrow's own are
         raise ValueError(
             f"{path}: expected a table that `s2d predict` wrote, received {str(error)[:200]!r}. "
             "Check the path."
@@ -336,7 +327,4 @@ def _read_table(path):
 
 
 def _read_json(path):
-    try:
-        return files.read_json(path)
-    except (OSError, ValueError):
-        return {}
+    return files.read_json(path) if path.is_file() else {}

@@ -71,20 +71,17 @@ def check(answer, demo, inputs):
 
 
 def test_pixels_samples_and_files_get_the_models_answers(url, demo, images):
-    check(post(url, {"pixels": images[50].ravel().tolist()}), demo, images[50:51])
+    answer = post(url, {"pixels": images[50].ravel().tolist()})
+    check(answer, demo, images[50:51])
+    known, own = (demo.models["s2d"].predict_uncertainty(x) for x in (demo.known[0], images[50:51]))
+    below = answer["models"][1]["below"]["total"]
+    assert below == pytest.approx(np.mean(known["total"] < own["total"]))
+    assert 0 < below < 1
     samples = Content(demo).samples
     check(post(url, {"sample": 2}), demo, samples[2].input[None])
     check(post(url, png(images[51]), "image/png"), demo, images[51:52])
     inverted = post(url, png(images[51]), "image/png", "?invert=1")
     check(inverted, demo, 255 - images[51:52].astype(np.float32))
-
-
-def test_the_place_among_known_inputs(url, demo, images):
-    known = demo.models["s2d"].predict_uncertainty(demo.known[0])["total"]
-    own = demo.models["s2d"].predict_uncertainty(images[50:51])["total"][0]
-    answer = post(url, {"pixels": images[50].ravel().tolist()})["models"][1]
-    assert answer["below"]["total"] == pytest.approx(np.mean(known < own))
-    assert 0 < answer["below"]["total"] < 1
 
 
 def test_the_description(url, demo):
@@ -93,12 +90,9 @@ def test_the_description(url, demo):
     assert state["classes"] == ["0", "1", "2", "3"]
     assert state["draw"] is None  # colors
     plain, s2d = state["models"]
-    assert (plain["title"], plain["decomposes"], list(plain["rules"])) == (
-        "plain",
-        False,
-        ["total"],
-    )
-    assert (s2d["decomposes"], list(s2d["rules"])) == (True, ["total", "data", "knowledge"])
+    assert (plain["title"], list(plain["rules"])) == ("plain", ["total"])
+    assert list(s2d["rules"]) == ["total", "data", "knowledge"]
+    assert (plain["decomposes"], s2d["decomposes"]) == (False, True)
     for name in ("total", "data", "knowledge"):
         for part in ("known", "unknown"):
             assert sum(s2d[part][name]) == pytest.approx(1, abs=1e-3)
@@ -205,9 +199,8 @@ def test_the_shipped_twins_are_the_default():
     demo = demo_lib.open_demo()
     assert list(demo.models) == ["Plain classifier", "S2D classifier"]
     assert [m.metadata["name"] for m in demo.models.values()] == list(demo_lib.DEFAULT)
-    images, labels = data.load_arrays("digits", "test")
-    np.testing.assert_array_equal(demo.known[0], images)
-    np.testing.assert_array_equal(demo.known[1], labels)
+    for shown, expected in zip(demo.known, data.load_arrays("digits", "test"), strict=True):
+        np.testing.assert_array_equal(shown, expected)
     assert list(demo.unknown) == ["Digits 8 and 9", "Photographs"]
     assert demo.note == ""
 
