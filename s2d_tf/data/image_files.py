@@ -113,7 +113,8 @@ def size(content: bytes, name: str = "image") -> tuple[int, int]:
     if content.startswith(PNG_START):
         return int.from_bytes(content[20:24], "big"), int.from_bytes(content[16:20], "big")
     try:
-        return tuple(tf.image.extract_jpeg_shape(content).numpy().tolist()[:2])
+        height, width, _ = tf.image.extract_jpeg_shape(content).numpy().tolist()
+        return height, width
     except tf.errors.InvalidArgumentError:
         damaged = "a damaged JPEG file" if content.startswith(JPEG_START) else "something else"
         received = damaged if content else "an empty file"
