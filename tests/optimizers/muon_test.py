@@ -153,7 +153,7 @@ def test_a_restored_optimizer_continues_in_the_same_bits(tmp_path):
 
     whole.fit(_data().repeat(2), verbose=0, shuffle=False)
     first.fit(_data(), verbose=0, shuffle=False)
-    checkpoints.save(tmp_path, 4, state(first), {})
+    checkpoints.write(tmp_path, 4, checkpoints.collect(state(first)), {})
     assert checkpoints.restore(tmp_path, state(second))["step"] == 4
     second.fit(_data(), verbose=0, shuffle=False)
     for expected, received in zip(state(whole), state(second), strict=True):

@@ -65,9 +65,9 @@ def test_so_does_an_export_whose_writer_has_errors_of_its_own(tmp_path):
 
 
 def test_ctrl_c_says_where_the_run_is_saved(monkeypatch, capsys):
-    from s2d_tf.trainers.training import stopping
+    from s2d_tf.trainers.training import callbacks
 
-    stop = stopping.StopRequest()
+    stop = callbacks.StopRequest()
     stop.signal = signal.SIGINT
 
     def interrupted(*_):

@@ -21,7 +21,7 @@ from s2d_tf.zoo import steps as steps_lib
 from s2d_tf.zoo.layout import GOLDEN, STEPS
 
 from ..studies import results
-from ..training import run_directory
+from ..training import run_setup
 from . import golden
 from .card import complete
 from .provenance import PublishError
@@ -65,7 +65,7 @@ def fit_step(
     """
     with contextlib.ExitStack() as stack:
         if zoo.is_run(where):
-            stack.enter_context(run_directory.lock(zoo.Run.open(where)))
+            stack.enter_context(run_setup.lock(zoo.Run.open(where)))
         opened = zoo.open_model(where)
         source = None if opened.run else sources.find(where)
         if source and not isinstance(source, sources.Folder):

@@ -1,32 +1,46 @@
-"""What a run does beside training: progress, log, checkpoints, SWAG moments."""
+"""What a run does beside training: progress, log, checkpoints, SWAG moments, stopping early."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
 import pathlib
+import re
+import signal
+import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 import s2d_tf._backend  # noqa: F401
 
 # isort: split
 import keras
 import numpy as np
+import tensorflow as tf
 
 from s2d_tf import files, models
+from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 
-from . import checkpoints, stopping, strategies
-
-if TYPE_CHECKING:
-    from .loop import Settings
+from . import checkpoints, run_setup, strategies
 
 LARGEST_LOSS = 100.0
 """A mean label loss in nats above which a network no longer learns: guessing one of a million
 classes has 14."""
+_PEER_IS_GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+
+
+class Preempted(UserError):
+    """Training stopped before its end; the same call continues it."""
+
+    exit_code = 75  # of `s2d`: EX_TEMPFAIL
+
+
+class WorkerLostError(Preempted):
+    """Another worker of the job died, so that this one cannot go on; start all of them again."""
 
 
 class DivergedError(UserError):
@@ -80,7 +94,7 @@ class Checkpoint(keras.callbacks.Callback):
             `metrics`, what the metrics had summed up within that epoch.
         steps_per_epoch: steps of a whole epoch.
         settings: `Settings`, which say how often to save within an epoch.
-        stop: `stopping.StopRequest`.
+        stop: `StopRequest`.
         team: who has to agree; see `strategies.team`.
     """
 
@@ -93,8 +107,8 @@ class Checkpoint(keras.callbacks.Callback):
         facts: Callable[[], dict[str, Any]],
         held: dict[str, Any],
         steps_per_epoch: int,
-        settings: Settings,
-        stop: stopping.StopRequest,
+        settings: run_setup.Settings,
+        stop: StopRequest,
         team: strategies.Alone,
     ) -> None:
         super().__init__()
@@ -180,10 +194,7 @@ class WeightMoments(keras.callbacks.Callback):
         self.count = keras.Variable(0, trainable=False, dtype="int32", name="swag_count")
         self.mean = [_zeros_like(v, "swag_mean") for v in variables]
         self.square = [_zeros_like(v, "swag_square") for v in variables]
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [self.count, *self.mean, *self.square]
+        self.variables = [self.count, *self.mean, *self.square]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self.count.assign(self.count + 1)
@@ -199,3 +210,67 @@ class WeightMoments(keras.callbacks.Callback):
 def _zeros_like(variable, name):
     # float64: the variance is a small difference of two means
     return keras.Variable(np.zeros(variable.shape), trainable=False, dtype="float64", name=name)
+
+
+class StopRequest:
+    """Catches SIGTERM and SIGINT while it is entered.
+
+    Within `deferred()` a first signal only sets `signal`, and training stops at the next step; at
+    other times, and at a second signal, it stops at once. That is safe too, because files are
+    written whole or not at all, but what was not saved is lost.
+    """
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self._deferring = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """While training steps run, which check `signal` themselves."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+        if self.signal is not None:
+            raise self.error("after the last step")
+
+    def _receive(self, number, _):
+        first = self.signal is None
+        self.signal = signal.Signals(number)
+        if not (first and self._deferring):
+            raise self.error("while no step was running")
+
+    def error(self, where: str) -> BaseException:
+        """What to raise when training has stopped."""
+        if self.signal is signal.SIGINT:
+            return KeyboardInterrupt(f"{where}; the same command continues.")
+        name = "another worker's request" if self.signal is None else self.signal.name
+        return Preempted(f"stopped by {name} {where}; the same command continues.")
+
+
+@contextlib.contextmanager
+def explained(directory: PathLike) -> Iterator[None]:
+    """Turns a full disk and a lost worker into one-line errors that say what to do."""
+    try:
+        with files.room_for(directory):
+            yield
+    except _PEER_IS_GONE as error:
+        # Without the names of TensorFlow's operations.
+        cause = re.sub(r"\{\{.*?\}\} *|.*aborted by: *", "", error.message).strip(" :\n")
+        raise WorkerLostError(
+            f"workers: expected all of them, received {cause.partition(chr(10))[0][:200]!r} from "
+            f"one that is gone. Start all workers again, with the same command: they continue from "
+            f"the last checkpoint."
+        ) from error

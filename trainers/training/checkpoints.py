@@ -125,10 +125,10 @@ def _manifest(folder):
     """The manifest of a checkpoint that is what was written."""
     path, arrays = folder / MANIFEST, folder / ARRAYS
     manifest = files.read_json(path)
-    if manifest.pop("checksum") != _checksum(manifest):
-        raise CheckpointError(f"{path}: expected content with its checksum, received another")
-    if manifest["format"] != FORMAT:
-        raise CheckpointError(f"{path}: expected format {FORMAT}, received {manifest['format']!r}")
+    if manifest.pop("checksum") != _checksum(manifest) or manifest["format"] != FORMAT:
+        raise CheckpointError(
+            f"{path}: expected format {FORMAT} with its checksum, received {manifest!r:.80}"
+        )
     if files.sha256(arrays) != manifest["sha256"][ARRAYS]:
         raise CheckpointError(f"{arrays}: expected content with its sha256, received another")
     facts, step = manifest["facts"], manifest["step"]

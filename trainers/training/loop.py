@@ -10,7 +10,6 @@ import functools
 import pathlib
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf._types import PathLike
@@ -26,57 +25,16 @@ from s2d_tf.errors import UserError
 from s2d_tf.zoo import layout, networks, recipes, weights
 from s2d_tf.zoo.runs import Run, RunError, snapshot_epoch
 
-from . import callbacks, checkpoints, run_directory, schedules, stopping, strategies, teachers
-
-if TYPE_CHECKING:
-    from s2d_tf.zoo.recipes import Recipe
-
+from . import callbacks, checkpoints, run_setup, schedules, strategies, teachers
 
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT}
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Where to train, how, and from what: all that is not in the recipe.
-
-    Attributes:
-        data_dir: TFDS folder; `None` takes `TFDS_DATA_DIR` or the default one.
-        data: folder of the images of a recipe for own data.
-        split: "train", or "train_without_validation" for tuning.
-        strategy: see `strategies.make`.
-        precision: "float32", "bfloat16" or "auto", see `strategies.choose_precision`.
-        deterministic: operations that give the same bits every time; `None` chooses, see
-            `strategies.set_determinism`.
-        synchronized_batch_norm: batch statistics over all replicas.
-        checkpoint_seconds, checkpoint_steps: how often to save within an epoch, besides at its end;
-            `None` for not by that measure.
-        teachers, start: run directories, for methods that need them; `None` looks beside.
-        verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
-
-    Example:
-
-    >>> settings = training.Settings(verbose=0, checkpoint_steps=100)
-    """
-
-    data_dir: str | None = None
-    data: str | None = None
-    split: str = "train"
-    strategy: str = "auto"
-    precision: str = "float32"
-    deterministic: bool | None = None
-    synchronized_batch_norm: bool = False
-    checkpoint_seconds: float | None = 120.0
-    checkpoint_steps: int | None = None
-    teachers: str | None = None
-    start: str | None = None
-    verbose: int | None = None
-
-
 def train(
-    recipe: Recipe,
+    recipe: recipes.Recipe,
     directory: PathLike,
     seed: int = 0,
-    settings: Settings | None = None,
+    settings: run_setup.Settings | None = None,
     member: int | None = None,
 ) -> Run:
     """Trains a recipe to its end in a run directory, going on where an earlier call stopped.
@@ -106,7 +64,7 @@ def train(
     >>> run.finished
     True
     """
-    settings = settings or Settings()
+    settings = settings or run_setup.Settings()
     members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
     if member is not None and member not in members:
         expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
@@ -118,7 +76,7 @@ def train(
     team = strategies.team(strategy)
     place = settings.data and str(pathlib.Path(settings.data).expanduser().absolute())
     with _writable(directory):
-        make = run_directory.create if team.is_chief else Run
+        make = run_setup.create if team.is_chief else Run
         run = make(pathlib.Path(directory), recipe, seed, settings.split, place)
     settings = dataclasses.replace(settings, data=run.data)  # for the members of an ensemble
     if members:
@@ -131,9 +89,9 @@ def train(
         with contextlib.ExitStack() as stack:
             if team.is_chief:
                 with _writable(directory):
-                    stack.enter_context(run_directory.lock(run))
-            stack.enter_context(stopping.explained(run.directory))
-            stop = stack.enter_context(stopping.StopRequest())
+                    stack.enter_context(run_setup.lock(run))
+            stack.enter_context(callbacks.explained(run.directory))
+            stop = stack.enter_context(callbacks.StopRequest())
             _train_network(run, settings, strategy, team, stop)
     return run
 
@@ -215,7 +173,7 @@ def _train_network(run, settings, strategy, team, stop):
     # The chief first, which makes the file that the others read.
     for turn_of_chief in (True, False) if recipe.teachers else ():
         if team.is_chief is turn_of_chief:
-            targets = teachers.attach(network, run, settings, images)
+            targets = teachers.attach(network, run, images, settings.teachers)
         team.barrier()
 
     def facts():
@@ -227,10 +185,13 @@ def _train_network(run, settings, strategy, team, stop):
 
     dataset = functools.partial(make_dataset, recipe, run.seed, images, labels, targets)
     team.adapt(network)
-    folder = run.directory / layout.CHECKPOINTS
     called = _at_epoch_ends(run, network, history) if team.is_chief else []
     called += [moments] if moments else []
-    called.append(callbacks.Checkpoint(folder, state, facts, held, steps, settings, stop, team))
+    called.append(
+        callbacks.Checkpoint(
+            run.directory / layout.CHECKPOINTS, state, facts, held, steps, settings, stop, team
+        )
+    )
     verbose = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
     verbose = verbose if team.is_chief else 0
     called += [callbacks.Progress(epochs)] if verbose else []
@@ -330,7 +291,7 @@ def _finish(run, network, moments, images, history, facts):
 
 
 def make_dataset(
-    recipe: Recipe,
+    recipe: recipes.Recipe,
     seed: int,
     images: np.ndarray,
     labels: np.ndarray,

@@ -34,10 +34,9 @@ def learning_rate(
         )
     peak = recipe.learning_rate
     if recipe.schedule == "cosine":
-        if not rising:
-            return keras.optimizers.schedules.CosineDecay(peak, steps)
+        first, target = (0.0, peak) if rising else (peak, None)
         return keras.optimizers.schedules.CosineDecay(
-            0.0, steps - rising, warmup_target=peak, warmup_steps=rising
+            first, steps - rising, warmup_target=target, warmup_steps=rising
         )
     if recipe.schedule == "linear":
         schedule = keras.optimizers.schedules.PolynomialDecay(peak, steps - rising, 0.0)

@@ -6,24 +6,18 @@ import contextlib
 import hashlib
 import pathlib
 import shlex
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from s2d_tf import files, zoo
+from s2d_tf import files, models, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.zoo import networks, weights
 from s2d_tf.zoo.layout import ENTRY, RECIPE, TEACHER_LOGITS
 from s2d_tf.zoo.runs import Run, RunError, is_run
 
-from . import run_directory
-
-if TYPE_CHECKING:
-    from s2d_tf import models
-
-    from .loop import Settings
+from . import run_setup
 
 
 def start(network: models.Classifier, run: Run, directory: PathLike | None = None) -> None:
@@ -47,15 +41,15 @@ def start(network: models.Classifier, run: Run, directory: PathLike | None = Non
 
 
 def attach(
-    network: models.Student, run: Run, settings: Settings, images: np.ndarray
+    network: models.Student, run: Run, images: np.ndarray, directory: PathLike | None = None
 ) -> np.ndarray | None:
-    """Connects a student with its teachers.
+    """Connects a student with its teachers, in the directory as for `find`.
 
     Returns:
         Without augmentation the teachers' logits `[n, members, classes]`, computed once and kept on
         disk; with augmentation `None`, and the teachers run inside each training step.
     """
-    source = find(run, run.recipe.teachers or "", settings.teachers)
+    source = find(run, run.recipe.teachers or "", directory)
     if run.recipe.data.augmentation != "none":
         if run.recipe.data.resolutions:
             raise RunError(
@@ -63,7 +57,7 @@ def attach(
                 f"{run.recipe.data.resolutions}. Use --set data.resolutions=[] --set "
                 "data.resolution_milestones=[]."
             )
-        network.learn_from(_predictor(source))
+        network.learn_from(zoo.open_run(source, with_steps=False).predictor)
         return None
     path = run.directory / TEACHER_LOGITS
     origin = {
@@ -75,17 +69,13 @@ def attach(
     if targets is not None:
         return targets
     logging.info("computing the predictions of %s once", source.directory)
-    predictor = _predictor(source)
+    predictor = zoo.open_run(source, with_steps=False).predictor
     network.check_teacher(predictor)
     _, members = predictor.predict_members(images)
     targets = np.ascontiguousarray(members.transpose(1, 0, 2)).astype(np.float16)
     files.write_array(path, targets)
     files.write_json(path.with_suffix(".json"), origin | {"sha256": files.sha256(path)})
     return targets
-
-
-def _predictor(source):
-    return zoo.open_run(source, with_steps=False).predictor
 
 
 def _kept(path, origin):
@@ -125,8 +115,10 @@ def find(run: Run, method: str, directory: PathLike | None = None) -> Run:
             for folders with the other recipe's or its ensemble's name.
     """
     recipe = run.recipe.sibling(method)
-    if directory and not is_run(directory) and _is_entry(directory):
-        directory = unpack(directory, run.directory / "teachers").directory
+    if directory and not is_run(directory):
+        named = str(directory) in zoo.names(pretrained=True)
+        if named or (pathlib.Path(directory) / ENTRY).is_file():
+            directory = unpack(directory, run.directory / "teachers").directory
     received = []
     for folder in [pathlib.Path(directory)] if directory else _nearby(run, recipe):
         found, what = _look(run, recipe, folder)
@@ -177,10 +169,6 @@ def _command(run, recipe):
     return f"s2d train {recipe.train_arguments} --workdir={workdir}{split}"
 
 
-def _is_entry(where):
-    return str(where) in zoo.names(pretrained=True) or (pathlib.Path(where) / ENTRY).is_file()
-
-
 def unpack(where: PathLike, directory: PathLike) -> Run:
     """Writes the recipe, seeds and weights of a zoo entry as the run it was published from.
 
@@ -194,14 +182,14 @@ def unpack(where: PathLike, directory: PathLike) -> Run:
         RunError: the directory holds another run.
     """
     opened = zoo.open_model(where)
-    run = run_directory.create(directory, opened.recipe, opened.seeds[0], opened.split)
+    run = run_setup.create(directory, opened.recipe, opened.seeds[0], opened.split)
     if run.finished:
         return run
     parts = [run]
     if run.member_directories:
         pairs = zip(run.member_directories, opened.seeds, strict=True)
         parts = [
-            run_directory.create(d, run.recipe.member_recipe, seed, run.split) for d, seed in pairs
+            run_setup.create(d, run.recipe.member_recipe, seed, run.split) for d, seed in pairs
         ]
     for part, network in zip(parts, opened.predictor.networks, strict=True):
         weights.save(network, part.weights())

@@ -15,10 +15,9 @@ from s2d_tf._types import PathLike
 from s2d_tf.evaluation import tables
 from s2d_tf.zoo.recipes import Recipe
 
-from . import loop, recipe_options, strategies
+from . import loop, run_setup, strategies
 
 RECORD = "tuning.json"
-LEVEL = 0.95
 COLUMNS = (
     ("accuracy", "accuracy", 100, ".1f"),
     ("nll", "NLL", 1, ".3f"),
@@ -32,7 +31,7 @@ def tune(
     key: str,
     values: Sequence[str],
     seed: int = 0,
-    settings: loop.Settings | None = None,
+    settings: run_setup.Settings | None = None,
 ) -> list[dict[str, Any]]:
     """Trains a recipe once for each value, without the validation images, and validates.
 
@@ -42,7 +41,7 @@ def tune(
         key: the value to vary, for example "model.temperature".
         values: its values, as JSON text or plain words.
         seed: the seed of every run.
-        settings: `loop.Settings`; its split is set here.
+        settings: `run_setup.Settings`; its split is set here.
 
     Returns:
         Rows, the best NLL first: `{"value", "accuracy", "nll", "ece", "examples",
@@ -51,9 +50,10 @@ def tune(
         `nll_minus_best` is `[estimate, low, high]` of the paired difference to the first row.
     """
     directory = pathlib.Path(directory)
-    settings = dataclasses.replace(settings or loop.Settings(), split="train_without_validation")
+    settings = settings or run_setup.Settings()
+    settings = dataclasses.replace(settings, split="train_without_validation")
     # All of them before the first is trained, so that a mistake in the last value costs nothing.
-    varied = [(value, recipe_options.override(recipe, [f"{key}={value}"])) for value in values]
+    varied = [(value, run_setup.override(recipe, [f"{key}={value}"])) for value in values]
     place = settings.data_dir, settings.data
     images, labels = recipe.load_arrays("validation", *place)
     rows, losses = [], {}
@@ -63,7 +63,7 @@ def tune(
         with np.errstate(divide="ignore"):
             losses[value] = -np.log(np.float64(probs[np.arange(len(labels)), labels]))
         correct = int((probs.argmax(axis=-1) == labels).sum())
-        wilson = stats.binomtest(correct, len(labels)).proportion_ci(LEVEL, "wilson")
+        wilson = stats.binomtest(correct, len(labels)).proportion_ci(0.95, "wilson")
         rows.append(
             {
                 "value": value,

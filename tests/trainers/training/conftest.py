@@ -4,18 +4,22 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def small_world():
-    """The small backbone, and 96 of the digits: 3 steps an epoch."""
-    from s2d_tf import backbones
-    from s2d_tf.trainers.training import loop
-    from tests.trainers.training.small_runs import STEPS, tiny
+def small_world(request):
+    """The small backbone, and digits for `STEPS` steps an epoch, by default 3."""
+    import numpy as np
 
-    load = loop.data.load_arrays
+    from s2d_tf import backbones, data
+    from tests.trainers.training import small_runs
+
+    load, count = data.load_arrays, 32 * getattr(request.module, "STEPS", small_runs.STEPS)
+
+    def few(name, split, *args):
+        times = 2 if split == "train" else 1
+        return tuple(np.concatenate([part] * times)[:count] for part in load(name, split, *args))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backbones, "tiny", tiny, raising=False)
-        patch.setattr(
-            loop.data, "load_arrays", lambda *args: tuple(p[: 32 * STEPS] for p in load(*args))
-        )
+        patch.setattr(backbones, "tiny", small_runs.tiny, raising=False)
+        patch.setattr(data, "load_arrays", few)
         yield
 
 

@@ -24,8 +24,10 @@ def test_teachers_are_found_inside_and_beside(tmp_path):
     assert teachers.find(run, "ensemble", str(beside.directory)) == beside
 
 
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize(("seed", "member"), [(3, "member_0"), (4, "member_1"), (9, "member_0")])
+@pytest.mark.parametrize(
+    ("given", "seed", "member"),
+    [(False, 3, "member_0"), (True, 4, "member_1"), (False, 9, "member_0")],
+)
 def test_an_ensemble_stands_for_its_member(tmp_path, given, seed, member):
     run = student(tmp_path / "run", "h2d_dir", seed)
     made(tmp_path / f"{NETWORK}.ensemble.digits", recipe("ensemble"))  # of another method
@@ -36,59 +38,33 @@ def test_an_ensemble_stands_for_its_member(tmp_path, given, seed, member):
 
 
 MISFITS = {
-    "nothing": (None, {}, "given: no "),
-    "unfinished": (
-        recipe("ensemble"),
-        {"finished": False},
-        "digits on the split train that is not",
-    ),
+    "nothing": (None, {}, "teachers: no "),
+    "unfinished": (recipe("ensemble"), {"finished": False}, "on the split train that is not"),
     "method": (recipe("s2d_ensemble"), {}, f"a run of {NETWORK}.s2d_ensemble.digits"),
     "one network": (recipe("individual"), {}, f"a run of {NETWORK}.individual.digits"),
     "dataset": (recipe("ensemble", "cifar100"), {}, f"a run of {NETWORK}.ensemble.cifar100"),
-    "network": (
-        recipe("ensemble", network="densenet_bc_22_12_s2"),
-        {},
-        "a run of densenet_bc_22_12_s2.ensemble.digits",
-    ),
+    "network": (recipe("ensemble", network="wrn_28_10"), {}, "a run of wrn_28_10.ensemble.digits"),
     "split": (recipe("ensemble"), {"split": HELD_OUT}, f"on the split {HELD_OUT}"),
 }
 
 
 @pytest.mark.parametrize("misfit", MISFITS)
-def test_a_given_folder_that_does_not_fit_is_refused_although_another_would(tmp_path, misfit):
-    other, options, received = MISFITS[misfit]
-    made(tmp_path / f"{NETWORK}.ensemble.digits", recipe("ensemble"))
-    if other is not None:
-        made(tmp_path / "given", other, **options)
-    run = student(tmp_path / "run")
-    with pytest.raises(runs.RunError) as error:
-        teachers.find(run, "ensemble", str(tmp_path / "given"))
-    expected = f"a finished run of {NETWORK}.ensemble.digits on the split train"
-    assert f"expected {expected}, received {tmp_path / 'given'}: " in str(error.value)
-    assert received in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("misfit", MISFITS)
-def test_a_folder_nearby_that_does_not_fit_does_not_count(tmp_path, misfit):
+def test_a_folder_that_does_not_fit_is_rejected_or_passed_over(tmp_path, misfit):
+    """Rejected if it was given, although another would fit; passed over if it was found."""
     other, options, received = MISFITS[misfit]
     run = student(tmp_path / "run")
+    folder = run.directory / "teachers"
     if other is not None:
-        made(run.directory / "teachers", other, **options)
-    with pytest.raises(runs.RunError) as error:
-        teachers.find(run, "ensemble")
-    if other is not None:
-        assert received in str(error.value)
+        made(folder, other, **options)
+    with pytest.raises(runs.RunError, match=received) as error:
+        teachers.find(run, "ensemble", None if other else folder)
     beside = made(tmp_path / f"{NETWORK}.ensemble.digits", recipe("ensemble"))
     assert teachers.find(run, "ensemble") == beside
-
-
-def test_augmented_teachers_do_not_serve_a_student_without(tmp_path):
-    run = runs.Run(tmp_path / "run", recipe("end", "cifar100"), 0).write()
-    plus = made(run.directory / "teachers", recipe("ensemble", "cifar100_plus"))
-    for directory in (None, plus.directory):
-        with pytest.raises(runs.RunError, match=r"ensemble\.cifar100 .*ensemble\.cifar100_plus"):
-            teachers.find(run, "ensemble", directory)
+    with pytest.raises(runs.RunError, match=received) as error:
+        teachers.find(run, "ensemble", folder)
+    expected = f"a finished run of {NETWORK}.ensemble.digits on the split train"
+    assert f"expected {expected}, received {folder}: " in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_given_ensemble_without_the_member_says_which(tmp_path):
@@ -135,10 +111,6 @@ def test_a_run_of_an_entry_predicts_as_the_entry_does(tmp_path):
     assert {key: value.tolist() for key, value in found.items()} == {
         key: value.tolist() for key, value in expected.items()
     }
-
-
-def test_a_second_time_changes_nothing_and_another_run_is_rejected(tmp_path):
-    run = teachers.unpack(ENTRY, tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in run.directory.iterdir()}
     assert teachers.unpack(ENTRY, tmp_path / "run") == run
     with pytest.raises(runs.RunError, match="received another run"):
@@ -158,16 +130,12 @@ def test_an_ensemble_has_its_members(tmp_path):
             np.testing.assert_array_equal(read[variable.path], variable.numpy())
 
 
-@pytest.mark.parametrize("as_folder", [False, True])
-def test_a_student_starts_from_an_entry(tmp_path, as_folder):
+@pytest.mark.parametrize("where", [ENTRY, zoo.directory() / ENTRY])
+def test_a_student_starts_from_an_entry_of_the_right_method(tmp_path, where):
     run = training.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
-    where = zoo.directory() / ENTRY if as_folder else ENTRY
     found = teachers.find(run, "s2d", where)
     assert found.finished
     assert found.directory == run.directory / "teachers"
-
-
-def test_an_entry_of_another_method_is_no_teacher(tmp_path):
-    run = training.create(tmp_path / "student", recipes.resolve("wrn_10_2_s2.h2d.digits"), 0)
+    run = training.create(tmp_path / "other", run.recipe, 0)
     with pytest.raises(runs.RunError, match=r"teachers: a run of wrn_10_2_s2\.individual"):
         teachers.find(run, "s2d", "wrn_10_2_s2.individual.digits")

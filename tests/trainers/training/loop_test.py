@@ -1,12 +1,15 @@
-"""Training by name through the command line: S2D always, every method in the slow tier."""
+"""Training by name: S2D always, every method in the slow tier; the precision of a run."""
 
 import csv
 import json
 
+import keras
 import numpy as np
 import pytest
 
+from s2d_tf import data, files
 from s2d_tf.trainers import training
+from s2d_tf.trainers.training import checkpoints, strategies
 from s2d_tf.zoo import recipes, runs
 
 NETWORK = "wrn_10_2_s2"
@@ -59,8 +62,6 @@ def test_one_member_of_an_ensemble(tmp_path):
 
 
 def accuracy(predictor):
-    from s2d_tf import data
-
     images, labels = data.load_arrays("digits", "test")
     return (predictor.predict_uncertainty(images)["probs"].argmax(axis=-1) == labels).mean()
 
@@ -82,17 +83,43 @@ def test_every_method_trains_to_a_sensible_accuracy(run_s2d, tmp_path):
     assert not bad, found
 
 
-@pytest.mark.slow
-def test_a_student_without_teachers_says_the_command_that_makes_them(run_s2d, tmp_path):
-    done = run_s2d("train", f"{NETWORK}.end.digits", f"--workdir={tmp_path / 'run'}", "--epochs=1")
-    assert done.returncode == 1
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert f"s2d train {NETWORK}.ensemble.digits" in done.stderr
+@pytest.mark.parametrize(
+    ("wanted", "processor", "chosen"),
+    [
+        ("float32", True, "float32"),
+        ("auto", True, "bfloat16"),
+        ("auto", False, "float32"),
+        ("bfloat16", True, "bfloat16"),
+        ("bfloat16", False, None),
+    ],
+)
+def test_auto_follows_the_processor(monkeypatch, wanted, processor, chosen):
+    monkeypatch.setattr(strategies, "multiplies_bfloat16", lambda: processor)
+    if chosen is None:
+        with pytest.raises(ValueError, match=r"AVX512-BF16.*Use precision float32"):
+            strategies.choose_precision(wanted)
+    else:
+        assert strategies.choose_precision(wanted) == chosen
 
 
-@pytest.mark.slow
-def test_another_recipes_folder_is_refused(run_s2d, tmp_path):
-    runs.Run(tmp_path, recipes.resolve(f"{NETWORK}.s2d.digits"), 0).write()
-    done = run_s2d("train", f"{NETWORK}.individual.digits", f"--workdir={tmp_path}")
-    assert done.returncode == 1
-    assert "received another run" in done.stderr
+def test_an_unknown_precision_is_rejected():
+    with pytest.raises(ValueError, match=r"precision: expected one of .*'half'"):
+        strategies.choose_precision("half")
+
+
+@pytest.mark.skipif(not strategies.multiplies_bfloat16(), reason="no instructions for bfloat16")
+def test_a_run_in_bfloat16_ends_in_float32_and_continues_only_in_it(tmp_path):
+    recipe = recipes.resolve("wrn_10_2_s2.s2d.digits").replace(
+        arguments={"depth": 10, "width": 1}, training={"epochs": 1}
+    )
+    settings = training.Settings(strategy="one_device", verbose=0, precision="bfloat16")
+    run = training.train(recipe, tmp_path / "run", 0, settings)
+    assert files.read_json(run.directory / "summary.json")["precision"] == "bfloat16"
+    assert keras.config.dtype_policy().name == "float32"
+    predictor = run.predictor()
+    assert {v.dtype for v in predictor.backbone.weights} == {"float32"}
+    answer = predictor.predict_uncertainty(np.zeros((2, 8, 8, 1), np.uint8))
+    assert all(np.isfinite(values).all() for values in answer.values())
+    run.weights().unlink()
+    with pytest.raises(checkpoints.CheckpointError, match="precision float32, received bfloat16"):
+        training.train(recipe, run.directory, 0, training.Settings(verbose=0))

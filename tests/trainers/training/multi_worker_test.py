@@ -1,5 +1,6 @@
 """Several workers: agreement within one process; real processes in the slow tier."""
 
+import contextlib
 import json
 import os
 import signal
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import files, zoo
+from s2d_tf import zoo
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import checkpoints, strategies
 from s2d_tf.zoo import recipes, runs
+from tests.trainers.training.small_runs import final_state
 
 NAME = "wrn_10_2_s2.s2d.digits"
 EPOCHS = 3
@@ -63,11 +65,11 @@ def test_adapted_fit_equals_keras_fit_and_brings_the_votes():
     assert decisions == [0, 2 * strategies.SAVE, 0] * 2
 
 
-def test_workers_that_restored_different_steps_are_told():
+def test_workers_that_restored_different_steps_are_told(monkeypatch):
     team = strategies.Team(strategies.make("mirrored"))
     team.check_same(7)
     team.barrier()
-    team._mean = lambda value: value + 1.0
+    monkeypatch.setattr(team, "_mean", lambda value: value + 1.0)
     with pytest.raises(ValueError, match=r"--workdir: expected one .*same step \(here: 7\)"):
         team.check_same(7)
 
@@ -119,18 +121,21 @@ def start_workers(command, root, log_dir, count=2):
     return processes
 
 
-def end(processes):
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def run_to_the_end(processes, log_dir):
+@contextlib.contextmanager
+def started(command, root, log_dir):
+    """Workers that are gone afterwards, whatever happens."""
+    processes = start_workers(command, root, log_dir)
     try:
-        codes = [process.wait(timeout=600) for process in processes]
+        yield processes
     finally:
-        end(processes)
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def run_to_the_end(command, root, log_dir):
+    with started(command, root, log_dir) as processes:
+        codes = [process.wait(timeout=600) for process in processes]
     assert codes == [0, 0], (log_dir / "worker_0.log").read_text()
 
 
@@ -169,11 +174,8 @@ print("plain Keras trained")
 
 @pytest.mark.slow
 def test_keras_still_needs_the_work_around(project_root, tmp_path):
-    processes = start_workers(["-c", PLAIN_KERAS], project_root, tmp_path)
-    try:
+    with started(["-c", PLAIN_KERAS], project_root, tmp_path) as processes:
         processes[0].wait(timeout=300)
-    finally:
-        end(processes)
     log = (tmp_path / "worker_0.log").read_text()
     assert "plain Keras trained" not in log, (
         "Keras trains under MultiWorkerMirroredStrategy now: training/strategies.Team.adapt can go."
@@ -201,12 +203,7 @@ class TestTwoWorkers:
 
     def assert_equal(self, directory, one_replica):
         run = zoo.Run.open(directory)
-        histories = [
-            files.read_json(checkpoints.found(r.directory / "checkpoints")[-1] / "manifest.json")[
-                "facts"
-            ]["history"]
-            for r in (run, one_replica)
-        ]
+        histories = [final_state(r.directory)[1] for r in (run, one_replica)]
         losses = [row["loss"] for row in histories[1]]
         assert np.ptp(losses) > 0.02 * max(losses), "something was learnt"
         for row, expected in zip(*histories, strict=True):
@@ -225,7 +222,7 @@ class TestTwoWorkers:
         given = str(teachers.directory) if method.startswith("h2d") else None
         flags = [f"--teachers={given}"] if given else []
         command = train_command(tmp_path / "run", *flags, **how)
-        run_to_the_end(start_workers(command, project_root, tmp_path), tmp_path)
+        run_to_the_end(command, project_root, tmp_path)
         one_replica = train_on_one_replica(tmp_path / "one", **how, teachers=given)
         self.assert_equal(tmp_path / "run", one_replica)
         assert "Epoch" in (tmp_path / "worker_0.log").read_text()
@@ -239,34 +236,25 @@ class TestTwoWorkers:
     ):
         directory = tmp_path / "run"
         command = train_command(directory, "--checkpoint_steps=3")
-        processes = start_workers(command, project_root, tmp_path)
-        try:
+        with started(command, project_root, tmp_path) as processes:
             wait_for(lambda: checkpoints.found(directory / "checkpoints"), processes)
             processes[victim].send_signal(signal.SIGKILL)
-            killed_at = time.monotonic()
             code = processes[1 - victim].wait(timeout=120)
-            took = time.monotonic() - killed_at
-        finally:
-            end(processes)
         log = (tmp_path / f"worker_{1 - victim}.log").read_text()
-        print(f"the other stopped after {took:.0f} s with {code}")
         assert code == 75, log
         assert "from one that is gone" in log
         assert "Start all workers again" in log
-        run_to_the_end(start_workers(command, project_root, tmp_path), tmp_path)
+        run_to_the_end(command, project_root, tmp_path)
         assert "continuing" in (tmp_path / "worker_0.log").read_text()
         self.assert_equal(directory, one_replica)
 
     def test_sigterm_to_one_worker_stops_all_at_the_same_step(self, project_root, tmp_path):
         directory = tmp_path / "run"
         command = train_command(directory, "--checkpoint_steps=3")
-        processes = start_workers(command, project_root, tmp_path)
-        try:
+        with started(command, project_root, tmp_path) as processes:
             wait_for(lambda: checkpoints.found(directory / "checkpoints"), processes)
             processes[1].send_signal(signal.SIGTERM)
             codes = [process.wait(timeout=120) for process in processes]
-        finally:
-            end(processes)
         logs = [(tmp_path / f"worker_{i}.log").read_text() for i in (0, 1)]
         assert codes == [75, 75], logs
         places = [log.partition("at epoch")[2].partition(", where it is saved")[0] for log in logs]

@@ -1,6 +1,6 @@
 """One replica or many: the same losses and the same weights, for every family of methods.
 
-With synchronised batch norm and without dropout, as only then the mathematics is the same.
+With synchronized batch norm and without dropout, as only then the mathematics is the same.
 """
 
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import backbones, files, models
+from s2d_tf import data, files, models
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import callbacks, loop, schedules, strategies
 from s2d_tf.zoo import networks, recipes
@@ -20,16 +20,7 @@ from tests.trainers.training.small_runs import newest_step
 
 FAMILIES = ("individual", "s2d", "s2d_mimo", "end", "h2d_dir", "h2d_gauss", "h2d_gauss, teachers")
 EPOCHS, STEPS = 2, 5
-
-
-def tiny(input_shape, dropout, seed, synchronized_batch_norm):
-    """A backbone that is traced in a moment."""
-    images = keras.Input(input_shape)
-    start = keras.initializers.HeNormal(seed)
-    x = keras.layers.Conv2D(6, 3, 2, kernel_initializer=start, name="conv")(images)
-    x = keras.layers.BatchNormalization(synchronized=synchronized_batch_norm, name="norm")(x)
-    x = keras.layers.GlobalAveragePooling2D()(keras.layers.ReLU()(x))
-    return keras.Model(images, x, name="tiny")
+pytestmark = pytest.mark.usefixtures("small_world")
 
 
 def recipe_of(method, backbone):
@@ -42,8 +33,7 @@ def trained(family, strategy, backbone="tiny"):
     """Losses of each epoch and final variables of a family, trained under a strategy."""
     method, _, live_teachers = family.partition(", ")
     recipe = recipe_of(method, backbone)
-    images, labels = loop.data.load_arrays("digits", "train")
-    images, labels = (part[: STEPS * recipe.data.batch_size] for part in (images, labels))
+    images, labels = data.load_arrays("digits", "train")
     targets = None
     if recipe.teachers and not live_teachers:
         shape = (len(images), 2, recipe.num_classes)
@@ -70,11 +60,6 @@ def assert_same(actual, expected):
         assert off <= 2e-3 * np.linalg.norm(other) + 1e-5
 
 
-@pytest.fixture(autouse=True)
-def tiny_backbone(monkeypatch):
-    monkeypatch.setattr(backbones, "tiny", tiny, raising=False)
-
-
 @pytest.mark.parametrize(
     "family",
     [
@@ -91,11 +76,6 @@ def test_two_replicas_equal_one(family):
 def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
     """Through checkpoints, which hold no trace of the number of replicas."""
     recipe = recipe_of("individual", "tiny")
-    load = loop.data.load_arrays
-    few = STEPS * recipe.data.batch_size
-    monkeypatch.setattr(
-        loop.data, "load_arrays", lambda *args: tuple(part[:few] for part in load(*args))
-    )
     common = {"verbose": 0, "synchronized_batch_norm": True}
     mirrored = training.Settings(strategy="mirrored", checkpoint_steps=3, **common)
     whole = training.train(
@@ -112,7 +92,7 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         training.train(recipe, tmp_path / "run", 5, mirrored)
     monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", original)
-    assert newest_step(tmp_path / "run" / "checkpoints") == 3
+    assert newest_step(tmp_path / "run") == 3
     run = training.train(recipe, tmp_path / "run", 5, mirrored)
     logs = [files.read_json(r.directory / "summary.json") for r in (run, whole)]
     for name, value in logs[1]["last_epoch"].items():

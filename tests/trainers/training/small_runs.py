@@ -4,7 +4,9 @@ import keras
 import safetensors.numpy
 
 from s2d_tf import files, layers
-from s2d_tf.trainers.training import checkpoints, run_directory
+from s2d_tf.backbones import batch_norm
+from s2d_tf.trainers import training
+from s2d_tf.trainers.training import checkpoints
 from s2d_tf.zoo import networks, recipes, weights
 
 STEPS = 3
@@ -17,23 +19,28 @@ class Killed(BaseException):
 
 
 def tiny(input_shape, dropout, seed, synchronized_batch_norm):
-    """A backbone that is traced in a moment, with random state."""
+    """A backbone that is traced in a moment, with everything that has state."""
     images = keras.Input(input_shape)
     start = keras.initializers.HeNormal(seed)
-    x = keras.layers.Conv2D(4, 3, 2, "same", kernel_initializer=start, name="conv")(images)
-    x = layers.Dropout(0.2, seed=seed, name="dropout")(keras.layers.ReLU()(x))
+    x = keras.layers.Conv2D(4, 3, 2, kernel_initializer=start, name="conv")(images)
+    x = batch_norm.BatchNormalization(synchronized=synchronized_batch_norm, name="norm")(x)
+    x = layers.Dropout(dropout, seed=seed, name="dropout")(keras.layers.ReLU()(x))
     return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x), name="tiny")
 
 
-def recipe(method, dataset="digits", network=NETWORK):
+def recipe(method, dataset="digits", network=NETWORK, epochs=2):
     found = recipes.resolve(f"{network}.{method}.{dataset}")
-    found = found.replace(backbone="tiny", arguments={}, training={"epochs": 2})
+    found = found.replace(backbone="tiny", arguments={}, training={"epochs": epochs})
     return found.replace(num_members=2) if found.draws == "ensemble" else found
+
+
+def settings(**kwargs):
+    return training.Settings(**{"strategy": "one_device", "verbose": 0} | kwargs)
 
 
 def made(directory, recipe, seed=0, split="train", finished=True, loadable=False):
     """A run directory as training leaves it; its weights are random, or only empty files."""
-    run = run_directory.create(directory, recipe, seed, split)
+    run = training.create(directory, recipe, seed, split)
     if recipe.draws == "ensemble":
         member = recipe.member_recipe.replace(backbone="tiny")
         for index, folder in enumerate(run.member_directories):
@@ -46,12 +53,19 @@ def made(directory, recipe, seed=0, split="train", finished=True, loadable=False
 
 
 def student(directory, method="end", seed=0, split="train"):
-    return run_directory.create(directory, recipe(method), seed, split)
+    return training.create(directory, recipe(method), seed, split)
+
+
+def flip(path, place=None):
+    """Flips a bit of a file, in its middle or at a place."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 if place is None else place] ^= 1
+    path.write_bytes(content)
 
 
 def newest_step(directory):
-    """The step of the newest whole checkpoint in a folder, or `None`."""
-    held = checkpoints.newest(directory)
+    """The step of the newest whole checkpoint of a run, or `None`."""
+    held = checkpoints.newest(directory / "checkpoints")
     return held and held[1]["step"]
 
 
@@ -61,3 +75,11 @@ def final_state(directory):
     arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
     state = {key: array.tobytes() for key, array in arrays.items()}
     return state, files.read_json(folder / "manifest.json")["facts"]["history"]
+
+
+def assert_same_run(run, other):
+    """Every bit of two finished runs: checkpoint, history, log and weights."""
+    assert final_state(run.directory) == final_state(other.directory)
+    logs = [(r.directory / "log.csv").read_text() for r in (run, other)]
+    assert logs[0] == logs[1]
+    assert run.weights().read_bytes() == other.weights().read_bytes()

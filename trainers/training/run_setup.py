@@ -1,20 +1,59 @@
-"""The recipe that a command line asks for: on images of one's own, or with values changed."""
+"""A run before it is trained: settings, the recipe of a command line, and the run directory."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
+import pathlib
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 import numpy as np
 from absl import logging
 
-from s2d_tf import data
+from s2d_tf import data, files
 from s2d_tf._types import PathLike
-from s2d_tf.zoo import recipes
+from s2d_tf.zoo import layout, recipes
 from s2d_tf.zoo.recipes import SECTIONS, OwnData, Recipe, RecipeError
+from s2d_tf.zoo.runs import Run, RunError, is_run
 
-CHUNK_IMAGES = 256
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Where to train, how, and from what: all that is not in the recipe.
+
+    Attributes:
+        data_dir: TFDS folder; `None` takes `TFDS_DATA_DIR` or the default one.
+        data: folder of the images of a recipe for own data.
+        split: "train", or "train_without_validation" for tuning.
+        strategy: see `strategies.make`.
+        precision: "float32", "bfloat16" or "auto", see `strategies.choose_precision`.
+        deterministic: operations that give the same bits every time; `None` chooses, see
+            `strategies.set_determinism`.
+        synchronized_batch_norm: batch statistics over all replicas.
+        checkpoint_seconds, checkpoint_steps: how often to save within an epoch, besides at its end;
+            `None` for not by that measure.
+        teachers, start: run directories, for methods that need them; `None` looks beside.
+        verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
+
+    Example:
+
+    >>> settings = training.Settings(verbose=0, checkpoint_steps=100)
+    """
+
+    data_dir: str | None = None
+    data: str | None = None
+    split: str = "train"
+    strategy: str = "auto"
+    precision: str = "float32"
+    deterministic: bool | None = None
+    synchronized_batch_norm: bool = False
+    checkpoint_seconds: float | None = 120.0
+    checkpoint_steps: int | None = None
+    teachers: str | None = None
+    start: str | None = None
+    verbose: int | None = None
 
 
 def resolve(name: str, path: PathLike | None = None, image_size: int | None = None) -> Recipe:
@@ -29,9 +68,8 @@ def resolve(name: str, path: PathLike | None = None, image_size: int | None = No
         return recipes.resolve(name)
     recipes.check_network(name)
     folder = data.open_folder(path, image_size)
-    counts = {split: len(files) for split, files in folder.files.items()}
-    shape = "x".join(map(str, folder.image_shape))
-    logging.info("reading %s as %s: %s", folder.path, shape, counts)
+    counts = {split: len(paths) for split, paths in folder.files.items()}
+    logging.info("reading %s as %s: %s", folder.path, folder.image_shape, counts)
     for split in ("test", "validation"):
         folder.load_arrays(split)  # A damaged image is an error now and not after the training.
     images, labels = folder.load_arrays("train")
@@ -52,11 +90,9 @@ def statistics(images: np.ndarray) -> tuple[tuple, tuple]:
 
     A channel with less than one gray level of variation has a deviation of 1.
     """
-    sums = np.zeros([2, images.shape[-1]])
-    for start in range(0, len(images), CHUNK_IMAGES):
-        pixels = images[start : start + CHUNK_IMAGES].astype(np.float64)
-        sums += [pixels.sum(axis=(0, 1, 2)), (pixels**2).sum(axis=(0, 1, 2))]
-    mean, square = sums / (images.size / images.shape[-1])
+    mean = images.mean(axis=(0, 1, 2))
+    squares = np.einsum("nhwc,nhwc->c", images, images, dtype=np.float64)  # without a copy
+    square = squares / (images.size / images.shape[-1])
     stddev = np.sqrt(np.maximum(square - mean**2, 1.0))
     return tuple(mean.round(1).tolist()), tuple(stddev.round(1).tolist())
 
@@ -128,3 +164,59 @@ def _start(text):
             f"start: expected METHOD, METHOD@FRACTION or none, received {text!r}."
             " Write it as s2d@0.5."
         ) from None
+
+
+def create(
+    directory: PathLike, recipe: Recipe, seed: int, split: str = "train", data: str | None = None
+) -> Run:
+    """Makes a run directory, or opens it if it holds the same run.
+
+    An ensemble may get more members, and the folder of own images may move.
+
+    Raises:
+        RunError: the directory holds another run.
+    """
+    run = Run(pathlib.Path(directory), recipe, seed, split, data)
+    if not is_run(directory):
+        return run.write()
+    held = Run.open(directory)
+    if held != run and not _grows_to(held, run):
+        others = ", other numbers" if held.recipe.name == recipe.name else ""
+        raise RunError(
+            f"{directory}: expected a new folder or the same run, received another run "
+            f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose another "
+            "--workdir; nothing was changed."
+        )
+    return held if held == run and data in (None, held.data) else run.write()
+
+
+def lock(run: Run) -> AbstractContextManager[None]:
+    """Holds a run's directory for this process; a second one is rejected."""
+    return files.locked(run.directory / layout.LOCK, RunError)
+
+
+def summary(run: Run) -> str:
+    """What was trained, how long it took and where it is, for a person."""
+    lines = []
+    trained = [d for d in run.member_directories if (d / layout.FINAL).is_file()]
+    for directory in trained or [run.directory]:
+        facts = files.read_json(directory / layout.SUMMARY)
+        logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
+        lines.append(
+            f"{facts['name']}, seed {facts['seed']}: {facts['parameters']:,} parameters, "
+            f"{facts['training_seconds'] / 60:.1f} minutes; {logs}\n  {directory / layout.FINAL}"
+        )
+    if run.member_directories and not run.finished:
+        lines.append(
+            f"{len(trained)} of {run.recipe.num_members} members are trained; --member=I trains "
+            "another."
+        )
+    return "\n".join(lines)
+
+
+def _grows_to(run, other):
+    """Whether another run is this ensemble with more members."""
+    members = other.recipe.num_members
+    if run.recipe.draws != "ensemble" or members <= run.recipe.num_members:
+        return False
+    return dataclasses.replace(run, recipe=run.recipe.replace(num_members=members)) == other
