@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from s2d_tf import files, zoo
-from s2d_tf.trainers.publishing import golden
+from s2d_tf.trainers.publishing import provenance
 from s2d_tf.zoo import entries, networks, recipes, weights
 from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN
 
@@ -40,7 +40,7 @@ def make_entry(folder, name, members=1):
             path.name, files.sha256(path), "float16", seed, "0" * 64, SINGLE if refers else None
         )
         items.append(item)
-    files.write_json(folder / name / GOLDEN, golden.answers(predictor))
+    files.write_json(folder / name / GOLDEN, provenance.golden_answers(predictor))
     record = entries.Record(
         name=name,
         recipe=recipe,

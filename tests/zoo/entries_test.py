@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import cli, files, zoo
-from s2d_tf.trainers.publishing import golden
+from s2d_tf.trainers.publishing import provenance
 from s2d_tf.zoo import entries, sources
 from s2d_tf.zoo.layout import ENTRY, GOLDEN
 from tests.zoo.conftest import ENSEMBLE, SINGLE
@@ -24,7 +24,7 @@ def as_our_zoo(small_zoo, monkeypatch):
 
 def answers_as_stored(predictor, folder):
     stored = json.loads((folder / GOLDEN).read_text())
-    return golden.difference(predictor, stored) < golden.TOLERANCE
+    return provenance.golden_difference(predictor, stored) < provenance.GOLDEN_TOLERANCE
 
 
 def test_an_entry_loads_by_name(as_our_zoo, small_zoo):

@@ -8,7 +8,7 @@ import pytest
 from s2d_tf import data, files, metrics, zoo
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.trainers import publishing
-from s2d_tf.trainers.publishing import golden
+from s2d_tf.trainers.publishing import provenance
 from s2d_tf.zoo import entries, recipes
 from s2d_tf.zoo.layout import CARD, ENTRY
 
@@ -73,7 +73,7 @@ def check_answers(folder, record, predictor):
     assert predictor.num_parameters == record.parameters
     assert predictor.class_names == data.info(record.recipe.source_dataset).class_names
     stored = json.loads((folder / record.golden.file).read_text())
-    assert golden.difference(predictor, stored) < golden.TOLERANCE
+    assert provenance.golden_difference(predictor, stored) < provenance.GOLDEN_TOLERANCE
 
 
 def check_accuracy(record, predictor, data_dir):
@@ -132,9 +132,9 @@ def test_folders_of_the_zoo_are_entries_of_the_registry():
 
 
 def test_golden_images_are_these():
-    images = golden.images((8, 8, 1))
+    images = provenance.golden_images((8, 8, 1))
     assert images.dtype == np.uint8
     assert images.shape == (8, 8, 8, 1)
     assert images[1, 2, :4, 0].tolist() == [53, 62, 71, 80]
     assert images.min() == 0
-    assert golden.images((32, 32, 3)).std() > 60
+    assert provenance.golden_images((32, 32, 3)).std() > 60

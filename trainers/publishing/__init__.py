@@ -2,7 +2,6 @@
 
 from .hub import publish_to, upload
 from .provenance import PublishError
-from .publication import publish
-from .steps import fit_step
+from .publication import fit_step, publish
 
 __all__ = ["PublishError", "fit_step", "publish", "publish_to", "upload"]

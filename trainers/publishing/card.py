@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pathlib
-
-from s2d_tf import files, zoo
 from s2d_tf.data.registry import info
 from s2d_tf.evaluation import names, tables
 from s2d_tf.uncertainty import decomposes
 from s2d_tf.zoo import entries
-from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN
-
-from . import golden
-from .provenance import PublishError
 
 WHAT = {
     "labels": "trained on labels with cross-entropy",
@@ -54,24 +47,14 @@ CITATION = """\
 }"""
 
 
-def complete(folder: pathlib.Path, record: entries.Record) -> None:
-    """Writes record and card beside weights and golden predictions; then loads it as a user."""
-    files.write_text(folder / ENTRY, record.to_json())
-    files.write_text(folder / CARD, text(record))
-    difference = golden.difference(zoo.load(folder), files.read_json(folder / GOLDEN))
-    if difference > golden.TOLERANCE:
-        raise PublishError(
-            f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
-            f"{difference:.2g}. Publish it again."
-        )
-
-
 def text(record: entries.Record) -> str:
     """Returns the card as Markdown."""
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
     splits = decomposes(record.kind, record.num_members)
     shape, terms = ", ".join(map(str, recipe.image_shape)), TERMS.get(recipe.source_dataset)
+    how = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace("_", " ")
+    how = "without augmentation" if how == "none" else f"with augmentation ({how})"
     most_telling = "knowledge" if splits else "total"
     certain = "" if splits else (
         "- A single categorical prediction does not decompose: data uncertainty is the total, and "
@@ -103,7 +86,7 @@ These weights on the {known} test set:
 {_strengths(record)}
 ## Data
 
-Trained on the `{facts["split"]}` split of {_trained_on(recipe)}. Class names are in `entry.json`. \
+Trained on the `{facts["split"]}` split of {known} {how}. Class names are in `entry.json`. \
 Fingerprints (sha256 of all images and labels, in any order):
 
 - training: `{facts["training_data_fingerprint"] or "not available"}`
@@ -175,12 +158,6 @@ def _steps(record):
     return f"## Steps\n\nApplied to every prediction, in this order:\n\n{table}\n\n"
 
 
-def _trained_on(recipe):
-    how = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace("_", " ")
-    how = "without augmentation" if how == "none" else f"with augmentation ({how})"
-    return f"{names.dataset_title(recipe.source_dataset)} {how}"
-
-
 def _metrics(record):
     """A table of the test set, one of out-of-distribution detection, and the seeds."""
     spread = bool(record.spread)
@@ -200,12 +177,14 @@ def _metrics(record):
             score = names.LONG_NAMES[record.recipe.detection_score].lower()
             parts += [f"The recipe named its score, {score}, before these weights were tested."]
     seeds = next(iter(record.spread.values()))["seeds"] if spread else record.provenance["seeds"]
-    which = "; the weights here are those of seed 0" if spread else ""
-    parts += [f"Seeds: {', '.join(map(str, seeds))}{which}."]
+    parts += [
+        f"Seeds: {', '.join(map(str, seeds))}"
+        f"{'; the weights here are those of seed 0' if spread else ''}."
+    ]
     evaluations = record.metrics.get("run/test_readings")
     if evaluations is not None:
-        count = "once" if evaluations == 1 else f"{evaluations} times"
-        parts[-1] += f" These weights were evaluated on the test images {count}."
+        times = "once" if evaluations == 1 else f"{evaluations} times"
+        parts[-1] += f" These weights were evaluated on the test images {times}."
     return "\n\n".join(parts)
 
 
@@ -249,17 +228,16 @@ def _value(record, key, factor, digits):
 
 
 def _table(rows):
-    table = tables.make("", rows[0], [rows[1:]], stub=len(rows[0]))
-    return tables.render(table, "markdown").strip()
+    made = tables.make("", rows[0], [rows[1:]], stub=len(rows[0]))
+    return tables.render(made, "markdown").strip()
 
 
 def _fingerprints(record):
     lines = []
     for name in (record.recipe.source_dataset, *record.recipe.out_of_distribution):
         images, digest = (record.metrics.get(f"data/{name}/{f}") for f in ("images", "fingerprint"))
-        read = ": not available, not evaluated"
-        if digest:
-            read = f", {images:,} test images: `{digest}`"
+        unread = ": not available, not evaluated"
+        read = f", {images:,} test images: `{digest}`" if digest else unread
         lines.append(f"- {names.dataset_title(name)}{read}")
     return "\n".join(lines)
 

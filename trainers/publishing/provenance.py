@@ -1,29 +1,36 @@
-"""What an entry says of the run behind it: which one it is, how it was trained, how good it is."""
+"""What an entry keeps of its run: how it was trained, how good it is, and golden predictions.
+
+Golden predictions are a model's answers for fixed inputs: the same weights must answer the same
+anywhere.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import json
+import pathlib
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 import s2d_tf
-from s2d_tf import data, files, metrics
+from s2d_tf import data, files, metrics, uncertainty, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation import evaluator, figures, names, views
-from s2d_tf.zoo import Run, is_run
+from s2d_tf.evaluation import evaluator, figures, names, run_evaluation, views
+from s2d_tf.models import Predictor
 from s2d_tf.zoo.layout import MEMBER, METRICS, SUMMARY, TEACHER_LOGITS
-from s2d_tf.zoo.recipes import Recipe
+from s2d_tf.zoo.recipes import SECTIONS, Recipe
+from s2d_tf.zoo.runs import Run, is_run
 
-SECTIONS = ("data", "training", "model")
 TABLE_METRICS = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")
 PICTURE = "uncertainty.png"
 NUM_LISTED = 5
+# Two machines order the sums of a network differently; uncertainties are in nats, up to ln K.
+GOLDEN_TOLERANCE = 2e-3
 
 
 class PublishError(UserError):
@@ -177,16 +184,29 @@ def spread(run: Run, recipe: Recipe, also: Iterable[PathLike] = ()) -> dict[str,
 
 
 def strengths(
-    scores: evaluator.ModelScores, class_names: Sequence[str], picture: PathLike
+    run: Run, opened: zoo.TrainedModel, folder: pathlib.Path, data_dir: PathLike | None
 ) -> dict[str, Any]:
-    """What a model is good and bad at on its test images, in words and a picture.
+    """What a model is good and bad at on its test images, in words and a picture in the folder.
 
     Returns:
-        Lists of texts: "best_classes" and "worst_classes" with their accuracy, "confusions" with
+        Nothing without data; else
+        lists of texts: "best_classes" and "worst_classes" with their accuracy, "confusions" with
         their counts, and "wrong_answers", the AUROC of detecting them by each uncertainty; and the
         name of the "picture" that was drawn: histograms of each uncertainty on right answers, on
         wrong ones, and on images of other datasets.
     """
+    recipe, class_names = opened.recipe, opened.predictor.class_names
+    try:
+        scores = evaluator.score_datasets(
+            opened.predictor,
+            recipe.source_dataset,
+            recipe.out_of_distribution,
+            data_dir,
+            cache_dir=run_evaluation.cache_directory(run),
+            skip_missing=True,
+        )
+    except data.MissingDataError:
+        return {}
     known, title = scores.known, names.dataset_title(scores.dataset)
     answers, errors = known.log_probs.argmax(axis=-1), known.errors
     counts = np.zeros([known.log_probs.shape[-1]] * 2, int)
@@ -201,7 +221,7 @@ def strengths(
         if mask.any()
     }
     sets |= {names.dataset_title(name): other.scores for name, other in scores.unknown.items()}
-    figures.uncertainty_histograms({"": sets}, picture)
+    figures.uncertainty_histograms({"": sets}, folder / PICTURE)
     return {
         "picture": PICTURE,
         "best_classes": classes[::-1][:NUM_LISTED],
@@ -217,3 +237,47 @@ def strengths(
             if errors.any() and not errors.all()
         ],
     }
+
+
+def golden_images(image_shape: tuple[int, ...], count: int = 8) -> np.ndarray:
+    """Triangle waves of several frequencies in whole numbers, so that no machine rounds them.
+
+    Returns:
+        uint8 `[count, height, width, channels]`.
+    """
+    height, width, channels = image_shape
+    index, y, x, channel = np.ogrid[:count, :height, :width, :channels]
+    phase = (3 + 5 * index) * y + (7 + 2 * index * (channel + 1)) * x + 37 * index + 61 * channel
+    wave = phase % 512
+    return np.minimum(wave, 511 - wave).astype(np.uint8)
+
+
+def golden_answers(predictor: Predictor) -> dict[str, Any]:
+    """What a predictor says about the fixed inputs, as JSON values."""
+    found = _answers(predictor).items()
+    return {name: np.round(value.astype(np.float64), 6).tolist() for name, value in found}
+
+
+def golden_difference(predictor: Predictor, stored: dict[str, Any]) -> float:
+    """The largest absolute difference between a predictor's answers and the stored ones.
+
+    Raises:
+        ValueError: where the stored ones are not of this kind of model.
+    """
+    largest = 0.0
+    for name, value in _answers(predictor).items():
+        expected = np.asarray(stored[name], dtype=np.float64)
+        if expected.shape != value.shape or not np.isfinite(expected).all():
+            raise ValueError(
+                f"{name}: expected finite numbers of the shape {value.shape}, received "
+                f"{expected.shape}. Use the answers that were stored with these weights."
+            )
+        largest = max(largest, float(np.abs(expected - value).max()))
+    return largest
+
+
+def _answers(predictor):
+    """`predict_uncertainty` without a graph, which would take longer than these few inputs."""
+    batch = golden_images(predictor.image_shape).astype(np.float32)
+    answer = uncertainty.from_members(predictor.kind, predictor.member_logits(batch))
+    return {name: answer[name].numpy() for name in uncertainty.NAMES}

@@ -1,25 +1,30 @@
-"""Makes an entry's folder; what was there under its name is replaced at the end.
+"""Makes an entry's folder from a run, and adds fitted steps to runs and entries.
 
-Weights are stored in half precision if no metric moves, and only once in a zoo.
+What was there under an entry's name is replaced at the end. Weights are stored in half precision if
+no metric moves, and only once in a zoo.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import datetime
 import json
 import pathlib
+import shutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from s2d_tf import data, evaluation, files, zoo
+from s2d_tf import __version__, data, evaluation, files, posthoc, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import evaluator, run_evaluation, views
-from s2d_tf.posthoc import root
-from s2d_tf.zoo import entries, recipes, weights
-from s2d_tf.zoo.layout import ENTRY, GOLDEN, METRICS, weights_file
+from s2d_tf.evaluation import run_evaluation, views
+from s2d_tf.zoo import entries, recipes, sources, weights
+from s2d_tf.zoo import steps as steps_lib
+from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN, METRICS, STEPS, weights_file
 
 from ..studies import results
-from . import card, golden, provenance, steps
+from ..training import run_setup
+from . import card, provenance
 from .provenance import PublishError
 
 # Half of the last digit that the paper's tables print (0.1 percent; NLL a thousandth).
@@ -87,24 +92,26 @@ def publish(
     with files.folder_written_beside(target) as folder:
         listed, metrics = _write_weights(opened, metrics, folder, target, data_dir, precision, log)
         facts = provenance.training_facts(run, recipe, changes, data_dir)
-        files.write_text(folder / GOLDEN, json.dumps(golden.answers(predictor)) + "\n")
         record = entries.Record(
             name=name,
             recipe=recipe,
             preprocessing=entries.preprocessing(recipe),
             class_names=predictor.class_names,
             kind=predictor.kind,
-            num_members=root(predictor).num_members,
+            num_members=posthoc.root(predictor).num_members,
             parameters=predictor.num_parameters,
             weights=listed,
-            golden=entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN)),
+            golden=_write_golden(predictor, folder),
             metrics=results.public({**metrics, **evaluations}),
             spread=spread,
-            provenance=facts | _strengths(run, opened, folder, data_dir),
-            steps=steps.write_steps(predictor, folder),
+            provenance=facts | provenance.strengths(run, opened, folder, data_dir),
+            steps=tuple(
+                _listed(own, posthoc.save(own, folder / steps_lib.file_name(i, own.step)))
+                for i, own in enumerate(posthoc.chain(predictor))
+            ),
             inputs=predictor.contract.to_dict(),
         )
-        card.complete(folder, record)
+        _complete(folder, record)
         # A replacement must not take away weights to which other entries refer.
         written = {path.name: files.sha256(path) for path in folder.iterdir()}
         for other, item in _weights_beside(target):
@@ -116,6 +123,121 @@ def publish(
                 )
     log(f"published {target}")
     return target
+
+
+def fit_step(
+    where: PathLike,
+    step: posthoc.Step,
+    data_dir: str | None = None,
+    split: str | None = None,
+    batch_size: int = 256,
+    log: Callable = print,
+) -> pathlib.Path:
+    """Fits one more step on a trained model and stores it with the model.
+
+    `zoo.open_model` and `zoo.load` then return the predictor with all its steps. An entry's
+    record, golden predictions, metrics and card are rewritten; a run keeps its old metrics until
+    the next `s2d evaluate`.
+
+    Args:
+        where: a run directory, or the name or the folder of a zoo entry.
+        step: what to fit.
+        data_dir: TFDS folder.
+        split: split of the model's dataset to fit on. Default: the one that the network was trained
+            on; for steps that need other examples (calibration, sets, abstention) the validation
+            split of a run that kept it out of training. A network that was trained on all training
+            images has none: name one then, and do not trust the step's metrics on it.
+        batch_size: images per forward pass.
+        log: function that gets lines for a person.
+
+    Returns:
+        Path of the step's file.
+
+    Raises:
+        PublishError: the model is at an address, or no split is left to fit the step on.
+
+    Example:
+
+    >>> publishing.fit_step("run", posthoc.Energy(), log=lambda line: None).name
+    '0_energy.safetensors'
+    """
+    with contextlib.ExitStack() as stack:
+        if zoo.is_run(where):
+            stack.enter_context(run_setup.lock(zoo.Run.open(where)))
+        opened = zoo.open_model(where)
+        source = None if opened.run else sources.find(where)
+        if source and not isinstance(source, sources.Folder):
+            raise PublishError(
+                f"where: expected a run or an entry on this machine, received {where!r}. Copy the "
+                "entry's folder first."
+            )
+        fitted, facts = _fit(opened, step, split, data_dir, batch_size, log)
+        name = steps_lib.file_name(len(posthoc.chain(opened.predictor)), step)
+        if source is None:
+            return posthoc.save(fitted, opened.run.directory / STEPS / name, facts)
+        folder = stack.enter_context(files.folder_written_beside(source.path))
+        shutil.copytree(source.path, folder, dirs_exist_ok=True)
+        posthoc.save(fitted, folder / name, facts)
+        stepped = dataclasses.replace(
+            opened, predictor=posthoc.load(folder / name, opened.predictor)
+        )
+        log("evaluating the entry with its steps")
+        found, _ = run_evaluation.evaluate_opened(stepped, data_dir, log=log)
+        record = dataclasses.replace(
+            opened.record,
+            golden=_write_golden(stepped.predictor, folder),
+            metrics=results.public(found),
+            steps=(*opened.record.steps, _listed(stepped.predictor, folder / name)),
+        )
+        _complete(folder, record)
+    return source.path / name
+
+
+def _complete(folder, record):
+    """Writes record and card beside weights and golden predictions; then loads it as a user."""
+    files.write_text(folder / ENTRY, record.to_json())
+    files.write_text(folder / CARD, card.text(record))
+    stored = files.read_json(folder / GOLDEN)
+    difference = provenance.golden_difference(zoo.load(folder), stored)
+    if difference > provenance.GOLDEN_TOLERANCE:
+        raise PublishError(
+            f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
+            f"{difference:.2g}. Publish it again."
+        )
+
+
+def _write_golden(predictor, folder):
+    text = json.dumps(provenance.golden_answers(predictor))
+    files.write_text(folder / GOLDEN, text + "\n")
+    return entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN))
+
+
+def _listed(predictor, path):
+    about = repr(predictor.step), steps_lib.fitted_on(predictor)
+    return entries.StepFile(path.name, files.sha256(path), *about)
+
+
+def _fit(opened, step, split, data_dir, batch_size, log):
+    """The fitted step on the opened model, and its provenance."""
+    facts = {
+        "fitted_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "fitted_with": f"s2d_tf {__version__}",
+    }
+    if not step.needs_data:
+        return step.fit(opened.predictor), facts
+    dataset = opened.recipe.source_dataset
+    if split is None and step.held_out and opened.split != "train_without_validation":
+        raise PublishError(
+            f"split: expected the name of a split for {type(step).__name__}, which needs examples "
+            f"that the network was not trained on, received none: {opened.name} was trained on all "
+            f"of {opened.split}. Pass --split=test, and measure the step on other data."
+        )
+    split = split or ("validation" if step.held_out else opened.split)
+    inputs, labels = data.load_arrays(dataset, split, data_dir)
+    log(f"fitting {step!r} on {len(inputs):,} examples of {dataset}/{split}")
+    fitted = step.fit(opened.predictor, (inputs, labels), batch_size)
+    used = {"data": dataset, "split": split, "examples": len(inputs)}
+    return fitted, used | {"fingerprint": data.fingerprint(inputs, labels)} | facts
 
 
 def _own_metrics(run, opened):
@@ -142,23 +264,6 @@ def _own_metrics(run, opened):
     return metrics
 
 
-def _strengths(run, opened, folder, data_dir):
-    """What the card says of the model's answers, with a picture; nothing without data."""
-    recipe = opened.recipe
-    try:
-        scores = evaluator.score_datasets(
-            opened.predictor,
-            recipe.source_dataset,
-            recipe.out_of_distribution,
-            data_dir,
-            cache_dir=run_evaluation.cache_directory(run),
-            skip_missing=True,
-        )
-    except data.MissingDataError:
-        return {}
-    return provenance.strengths(scores, opened.predictor.class_names, folder / provenance.PICTURE)
-
-
 def _write_weights(opened, metrics, folder, target, data_dir, precision, log):
     """Writes the weights, in half precision if the metrics allow it; returns files and metrics."""
     if metrics is None:
@@ -169,8 +274,8 @@ def _write_weights(opened, metrics, folder, target, data_dir, precision, log):
         listed = _write(opened, folder, target, "float16")
         log("evaluating the weights in half precision")
         halved = evaluate(opened, data_dir, log)
-        shown = provenance.table_metrics(metrics)
-        moved = {k: abs(halved[k] - metrics[k]) for k in shown if k in halved}
+        shown = [key for key in provenance.table_metrics(metrics) if key in halved]
+        moved = {key: abs(halved[key] - metrics[key]) for key in shown}
         worst = max(moved, key=lambda name: moved[name], default=None)
         if worst is None or moved[worst] <= TOLERANCE + ROUNDING:
             return listed, halved

@@ -1,7 +1,5 @@
 """A small zoo, published from runs whose weights were never trained."""
 
-import json
-import shutil
 import types
 
 import pytest
@@ -10,7 +8,6 @@ from s2d_tf import files, zoo
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.trainers import publishing, training
 from s2d_tf.zoo import networks, recipes, weights
-from s2d_tf.zoo.layout import ENTRY
 
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
 SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
@@ -35,16 +32,6 @@ def without_times(patch):
     """The speed of a network has no place in an entry's test; the one to compare is not built."""
     patch.setattr(run_evaluation, "inference_time", lambda *_: (1.0, 1.0))
     patch.setattr(run_evaluation, "networks", types.SimpleNamespace(build_network=lambda _: None))
-
-
-@pytest.fixture(name="without_times", scope="session")
-def fixture_without_times():
-    return without_times
-
-
-@pytest.fixture(scope="session")
-def make_runs():
-    return make_run
 
 
 @pytest.fixture(scope="session")
@@ -85,15 +72,3 @@ def small_zoo(tmp_path_factory, runs):
         ):
             publishing.publish(run, name, folder, other_numbers=True, log=quiet)
     return folder
-
-
-@pytest.fixture
-def entry(small_zoo, tmp_path):
-    """A copy of the single model's folder."""
-    shutil.copytree(small_zoo / SINGLE, tmp_path / SINGLE)
-    return tmp_path / SINGLE
-
-
-def change(folder, **changes):
-    path = folder / ENTRY
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))

@@ -1,4 +1,4 @@
-"""From runs to entries: what is refused, what is stored, what a failure leaves."""
+"""From runs to entries: what is rejected, what is stored, what a failure leaves."""
 
 import dataclasses
 import json
@@ -15,15 +15,22 @@ from s2d_tf.trainers.publishing import card, hub, provenance, publication
 from s2d_tf.trainers.studies import results
 from s2d_tf.zoo import entries, recipes
 from s2d_tf.zoo.layout import CARD, ENTRY
-from tests.trainers.publishing.conftest import SINGLE, quiet
+from tests.trainers.publishing.conftest import (
+    ENSEMBLE,
+    MONTE_CARLO,
+    SINGLE,
+    make_run,
+    quiet,
+    without_times,
+)
 
 
 @pytest.fixture(autouse=True)
-def _no_timing(monkeypatch, without_times):
+def _no_timing(monkeypatch):
     without_times(monkeypatch)
 
 
-def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monkeypatch):
+def test_half_precision_is_kept_only_where_no_metric_moves(runs, tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(publication, "TOLERANCE", -1.0)
     folder = publishing.publish(runs / "member_0", SINGLE, tmp_path, log=said.append)
@@ -39,7 +46,7 @@ def test_half_precision_is_kept_only_where_no_figure_moves(runs, tmp_path, monke
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
-def test_published_figures_are_those_of_the_rounded_weights(small_zoo, runs):
+def test_published_metrics_are_those_of_the_rounded_weights(small_zoo, runs):
     record = entries.read((small_zoo / SINGLE / ENTRY).read_bytes(), "entry")
     own = files.read_json(runs / "member_0" / "metrics.json")
     assert record.weights[0].precision == "float16"
@@ -57,7 +64,7 @@ def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
             assert str(tmp_path.parent.parent) not in path.read_text(), path
 
 
-def test_the_rule_looks_at_the_figures_of_the_tables():
+def test_the_rule_looks_at_the_metrics_of_the_tables():
     found = ["c/accuracy", "c/nll", "s/auroc/knowledge", "c/scaled_nll", "run/seed", "time/x", "x"]
     assert provenance.table_metrics(found) == ["c/accuracy", "c/nll", "s/auroc/knowledge"]
     assert publication.TOLERANCE == 5e-4
@@ -94,7 +101,7 @@ def test_the_card_says_what_the_model_is_good_and_bad_at(small_zoo, runs):
 
 
 def test_provenance_names_data_seeds_and_commands(small_zoo):
-    folder = small_zoo / "wrn_10_2_s2.s2d_ensemble.digits"
+    folder = small_zoo / ENSEMBLE
     found = entries.read((folder / ENTRY).read_bytes(), "entry").provenance
     assert found["seeds"] == [0, 1]
     assert found["commands"][0].endswith("s2d_ensemble.digits --workdir=RUN --members=2")
@@ -115,38 +122,63 @@ def test_the_command_of_changed_numbers_makes_them_again():
     assert training.override(recipe, assignments, epochs=2) == changed
 
 
-def refused(run, message, tmp_path, name=SINGLE, **kwargs):
+def edit(path, **changes):
+    files.write_json(path, files.read_json(path) | changes)
+
+
+# Where the run is, the name, what happens to a copy before, and the message.
+REJECTED = {
+    "unfinished": (
+        "member_0",
+        SINGLE,
+        lambda run: (run / "final.safetensors").unlink(),
+        "that is not. Run `s2d train",
+    ),
+    "several splits": (
+        "",
+        ENSEMBLE,
+        lambda run: edit(run / "member_1" / "recipe.json", split="train_without_validation"),
+        r"\['train', 'train_without_validation'\]",
+    ),
+    "another seed": ("member_1", SINGLE, None, r"expected seed 0, .*received \[1\]"),
+    "another method": (
+        "member_0",
+        "wrn_10_2_s2.mc.digits",
+        None,
+        "received one of wrn_10_2_s2.s2d.digits",
+    ),
+    "other numbers": ("", ENSEMBLE, None, "received others .*num_members 5 -> 2"),
+    "not evaluated": (
+        "member_0",
+        SINGLE,
+        lambda run: (run / "metrics.json").unlink(),
+        "received no metrics. Run `s2d evaluate",
+    ),
+    "other weights": (
+        "member_0",
+        SINGLE,
+        lambda run: shutil.copy(run.parent / "runs" / "member_1" / "final.safetensors", run),
+        "metrics of these weights, received those of others",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REJECTED)
+def test_what_cannot_be_published_is_rejected_in_one_line(runs, tmp_path, case):
+    where, name, change, message = REJECTED[case]
+    shutil.copytree(runs, tmp_path / "runs")
+    run = shutil.copytree(runs / where, tmp_path / "run")
+    if change:
+        change(run)
     with pytest.raises(publishing.PublishError, match=message) as caught:
-        publishing.publish(run, name, tmp_path / "zoo", log=quiet, **kwargs)
+        publishing.publish(run, name, tmp_path / "zoo", log=quiet)
     assert "\n" not in str(caught.value)
-    assert not (tmp_path / "zoo" / name).exists()
-    assert not list((tmp_path / "zoo").glob(".*"))
+    assert not list((tmp_path / "zoo").glob("*"))
 
 
-def copied(runs, tmp_path):
-    shutil.copytree(runs / "member_0", tmp_path / "run")
-    return tmp_path / "run"
-
-
-def test_an_unfinished_run_is_refused(runs, tmp_path):
-    run = copied(runs, tmp_path)
-    (run / "final.safetensors").unlink()
-    refused(run, "that is not. Run `s2d train", tmp_path)
-
-
-def test_members_of_several_splits_are_refused(runs, tmp_path):
-    shutil.copytree(runs, tmp_path / "run")
-    path = tmp_path / "run" / "member_1" / "recipe.json"
-    facts = files.read_json(path)
-    files.write_json(path, facts | {"split": "train_without_validation"})
-    name = "wrn_10_2_s2.s2d_ensemble.digits"
-    refused(tmp_path / "run", r"\['train', 'train_without_validation'\]", tmp_path, name)
-
-
-def test_an_entry_says_its_split_and_how_it_was_trained(make_runs, tmp_path):
-    make_runs(tmp_path / "run", recipes.resolve(SINGLE), split="train_without_validation")
-    path = tmp_path / "run" / "summary.json"
-    files.write_json(path, files.read_json(path) | {"precision": "bfloat16"})
+def test_an_entry_says_its_split_and_how_it_was_trained(tmp_path):
+    make_run(tmp_path / "run", recipes.resolve(SINGLE), split="train_without_validation")
+    edit(tmp_path / "run" / "summary.json", precision="bfloat16")
     run_evaluation.evaluate_run(tmp_path / "run", log=quiet)
     folder = publishing.publish(tmp_path / "run", SINGLE, tmp_path, precision="float32", log=quiet)
     opened = zoo.open_model(folder)
@@ -154,33 +186,6 @@ def test_an_entry_says_its_split_and_how_it_was_trained(make_runs, tmp_path):
     (train, *_) = opened.record.provenance["commands"]
     assert train.endswith("--split=train_without_validation --precision=bfloat16")
     assert "`train_without_validation` split" in (folder / CARD).read_text()
-
-
-def test_another_seed_is_refused(runs, tmp_path):
-    refused(runs / "member_1", r"expected seed 0, .*received \[1\]", tmp_path)
-
-
-@pytest.mark.parametrize("method", ["individual", "mc", "s2d_ensemble"])
-def test_another_method_is_refused(runs, tmp_path, method):
-    name = f"wrn_10_2_s2.{method}.digits"
-    refused(runs / "member_0", "received one of wrn_10_2_s2.s2d.digits", tmp_path, name)
-
-
-def test_other_numbers_are_refused_unless_asked_for(runs, tmp_path):
-    name = "wrn_10_2_s2.s2d_ensemble.digits"
-    refused(runs, "received others .*num_members 5 -> 2", tmp_path, name)
-
-
-def test_a_run_that_was_not_evaluated_is_refused(runs, tmp_path):
-    run = copied(runs, tmp_path)
-    (run / "metrics.json").unlink()
-    refused(run, "received no metrics. Run `s2d evaluate", tmp_path)
-
-
-def test_metrics_of_other_weights_are_refused(runs, tmp_path):
-    run = copied(runs, tmp_path)
-    shutil.copy(runs / "member_1" / "final.safetensors", run)
-    refused(run, "metrics of these weights, received those of others", tmp_path)
 
 
 def test_a_failure_leaves_the_entry_that_was_there(runs, small_zoo, tmp_path, monkeypatch):
@@ -198,21 +203,12 @@ def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_pa
     shutil.copytree(small_zoo, folder)
     with pytest.raises(publishing.PublishError, match="refers to those that"):
         publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
-    shutil.rmtree(folder / "wrn_10_2_s2.s2d_ensemble.digits")
-    shutil.rmtree(folder / "wrn_10_2_s2.s2d_mc.digits")
+    shutil.rmtree(folder / ENSEMBLE)
+    shutil.rmtree(folder / MONTE_CARLO)
     publishing.publish(runs / "member_0", SINGLE, folder, precision="float32", log=quiet)
     record = json.loads((folder / SINGLE / ENTRY).read_text())
     assert record["weights"][0]["precision"] == "float32"
     assert sorted(path.name for path in folder.iterdir()) == [SINGLE]
-
-
-def test_the_command_says_what_is_missing(run_s2d, tmp_path):
-    result = run_s2d("publish", f"--name={SINGLE}")
-    assert result.returncode == 1
-    assert "RUN: expected one run directory" in result.stderr
-    result = run_s2d("publish", tmp_path)
-    assert result.returncode == 2
-    assert "--name" in result.stderr
 
 
 def test_the_card_of_a_gaussian_student_says_what_is_drawn():

@@ -12,11 +12,11 @@ from s2d_tf.posthoc import chain, root
 from s2d_tf.trainers import publishing
 from s2d_tf.zoo import recipes, sources, weights
 from s2d_tf.zoo.layout import ENTRY
-from tests.trainers.publishing.conftest import SINGLE, quiet
+from tests.trainers.publishing.conftest import SINGLE, quiet, without_times
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch, without_times, tmp_path):
+def _quick(monkeypatch, tmp_path):
     without_times(monkeypatch)
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
 
@@ -82,19 +82,14 @@ def test_a_run_has_the_steps_that_the_command_fitted(stepped, images):
         np.testing.assert_allclose(found[key], wanted[key], rtol=1e-4, atol=1e-5, err_msg=key)
     bare = zoo.open_run(zoo.Run.open(stepped), with_steps=False).predictor
     assert not chain(bare)
-
-
-def test_the_provenance_names_the_data(stepped):
-    opened = zoo.open_model(stepped)
     held_out = data.load_arrays("digits", "validation")
-    temperature, knn, *_ = opened.predictor.metadata["steps"]
+    temperature, knn, *_ = model.metadata["steps"]
     assert temperature["fitted_on"] == "digits/validation"
     assert temperature["fingerprint"] == data.fingerprint(*held_out)
     assert temperature["examples"] == len(held_out[0])
     assert knn["fitted_on"] == "digits/train_without_validation"
     assert knn["fitted_with"].startswith("s2d_tf ")
-    assert opened.predictor.metadata["steps"][1]["step"] == knn["step"]
-    json.dumps(opened.predictor.metadata)
+    json.dumps(model.metadata)
 
 
 def test_a_step_twice_and_bad_options_are_errors(stepped, capsys):
@@ -178,7 +173,7 @@ def test_a_step_is_fitted_on_an_entry(entry, images, capsys):
 def test_entries_on_the_web_are_not_changed(monkeypatch):
     opened = zoo.open_model(SINGLE)
     monkeypatch.setattr(zoo, "open_model", lambda _, **options: opened)
-    monkeypatch.setattr(publishing.steps.sources, "find", sources.WebFolder)
+    monkeypatch.setattr(publishing.publication.sources, "find", sources.WebFolder)
     with pytest.raises(publishing.PublishError, match="where: expected a run or an entry on this"):
         publishing.fit_step("https://host/entry", posthoc.MSP(), log=quiet)
 
