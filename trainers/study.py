@@ -50,9 +50,9 @@ def main(argv: list[str]) -> None:
             f"QUESTION: expected one of {', '.join(QUESTIONS)}, received {argv[1:2]!r}. Run `s2d "
             "study detectors runs/* --out=results/detectors`."
         )
-    from .studies import study
+    from .studies import results
 
-    question = importlib.import_module(f"{study.__package__}.{argv[1]}").QUESTION
+    question = importlib.import_module(f"{results.__package__}.{argv[1]}").QUESTION
     options = {
         "detectors": {"detectors": _DETECTORS.value},
         "shift": {"images": _IMAGES.value, "dataset": _DATASET.value},
@@ -63,5 +63,5 @@ def main(argv: list[str]) -> None:
 
     shared = {"data_dir": _DATA_DIR.value, "batch_size": _BATCH_SIZE.value}
     out, resamples = _OUT.value, _BOOTSTRAP.value
-    for path in study.run(question, argv[2:], out, resamples, log, **shared, **options):
+    for path in results.run(question, argv[2:], out, resamples, log, **shared, **options):
         print(f"Wrote {path}")

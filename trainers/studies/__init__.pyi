@@ -1,12 +1,11 @@
 from . import claims as claims
 from . import detectors as detectors
-from . import published as published
+from . import results as results
 from . import shift as shift
-from . import study as study
-from .paper_tables import archive as archive
 from .paper_tables import paper_table as paper_table
-from .paper_tables import tables_of as tables_of
 from .report import write_report as write_report
+from .result_tables import archive as archive
+from .result_tables import tables_of as tables_of
 from .results import Result as Result
 from .results import collect as collect
 from .shift import Shift as Shift

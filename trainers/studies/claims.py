@@ -1,10 +1,10 @@
 """The paper's claims as a checklist that results fill in.
 
-Every claim takes `{method: [metrics of each seed]}` for one architecture and one training set, with
-the flat metrics of `evaluate`, and answers with a verdict and the numbers behind it. Methods have
-their zoo names; ensembles of another size are `ensemble_10`, `mc_20`, ensemble distillation at a
-certain temperature is `end_t1`, `end_t2`, ... What is compared are means over shared seeds, on
-every available dataset.
+Every claim of `claims.toml` takes `{method: [metrics of each seed]}` for one architecture and one
+training set, with the flat metrics of `evaluate`, and answers with a verdict and the numbers behind
+it. Methods have their zoo names; ensembles of another size are `ensemble_10`, `mc_20`, ensemble
+distillation at a certain temperature is `end_t1`, `end_t2`, ... What is compared are means over
+shared seeds, on every available dataset.
 
 The rule: the paper words some claims as rules and others as tendencies. A rule must hold in every
 comparison, a tendency in more than half of them and on average. A margin that the choice of seeds
@@ -16,27 +16,25 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import tomllib
+import typing
+from collections.abc import Iterable, Sequence
+from importlib import resources
 
 import numpy as np
 
+from s2d_tf.errors import UserError
 from s2d_tf.evaluation import tables
-from s2d_tf.evaluation.names import OURS, TWINS, UNCERTAINTIES
+from s2d_tf.evaluation.intervals import compare_over_seeds
+from s2d_tf.evaluation.names import METHODS, OURS, UNCERTAINTIES, format_value, metric
+from s2d_tf.zoo import recipes
 
-from .comparison import Means, summarize, with_stand_ins
-from .results import by_variant
-
-if TYPE_CHECKING:
-    from .results import Result
+from .results import Result, by_variant, with_stand_ins
 
 HOLDS = "holds"
 DOES_NOT_HOLD = "does not hold"
 INCONCLUSIVE = "inconclusive"
 NOT_RUN = "not run"
-
-CALIBRATION, RANKINGS = ("nll", "ece"), ("auroc", "aupr")
-STUDENTS = ("h2d_dir", "h2d_gauss")
 # "Drastically" is the paper's word; this is our reading of it, in accuracy.
 DRASTIC_LOSS = 0.01
 NOTE = (
@@ -44,6 +42,7 @@ NOTE = (
     "on differences within the spread of the seeds is inconclusive. A claim that fails here may "
     "hold for another network or with more seeds."
 )
+_MAX_EXAMPLES = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,9 +64,10 @@ class Claim:
         name: identifier.
         statement: the claim in a sentence.
         source: where the paper makes it.
-        pairs: `(better method, other method)`, compared in `metrics` and, if given, by each of
-            `uncertainties`; or a function from `Means` to comparisons.
         needs: what must have been run, for people.
+        check: name in `CHECKS` of the function that makes the comparisons.
+        pairs: pairs of a better and another method.
+        metrics, uncertainties: what they are compared in; None: metrics without an uncertainty.
         tendency: whether it is worded as a tendency and not as a rule.
         larger: whether the first method's value is claimed to be larger, though that is worse.
     """
@@ -75,23 +75,19 @@ class Claim:
     name: str
     statement: str
     source: str
-    pairs: tuple | Callable
     needs: str
-    metrics: tuple = ("accuracy", *CALIBRATION)
-    uncertainties: tuple | None = None
+    check: str = "pairs"
+    pairs: Sequence[Sequence[str]] = ()
+    metrics: Sequence[str] = ("accuracy", "nll", "ece")
+    uncertainties: Sequence[str] | None = None
     tendency: bool = False
     larger: bool | None = None
 
     def __call__(self, results: dict[str, list[dict]]) -> Verdict:
         """The verdict of these results."""
         means = Means(results)
-        if callable(self.pairs):
-            found = self.pairs(means)
-        else:
-            keys = means.keys(self.metrics, self.uncertainties)
-            pairs = [(*pair, key) for pair in self.pairs for key in keys]
-            found = [means.compare(a, b, key, larger=self.larger) for a, b, key in pairs]
-        found = [comparison for comparison in found if comparison]
+        keys = means.keys(self.metrics, self.uncertainties)
+        found = [comparison for comparison in CHECKS[self.check](self, means, keys) if comparison]
         if not found:
             return Verdict(self, NOT_RUN, f"Needs {self.needs} on the same data.")
         held = sum(comparison.margin > 0 for comparison in found)
@@ -137,38 +133,40 @@ def table(results: list[Result]) -> tables.Table:
     )
 
 
-def _best_of_all(method, uncertainty):
-    """An uncertainty of one method against the best of all other methods of the paper."""
-
-    def compare(means):
-        others = [m for m in means.methods if m not in (method, *OURS)]
-        rivals = [m for m in others if not re.search(r"_(\d+|t[\d.]+)$", m)]
-        if "s2d_ensemble" not in rivals:  # Without its teacher "best of all" says little.
-            return []
-        return [
-            means.compare(method, best[0], key, paired=False)
-            for key in means.keys(RANKINGS, (uncertainty,))
-            for best in means.largest_first([(rival, key) for rival in rivals])[:1]
-        ]
-
-    return compare
+def _pairs(claim, means, keys):
+    """Both methods of each pair."""
+    return [means.compare(*pair, key, larger=claim.larger) for pair in claim.pairs for key in keys]
 
 
-def _another_than_knowledge(means):
+def _best_of_all(claim, means, keys):
+    """A method against the best of all other methods of the paper."""
+    ((method, _),) = claim.pairs
+    others = [m for m in means.methods if m not in (method, *OURS)]
+    rivals = [m for m in others if not re.search(r"_(\d+|t[\d.]+)$", m)]
+    if "s2d_ensemble" not in rivals:  # Without its teacher "best of all" says little.
+        return []
+    return [
+        means.compare(method, best[0], key, paired=False)
+        for key in keys
+        for best in means.largest_first([(rival, key) for rival in rivals])[:1]
+    ]
+
+
+def _other_than_knowledge(claim, means, keys):
     """Knowledge uncertainty of large ensembles against their best other uncertainty."""
     found = []
     for method in ("mc_10", "mc_20", "ensemble_10", "ensemble_20"):
-        for key in means.keys(RANKINGS, ("knowledge",)):
+        for key in keys:
             others = [(method, f"{key.rpartition('/')[0]}/{u}") for u in UNCERTAINTIES[:3]]
             best = means.largest_first(others)[:1]
             found += [means.compare(method, method, other, key) for _, other in best]
     return found
 
 
-def _temperatures(means):
-    """Accuracy of ensemble distillation at its best and its worst temperature."""
+def _temperatures(claim, means, keys):
+    """Ensemble distillation at its best and its worst temperature."""
     found = []
-    for key in means.keys(("accuracy",)):
+    for key in keys:
         methods = [(m, key) for m in means.methods if re.fullmatch(r"end_t[\d.]+", m)]
         held = [method for method, _ in means.largest_first(methods)]
         if len(held) > 1:
@@ -176,113 +174,136 @@ def _temperatures(means):
     return found
 
 
-CLAIMS = (
-    Claim(
-        "s2d_beats_its_twin",
-        "S2D improves accuracy, NLL and ECE over its plain twin, alone and in MIMO, SWAG and MC.",
-        "Section 5.1, Table 1",
-        tuple((s2d, plain) for plain, s2d in TWINS.items()),
-        "an S2D model and its twin",
-    ),
-    Claim(
-        "s2d_ensemble_calibration_rises",
-        "Ensembling S2D models raises the ECE, above that of a plain ensemble.",
-        "Section 5.1, Table 1",
-        (("s2d_ensemble", "s2d"), ("s2d_ensemble", "ensemble")),
-        "s2d_ensemble and s2d or ensemble",
-        metrics=("ece",),
-        larger=True,
-    ),
-    Claim(
-        "end_depends_on_its_temperature",
-        "Ensemble distillation is sensitive to its temperature: a bad one costs much accuracy.",
-        "Section 5.1 (no numbers in the paper)",
-        _temperatures,
-        "ensemble distillation at two temperatures (end_t1, end_t2, ...)",
-    ),
-    Claim(
-        "h2d_calibrates_better_than_end",
-        "H2D-Dir and H2D-Gauss have a better NLL and ECE than EnD.",
-        "Section 5.1, Table 1",
-        tuple((student, "end") for student in STUDENTS),
-        "h2d_dir or h2d_gauss, and end",
-        metrics=CALIBRATION,
-    ),
-    Claim(
-        "h2d_calibrates_better_than_its_teacher",
-        "H2D-Dir and H2D-Gauss have a better ECE than the S2D ensemble that teaches them.",
-        "Section 5.1, Table 1",
-        tuple((student, "s2d_ensemble") for student in STUDENTS),
-        "h2d_dir or h2d_gauss, and s2d_ensemble",
-        metrics=("ece",),
-    ),
-    Claim(
-        "h2d_beats_mc_and_swag",
-        "H2D-Dir and H2D-Gauss are better than MC dropout and SWAG in accuracy, NLL and ECE.",
-        "Section 5.1, Table 1",
-        tuple((student, rival) for student in STUDENTS for rival in ("mc", "swag")),
-        "h2d_dir or h2d_gauss, and mc or swag",
-    ),
-    Claim(
-        "s2d_beats_cheap_ensembles",
-        "A single S2D model detects better than MC dropout, MIMO and SWAG by every uncertainty but "
-        "confidence.",
-        "Section 5.2, Tables 2 and 3",
-        tuple(("s2d", rival) for rival in ("mc", "mimo", "swag")),
-        "s2d and one of mc, mimo, swag",
-        metrics=RANKINGS,
-        uncertainties=UNCERTAINTIES[1:],
-    ),
-    Claim(
-        "mc_hurts_detection",
-        "MC dropout tends to detect worse than the same network without it.",
-        "Section 5.2, Tables 2 and 3",
-        (("individual", "mc"), ("s2d", "s2d_mc")),
-        "mc and individual (or their S2D versions)",
-        metrics=RANKINGS,
-        uncertainties=UNCERTAINTIES,
-        tendency=True,
-    ),
-    Claim(
-        "s2d_ensemble_detects_better",
-        "An S2D ensemble detects better than a plain ensemble in almost all cases.",
-        "Section 5.2, Tables 2 and 3; Section 6",
-        (("s2d_ensemble", "ensemble"),),
-        "s2d_ensemble and ensemble",
-        metrics=RANKINGS,
-        uncertainties=UNCERTAINTIES,
-        tendency=True,
-    ),
-    Claim(
-        "h2d_detects_better_than_end",
-        "H2D-Dir and H2D-Gauss detect better than EnD.",
-        "Section 5.2, Tables 2 and 3",
-        tuple((student, "end") for student in STUDENTS),
-        "h2d_dir or h2d_gauss, and end",
-        metrics=RANKINGS,
-        uncertainties=UNCERTAINTIES,
-    ),
-    Claim(
-        "h2d_dir_has_the_best_knowledge",
-        "H2D-Dir has the best knowledge uncertainty in most cases, better than its teacher's.",
-        "Section 5.2, Tables 2 and 3",
-        _best_of_all("h2d_dir", "knowledge"),
-        "h2d_dir and s2d_ensemble",
-        tendency=True,
-    ),
-    Claim(
-        "h2d_gauss_has_the_best_data",
-        "H2D-Gauss has the best data uncertainty in most cases.",
-        "Section 5.2, Tables 2 and 3",
-        _best_of_all("h2d_gauss", "data"),
-        "h2d_gauss and s2d_ensemble",
-        tendency=True,
-    ),
-    Claim(
-        "size_does_not_rescue_knowledge",
-        "With 10 and 20 members knowledge uncertainty is still not an ensemble's best detector.",
-        "Appendix B.2, Tables 9 to 13",
-        _another_than_knowledge,
-        "mc or deep ensembles of 10 or 20",
-    ),
-)
+CHECKS = {
+    "pairs": _pairs,
+    "best_of_all": _best_of_all,
+    "other_than_knowledge": _other_than_knowledge,
+    "temperatures": _temperatures,
+}
+_FILE = resources.files("s2d_tf.trainers.studies").joinpath("claims.toml")
+CLAIMS = tuple(Claim(**each) for each in tomllib.loads(_FILE.read_text("utf-8"))["claims"])
+
+
+class Comparison(typing.NamedTuple):
+    """One metric of two methods; a positive `margin` says that the first has what is claimed.
+
+    `noise` is how large a margin the choice of seeds alone may make, 0 where that is not known.
+    Both are fractions of the second method's value, to average over metrics.
+    """
+
+    text: str
+    margin: float
+    noise: float = 0.0
+
+    @property
+    def within_noise(self) -> bool:
+        return abs(self.margin) < self.noise
+
+    def at(self, side: int) -> float:
+        """The margin; within the noise, the end that is best (1) or worst (-1) for the claim."""
+        return self.margin + side * self.noise * self.within_noise
+
+
+class Means:
+    """Means over seeds of `{method: [metrics of each seed]}`.
+
+    Two single networks are compared on the seeds that both have: one seed of the first against five
+    of the second would mostly say how lucky that seed is. An ensemble has no seed of its own.
+    """
+
+    def __init__(self, results: dict[str, list[dict]]) -> None:
+        self.methods = list(results)
+        self._values: dict[tuple[str, str], dict[typing.Any, float]] = {}
+        for method, seeds in results.items():
+            if isinstance(seeds, dict):
+                raise UserError(
+                    f"results[{method!r}]: expected a list with the metrics of each seed, received "
+                    "one dict. Put it in a list."
+                )
+            for position, metrics in enumerate(seeds):
+                seed = metrics.get("run/seed", (method, position))
+                for key, value in metrics.items():
+                    if isinstance(value, (int, float, np.number)):
+                        self._values.setdefault((method, key), {})[seed] = float(value)
+
+    def keys(self, names: Sequence[str], uncertainties: Sequence[str] | None = None) -> list[str]:
+        """Keys `dataset/name` or, with uncertainties, `dataset/name/uncertainty`, as they come."""
+        ends = (None,) if uncertainties is None else uncertainties
+        parts = {key: [*key.split("/"), None, None] for _, key in self._values}
+        return [key for key, part in parts.items() if part[1] in names and part[2] in ends]
+
+    def largest_first(self, places: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those of the pairs `(method, key)` that were run, the largest mean over seeds first."""
+        held = [place for place in places if place in self._values]
+        return sorted(held, key=lambda p: np.mean(list(self._values[p].values())), reverse=True)
+
+    def compare(
+        self,
+        first: str,
+        second: str,
+        key: str,
+        second_key: str | None = None,
+        larger: bool | None = None,
+        paired: bool = True,
+        threshold: float = 0.0,
+    ) -> Comparison | None:
+        """The comparison of two methods in a metric, or None where either was not run.
+
+        Args:
+            first, second: methods.
+            key: the metric.
+            second_key: the metric of the second, if another one.
+            larger: whether the larger value is claimed to be the first's; None: the better one.
+            paired: whether single networks are compared on shared seeds only.
+            threshold: by how much the first must be ahead.
+        """
+        second_key = second_key or key
+        pairs = (first, key), (second, second_key)
+        found = [self._values[pair] for pair in pairs if pair in self._values]
+        if len(found) < 2:
+            return None
+        paired = paired and (first == second or "ensemble" not in first + second)
+        shared = sorted(found[0].keys() & found[1].keys(), key=str) if paired else []
+        values = [[part[seed] for seed in shared or part] for part in found]
+        larger = metric(key).best is max if larger is None else larger
+        means = [float(np.mean(part)) for part in values]
+        margin = (means[0] - means[1]) * (1 if larger else -1) - threshold
+        scale = abs(means[1]) or 1.0
+        shown = [format_value(key, mean) + "%" * (metric(key).scale == 100.0) for mean in means]
+        other = "" if second_key == key else f"{second_key} "
+        text = f"{key} {shown[0]} for {title(first)}, {other}{shown[1]} for {title(second)}"
+        return Comparison(text, margin / scale, self._noise(values, key, bool(shared)) / scale)
+
+    def _noise(self, values, key, paired):
+        """How large a difference of means the seeds alone may make.
+
+        Of several pairs with shared seeds it is half of Student's 95% interval; else two standard
+        errors of the difference, where a method with one run is given the spread of the methods
+        that have several. Where none has, it is not known and taken as 0.
+        """
+        if paired and len(values[0]) > 1:
+            compared: typing.Any = compare_over_seeds(*values)
+            return (compared.high - compared.low) / 2.0
+        own = [list(v.values()) for (_, k), v in self._values.items() if k == key and len(v) > 1]
+        usual = np.mean([np.var(part, ddof=1) for part in own]) if own else 0.0
+        variances = [np.var(v, ddof=1) if len(v) > 1 else usual for v in values]
+        return 2.0 * float(np.sqrt(sum(v / len(p) for v, p in zip(variances, values, strict=True))))
+
+
+def title(method: str) -> str:
+    """A method's name for people: `ensemble_20` is "Deep ensemble of 20"."""
+    ((stem, size, temperature),) = re.findall(r"^(.+?)(?:_(\d+)|_t([\d.]+))?$", method)
+    known = stem in METHODS
+    name = recipes.resolve(f"densenet_bc_100_12.{stem}.cifar100").title if known else stem
+    return name + (f" of {size}" if size else f" at T = {temperature}" if temperature else "")
+
+
+def summarize(comparisons: Iterable[Comparison]) -> str:
+    """The comparisons that fail, the clearest first; where none does, the narrowest that holds."""
+    ordered = sorted(comparisons, key=lambda c: c.margin)
+    failing = [c for c in ordered if c.margin <= 0]
+    if not failing:
+        return f"; the narrowest: {ordered[0].text}"
+    told = "; ".join(c.text for c in failing[:_MAX_EXAMPLES])
+    more = len(failing) - _MAX_EXAMPLES
+    return f"; not in: {told}" + (f"; and {more} more" if more > 0 else "")

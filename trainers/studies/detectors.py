@@ -26,9 +26,7 @@ from s2d_tf.evaluation.names import (
 )
 from s2d_tf.evaluation.tables import metric_table
 
-from .result_tables import runs_table
-from .results import Result, by_title, by_variant, ood_names
-from .study import Question
+from .results import Question, Result, by_title, by_variant, ood_names, runs_table
 
 RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
 REJECTION = ("aurc", "augrc", "risk_at_80_coverage")

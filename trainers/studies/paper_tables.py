@@ -1,71 +1,189 @@
-"""The paper's tables in their own shape, filled with our runs; and the folder that keeps them.
+"""The paper's tables as printed, from `paper_tables.toml`; and the same tables with our runs.
 
-A folder of results has `runs/`, the JSON files of every run and member in the shape of run
-directories, so that `s2d table` reads it like the runs themselves, and `tuning/`, the sweeps of
-`s2d tune`; `tables.md` is made from them and nothing else.
+Each printed row knows which method it is about, and each column which metric of `evaluate` it
+corresponds to, so that comparisons are generated and never typed.
 """
 
 from __future__ import annotations
 
-import collections
-import pathlib
-import shutil
-from collections.abc import Iterable
+import dataclasses
+import functools
+import re
+import tomllib
+from importlib import resources
 
-from s2d_tf import files
-from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation import tables, views
+from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.intervals import mean_and_two_std
-from s2d_tf.evaluation.names import OURS, USUAL_MEMBERS, format_value
+from s2d_tf.evaluation.names import SHORT_NAMES, USUAL_MEMBERS, format_value, variant
 from s2d_tf.evaluation.tables import best_of
-from s2d_tf.zoo import Run
-from s2d_tf.zoo.layout import INTERVALS, METRICS, RECIPE, SUMMARY
 
-from . import claims, published, result_tables
-from .comparison import with_stand_ins
-from .detectors import detector_tables
-from .results import Result, by_title, by_variant, collect, groups, public
-from .study import markdown
+from .results import Result, by_variant, with_stand_ins
 
-RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
-KEPT = (RECIPE, INTERVALS, SUMMARY)
 NOT_RUN = "not run"
-# Other networks are shown in the shape of these tables, which have every method.
-DEFAULT_ARCHITECTURE = "densenet_bc_100_12"
-TRAINED_ON = tuple(published.TRAINED_ON.values())
+# Printed name -> our method.
+METHODS = {
+    "Individual": "individual",
+    "S2D Individual": "s2d",
+    "MIMO": "mimo",
+    "S2D MIMO": "s2d_mimo",
+    "SWAG-Diag": "swag",
+    "S2D SWAG-Diag": "s2d_swag",
+    "MC": "mc",
+    "MC ensemble": "mc",
+    "S2D MC ensemble": "s2d_mc",
+    "Deep": "ensemble",
+    "Deep ensemble": "ensemble",
+    "S2D Deep ensemble": "s2d_ensemble",
+    "S2D Deep Ensemble": "s2d_ensemble",
+    "EnD": "end",
+    "H2D-Dir": "h2d_dir",
+    "H2D-Gauss": "h2d_gauss",
+}
+TRAINED_ON = {"C100": "cifar100", "C100+": "cifar100_plus"}
+_UNCERTAINTIES = {printed: name for name, printed in SHORT_NAMES.items()}
+# Printed column -> the metric's key and what the printed number is counted in.
+_COLUMNS = {
+    "Acc": ("cifar100/accuracy", 0.01),
+    "NLL": ("cifar100/nll", 1.0),
+    "%ECE": ("cifar100/ece", 0.01),
+    "Params": ("cost/parameters", 1e6),
+    "Inference": ("cost/inference_ms", 1.0),
+    "Train": (None, 1.0),
+    "Test": (None, 1.0),
+    "Classes": (None, 1.0),
+}
+_CELL = re.compile(r"(\*{0,3})(?P<value>\d+(?:\.\d+)?)\1(?:M|ms|)\*?(?: ± \d+(?:\.\d+)?)?")
 
 
-def tables_of(results: list[Result], number: int | None = None) -> list[tables.Table]:
-    """The paper's tables for CIFAR-100 runs, and an overview for runs on other data.
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A printed column; `metric` is the key of `evaluate`, None for what is not a metric.
 
-    Args:
-        results: `Result`s.
-        number: only the table with this number, for every network among the runs; None makes all
-            tables in which some cell is ours.
-
-    Returns:
-        `tables.Table`s, which `evaluation.tables.render` writes in any of its formats.
-
-    Example:
-
-    >>> len(studies.tables_of(studies.collect(["run"]))) > 0
-    True
+    A printed number times `scale` is the value that `evaluate` reports: fractions instead of
+    percentages, single parameters.
     """
-    if number is not None:
-        architectures = dict.fromkeys(r.recipe.architecture for r in results)
-        own = published.table(number).architecture
-        chosen = [own] if own in architectures else architectures
-        return [paper_table(number, results, name) for name in chosen]
-    made, known = [], {table.architecture for table in published.tables()}
-    ours = [r.recipe.architecture for r in results if r.recipe.dataset in TRAINED_ON]
-    for name in dict.fromkeys(ours):
-        shape = name if name in known else DEFAULT_ARCHITECTURE
-        numbers = [t.number for t in published.tables() if t.architecture == shape]
-        filled = [paper_table(n, results, name) for n in numbers]
-        made += [table for table in filled if _has_numbers(table)]
-    made += result_tables.overview([r for r in results if r.recipe.dataset not in TRAINED_ON])
-    return made + [t for own in groups(results).values() for t in detector_tables(own)]
+
+    group: str
+    name: str
+    metric: str | None
+    scale: float
+    trained_on: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """The text as printed, with marks and spread, and its number; None in a blank or at a dash."""
+
+    text: str
+    value: float | None
+
+    @property
+    def plain(self) -> str:
+        """The text without marks."""
+        return self.text.replace("*", "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A printed row.
+
+    `block` counts the parts that the paper separates by a rule, from 0; `variant` is our method
+    with its number of members, such as `ensemble_10`.
+    """
+
+    stub: tuple[str, ...]
+    block: int
+    variant: str | None
+    cells: tuple[Cell, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table in the shape in which it is printed.
+
+    `kind` is "performance", "detection" or "datasets"; `ood` names the out-of-distribution dataset.
+    """
+
+    number: int
+    caption: str
+    kind: str
+    architecture: str | None
+    ood: str | None
+    stub: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def cells(self) -> list[tuple[Row, Column, Cell]]:
+        """All `(row, column, cell)`, row by row."""
+        pairs = [(row, zip(self.columns, row.cells, strict=True)) for row in self.rows]
+        return [(row, column, cell) for row, cells in pairs for column, cell in cells]
+
+
+@functools.cache
+def published_tables() -> tuple[Table, ...]:
+    """All tables of the paper, in the order of their numbers."""
+    text = (
+        resources.files("s2d_tf.trainers.studies").joinpath("paper_tables.toml").read_text("utf-8")
+    )
+    return tuple(_parse_table(data) for data in tomllib.loads(text)["tables"])
+
+
+def published_table(number: int) -> Table:
+    """The table with this number in the paper."""
+    numbered = {table.number: table for table in published_tables()}
+    if number not in numbered:
+        raise UserError(
+            f"number: expected a table of the paper, 1 to {len(numbered)}, received {number!r}."
+        )
+    return numbered[number]
+
+
+def _parse_table(data):
+    """A `Table` from its record in `paper_tables.toml`."""
+    columns = tuple(_parse_column(group, name, data.get("ood")) for group, name in data["columns"])
+    rows: list[Row] = []
+    for block, printed_rows in enumerate(data["blocks"]):
+        for printed in printed_rows:
+            stub, texts = printed[: len(data["stub"])], printed[len(data["stub"]) :]
+            members = int(stub[1]) if len(stub) > 1 else None
+            own = None if data["kind"] == "datasets" else variant(METHODS[stub[0]], members)
+            cells = [
+                rows[-1].cells[i] if text == "^" else _parse_cell(text)
+                for i, text in enumerate(texts)
+            ]
+            rows.append(Row(tuple(stub), block, own, tuple(cells)))
+    return Table(
+        number=data["number"],
+        caption=data["caption"],
+        kind=data["kind"],
+        architecture=data.get("architecture"),
+        ood=data.get("ood"),
+        stub=tuple(data["stub"]),
+        columns=columns,
+        rows=tuple(rows),
+    )
+
+
+def _parse_column(group, name, ood):
+    if name in _UNCERTAINTIES:
+        ranking = group.rpartition("%")[2].lower()
+        return Column(group, name, f"{ood}/{ranking}/{_UNCERTAINTIES[name]}", 0.01, "cifar100")
+    metric, scale = _COLUMNS[name.rstrip(".")]
+    # Sizes and costs are those of the network, whatever it was trained on.
+    of_network = metric is None or metric.startswith("cost/")
+    trained_on = None if of_network else TRAINED_ON.get(group, "cifar100")
+    return Column(group, name, metric, scale, trained_on)
+
+
+def _parse_cell(text):
+    match = _CELL.fullmatch(text)
+    if match is None and text not in ("", "-"):
+        raise UserError(
+            f"paper_tables.toml: expected a number in each cell, received {text!r}. Correct "
+            "the file."
+        )
+    return Cell(text, float(match["value"]) if match else None)
 
 
 def paper_table(number: int, results: list[Result], architecture: str) -> tables.Table:
@@ -92,14 +210,14 @@ def paper_table(number: int, results: list[Result], architecture: str) -> tables
     >>> [cell.text for cell in table.rows[1]][:3]
     ['S2D Individual', '76.0', 'not run']
     """
-    shape = published.table(number)
+    shape = published_table(number)
     columns = [*(("", name) for name in shape.stub), *((c.group, c.name) for c in shape.columns)]
     caption, stub = f"Table {number}. {shape.caption}", len(shape.stub)
     if shape.architecture is None:
         rows = [[*row.stub, *(cell.text for cell in row.cells)] for row in shape.rows]
         return tables.make(caption, columns, [rows], stub)
     own = [r for r in results if r.recipe.architecture == architecture]
-    if not any(r.recipe.dataset in TRAINED_ON for r in own):
+    if not any(r.recipe.dataset in TRAINED_ON.values() for r in own):
         raise UserError(
             f"--table: expected runs on CIFAR-100, which table {number} of the paper is "
             f"about, received runs of {architecture} on "
@@ -118,64 +236,6 @@ def paper_table(number: int, results: list[Result], architecture: str) -> tables
     return tables.make(caption.replace("*", ""), columns, blocks, stub, footnotes)
 
 
-def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
-    """Copies the metrics of runs and sweeps to `out` and regenerates `out/tables.md`.
-
-    What `out` already contains stays, unless something of the same name is among `directories`.
-
-    Args:
-        directories: evaluated run directories and folders of `s2d tune`, kept under their names.
-        out: folder.
-
-    Returns:
-        Path of the tables.
-
-    Example:
-
-    >>> studies.archive(["run"], "results").name
-    'tables.md'
-    """
-    from ..training import tuning  # Here: it brings TensorFlow.
-
-    out = pathlib.Path(out)
-    folders = [path for path in map(pathlib.Path, directories) if not path.is_file()]
-    sweeps = [folder for folder in folders if (folder / tuning.RECORD).is_file()]
-    runs = [folder for folder in folders if folder not in sweeps]
-    collect(runs)  # Before anything is copied: each one is a run and evaluated.
-    for directory in runs:
-        target = out / RUNS / directory.resolve().name
-        if target.resolve() != directory.resolve():
-            shutil.rmtree(target, ignore_errors=True)
-            _copy(Run.open(directory), target)
-    for directory in sweeps:
-        record = files.read_json(directory / tuning.RECORD)
-        files.write_json(out / SWEEPS / f"{directory.resolve().name}.json", record)
-    files.write_text(out / TABLES, text(out))
-    return out / TABLES
-
-
-def text(out: pathlib.Path) -> str:
-    """All tables of an archive and the verdict on each claim, as Markdown."""
-    from ..training import tuning
-
-    results = collect(sorted((out / RUNS).glob("*")))
-    counts = collections.Counter(result.recipe.architecture for result in results)
-    parts: list[str | tables.Table] = []
-    for architecture, _ in counts.most_common():
-        own = [r for r in results if r.recipe.architecture == architecture]
-        parts += [f"# {architecture}\n", *tables_of(own)]
-        for (_, dataset), group in groups(own).items():
-            parts += [f"## Trained on {dataset}\n", *_own_tables(group)]
-            parts += [claims.table(group)]
-    sweeps = {p.stem: files.read_json(p) for p in sorted((out / SWEEPS).glob("*.json"))}
-    parts += ["# Sweeps on the validation split, the best NLL first\n"] if sweeps else []
-    for label, record in sweeps.items():
-        epochs = record["recipe"]["training"]["epochs"]
-        heading = f"**{label}: {record['name']}, {epochs} epochs, seed {record['seed']}**"
-        parts += [f"{heading}\n\n{tuning.table(record['key'], record['rows'])}\n"]
-    return markdown(parts, out)
-
-
 def _our_metric(column):
     # Milliseconds of other machines, or of a busier hour, do not compare; ratios do.
     time = column.metric == "cost/inference_ms"
@@ -186,7 +246,7 @@ def _means(shape, results):
     """`{(row, column): (mean, spread)}` over our seeds, for the cells that the paper fills too."""
     held = {
         data: with_stand_ins(by_variant([r for r in results if data in (None, r.recipe.dataset)]))
-        for data in (*TRAINED_ON, None)
+        for data in (*TRAINED_ON.values(), None)
     }
     found = {}
     for i, row in enumerate(shape.rows):
@@ -208,11 +268,6 @@ def _cell(column, printed, ours, mark):
     key = _our_metric(column)
     text = format_value(key, mean, None if key.startswith("cost/") else spread)
     return tables.Cell(text, best=bool(mark), best_overall=mark == "overall", note=printed.plain)
-
-
-def _has_numbers(table):
-    cells = [cell for row in table.rows for cell in row[table.stub :]]
-    return any(cell.text not in ("", "-", NOT_RUN) for cell in cells)
 
 
 def _marks(shape, means):
@@ -265,30 +320,3 @@ def _footnotes(shape, results, architecture):
         ),
     }
     return [note for note, applies in notes.items() if applies]
-
-
-def _own_tables(group):
-    """Tables that the paper does not have: of our own students, of calibration and of pairs."""
-    ours = any(result.recipe.method in OURS for result in group)
-    validated = all(result.split != "train" for result in group)
-    named, dataset = by_title(group), group[0].recipe.source_dataset
-    made = [
-        *(result_tables.overview(group) if ours else ()),
-        result_tables.calibration_table(named, dataset, validated),
-        result_tables.twins_table(group),
-        result_tables.students_table(group),
-        result_tables.cost_table(group),
-    ]
-    return [table for table in made if table]
-
-
-def _copy(run, target):
-    target.mkdir(parents=True)
-    for name in KEPT:
-        if (run.directory / name).is_file():
-            shutil.copyfile(run.directory / name, target / name)
-    if (run.directory / METRICS).is_file():
-        files.write_json(target / METRICS, public(files.read_json(run.directory / METRICS)))
-    members = [Run.open(d) for d in views.own_member_directories(run) if d.is_dir()]
-    for part in [*members, *views.held(run)]:
-        _copy(part, target / part.directory.name)

@@ -23,9 +23,8 @@ from s2d_tf.evaluation import figures, tables
 from s2d_tf.evaluation.names import LONG_NAMES, SHORT_NAMES, dataset_title
 
 from . import claims, detectors, result_tables, shift
-from .paper_tables import tables_of
-from .results import Result, by_variant, collect, groups
-from .study import Study
+from .result_tables import tables_of
+from .results import Result, Study, by_variant, collect, groups, runs_table
 
 # What is drawn where there is no room for all: first the systems of the paper's figures.
 IMPORTANCE = (
@@ -178,7 +177,7 @@ def _provenance(results):
         for name, own in prints.items()
     )
     return [
-        result_tables.runs_table(results),
+        runs_table(results),
         "<h3>Data</h3><p>SHA-256 over all examples and labels, whatever their order:</p>"
         f"<ul>{items}</ul>",
         f"<p>Not available: {html.escape(missing)}.</p>" if missing else "",

@@ -1,15 +1,26 @@
-"""Tables of evaluated runs: those of any report, and those of pairs of methods."""
+"""All tables that evaluated runs fill, and the folder that keeps them.
+
+A folder of results has `runs/`, the JSON files of every run and member in the shape of run
+directories, so that `s2d table` reads it like the runs themselves, and `tuning/`, the sweeps of
+`s2d tune`; `tables.md` is made from them and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import collections
+import pathlib
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from s2d_tf.evaluation import intervals, tables
+from s2d_tf import files
+from s2d_tf._types import PathLike
+from s2d_tf.evaluation import intervals, tables, views
 from s2d_tf.evaluation.names import (
     METRICS,
+    OURS,
     TWINS,
     UNCERTAINTIES,
     dataset_title,
@@ -18,13 +29,141 @@ from s2d_tf.evaluation.names import (
     metric_title,
 )
 from s2d_tf.evaluation.tables import metric_keys, metric_table, uncertainty_keys
+from s2d_tf.zoo import Run, layout
 
-from .results import by_title, by_variant, groups, ood_names
+from . import claims, paper_tables
+from .detectors import detector_tables
+from .results import Result, by_title, by_variant, collect, groups, markdown, ood_names, public
 
-if TYPE_CHECKING:
-    from .results import Result
+RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
+KEPT = (layout.RECIPE, layout.INTERVALS, layout.SUMMARY)
+# Other networks are shown in the shape of these tables, which have every method.
+DEFAULT_ARCHITECTURE = "densenet_bc_100_12"
 
-_MAX_SEEDS_SHOWN = 8
+
+def tables_of(results: list[Result], number: int | None = None) -> list[tables.Table]:
+    """The paper's tables for CIFAR-100 runs, and an overview for runs on other data.
+
+    Args:
+        results: `Result`s.
+        number: only the table with this number, for every network among the runs; None makes all
+            tables in which some cell is ours.
+
+    Returns:
+        `tables.Table`s, which `evaluation.tables.render` writes in any of its formats.
+
+    Example:
+
+    >>> len(studies.tables_of(studies.collect(["run"]))) > 0
+    True
+    """
+    if number is not None:
+        architectures = dict.fromkeys(r.recipe.architecture for r in results)
+        own = paper_tables.published_table(number).architecture
+        chosen = [own] if own in architectures else architectures
+        return [paper_tables.paper_table(number, results, name) for name in chosen]
+    made, known = [], {table.architecture for table in paper_tables.published_tables()}
+    trained_on = paper_tables.TRAINED_ON.values()
+    ours = [r.recipe.architecture for r in results if r.recipe.dataset in trained_on]
+    for name in dict.fromkeys(ours):
+        shape = name if name in known else DEFAULT_ARCHITECTURE
+        numbers = [t.number for t in paper_tables.published_tables() if t.architecture == shape]
+        filled = [paper_tables.paper_table(n, results, name) for n in numbers]
+        made += [table for table in filled if _has_numbers(table)]
+    made += overview([r for r in results if r.recipe.dataset not in trained_on])
+    return made + [t for own in groups(results).values() for t in detector_tables(own)]
+
+
+def _has_numbers(table):
+    cells = [cell for row in table.rows for cell in row[table.stub :]]
+    return any(cell.text not in ("", "-", paper_tables.NOT_RUN) for cell in cells)
+
+
+def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
+    """Copies the metrics of runs and sweeps to `out` and regenerates `out/tables.md`.
+
+    What `out` already contains stays, unless something of the same name is among `directories`.
+
+    Args:
+        directories: evaluated run directories and folders of `s2d tune`, kept under their names.
+        out: folder.
+
+    Returns:
+        Path of the tables.
+
+    Example:
+
+    >>> studies.archive(["run"], "results").name
+    'tables.md'
+    """
+    from ..training import tuning  # Here: it brings TensorFlow.
+
+    out = pathlib.Path(out)
+    folders = [path for path in map(pathlib.Path, directories) if not path.is_file()]
+    sweeps = [folder for folder in folders if (folder / tuning.RECORD).is_file()]
+    runs = [folder for folder in folders if folder not in sweeps]
+    collect(runs)  # Before anything is copied: each one is a run and evaluated.
+    for directory in runs:
+        target = out / RUNS / directory.resolve().name
+        if target.resolve() != directory.resolve():
+            shutil.rmtree(target, ignore_errors=True)
+            _copy(Run.open(directory), target)
+    for directory in sweeps:
+        record = files.read_json(directory / tuning.RECORD)
+        files.write_json(out / SWEEPS / f"{directory.resolve().name}.json", record)
+    files.write_text(out / TABLES, text(out))
+    return out / TABLES
+
+
+def text(out: pathlib.Path) -> str:
+    """All tables of an archive and the verdict on each claim, as Markdown."""
+    from ..training import tuning
+
+    results = collect(sorted((out / RUNS).glob("*")))
+    counts = collections.Counter(result.recipe.architecture for result in results)
+    parts: list[str | tables.Table] = []
+    for architecture, _ in counts.most_common():
+        own = [r for r in results if r.recipe.architecture == architecture]
+        parts += [f"# {architecture}\n", *tables_of(own)]
+        for (_, dataset), group in groups(own).items():
+            parts += [f"## Trained on {dataset}\n", *_own_tables(group)]
+            parts += [claims.table(group)]
+    sweeps = {p.stem: files.read_json(p) for p in sorted((out / SWEEPS).glob("*.json"))}
+    parts += ["# Sweeps on the validation split, the best NLL first\n"] if sweeps else []
+    for label, record in sweeps.items():
+        epochs = record["recipe"]["training"]["epochs"]
+        heading = f"**{label}: {record['name']}, {epochs} epochs, seed {record['seed']}**"
+        parts += [f"{heading}\n\n{tuning.table(record['key'], record['rows'])}\n"]
+    return markdown(parts, out)
+
+
+def _own_tables(group):
+    """Tables that the paper does not have: of our own students, of calibration and of pairs."""
+    ours = any(result.recipe.method in OURS for result in group)
+    validated = all(result.split != "train" for result in group)
+    named, dataset = by_title(group), group[0].recipe.source_dataset
+    made = [
+        *(overview(group) if ours else ()),
+        calibration_table(named, dataset, validated),
+        twins_table(group),
+        students_table(group),
+        cost_table(group),
+    ]
+    return [table for table in made if table]
+
+
+def _copy(run, target):
+    target.mkdir(parents=True)
+    for name in KEPT:
+        if (run.directory / name).is_file():
+            shutil.copyfile(run.directory / name, target / name)
+    if (run.directory / layout.METRICS).is_file():
+        files.write_json(
+            target / layout.METRICS, public(files.read_json(run.directory / layout.METRICS))
+        )
+    members = [Run.open(d) for d in views.own_member_directories(run) if d.is_dir()]
+    for part in [*members, *views.held(run)]:
+        _copy(part, target / part.directory.name)
 
 
 def overview(results: list[Result]) -> list[tables.Table]:
@@ -66,18 +205,6 @@ def of_metrics(
     """The tables beside the overview that metrics of any models fill."""
     made = [calibration_table(named, dataset, validated), rejection_table(named, dataset)]
     return [*made, false_alarm_table(named, ood)] if ood else made
-
-
-def runs_table(results: list[Result]) -> tables.Table:
-    """Which runs the report is made from."""
-    grouped: dict[tuple, list] = {}
-    for result in results:
-        recipe = result.recipe
-        key = recipe.architecture, recipe.dataset, result.title, result.split
-        grouped.setdefault(key, []).append(result.seed)
-    shown = {key: [*map(str, sorted(s)[:_MAX_SEEDS_SHOWN]), "..."] for key, s in grouped.items()}
-    rows = [[*key, ", ".join(shown[key][: len(seeds)])] for key, seeds in grouped.items()]
-    return tables.make("", ["Network", "Data", "Method", "Trained on", "Seeds"], [rows], stub=5)
 
 
 def calibration_table(named: dict[str, Any], dataset: str, validated: bool = False) -> tables.Table:

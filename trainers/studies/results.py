@@ -1,16 +1,30 @@
-"""The metrics of finished runs, read from their directories without TensorFlow."""
+"""What is known of models: metrics of finished runs, and the tidy rows of a study.
+
+A study asks a question of many models. It is one JSON file: `rows`, each with the columns model,
+seed, dataset, metric, score, value, low and high, and `models`, what is known of each model
+(recipe, seed, split, weights, versions). The page, its tables and figures are made from that file
+and nothing else. Reading needs no TensorFlow.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from s2d_tf import files, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import names, views
+from s2d_tf.errors import UserError
+from s2d_tf.evaluation import names, tables, views
 from s2d_tf.zoo.layout import METRICS
+from s2d_tf.zoo.recipes import Recipe
+
+FACTS = ("run", "data", "versions", "time", "shift")
+"""What keys begin with that are not metrics."""
+COLUMNS = ("model", "seed", "dataset", "metric", "score", "value", "low", "high")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,3 +155,204 @@ def groups(results: list[Result]) -> dict[tuple[str, str], list[Result]]:
             name = f"{name} ({recipe.own_data.fingerprint[:8]})"
         grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped
+
+
+def with_stand_ins(variants: dict[str, list[Result]]) -> dict[str, list[Result]]:
+    """Results by variant, where ensembles of the smallest size that was run stand for the usual.
+
+    That is for comparisons with the paper, whose ensembles have 5 members.
+    """
+    found = dict(variants)
+    for method in ("ensemble", "s2d_ensemble"):
+        sizes = [part for name, part in variants.items() if re.fullmatch(rf"{method}_\d+", name)]
+        if method not in variants and sizes:
+            found[method] = min(sizes, key=lambda part: part[0].recipe.num_members)
+    return found
+
+
+def runs_table(results: list[Result]) -> tables.Table:
+    """Which runs the report is made from."""
+    grouped: dict[tuple, list] = {}
+    for result in results:
+        recipe = result.recipe
+        key = recipe.architecture, recipe.dataset, result.title, result.split
+        grouped.setdefault(key, []).append(result.seed)
+    shown = {key: [*map(str, sorted(s)[:8]), "..."][: len(s)] for key, s in grouped.items()}
+    rows = [[*key, ", ".join(seeds)] for key, seeds in shown.items()]
+    return tables.make("", ["Network", "Data", "Method", "Trained on", "Seeds"], [rows], stub=5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """What a study asks of each model.
+
+    Attributes:
+        name: of the command's argument and of the files.
+        title: heading of the page.
+        ask: function from a `zoo.TrainedModel` and options to its flat metrics, and to what
+            `compare` takes.
+        show: function from `Result`s of one network and dataset and the folder of the page to its
+            parts: tables, Markdown, and figures as `(path, title, caption)`.
+        compare: function from two models' second answers to `{key: {"estimate", "low", "high"}}`,
+            or None where models are not compared with the first.
+    """
+
+    name: str
+    title: str
+    ask: Callable[..., tuple[dict, Any]]
+    show: Callable[[list[Result], pathlib.Path], list]
+    compare: Callable[..., dict] | None = None
+
+
+class Study:
+    """The rows and models of a study's file.
+
+    Args:
+        path: JSON file; an empty study where there is none.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = pathlib.Path(path)
+        held = files.read_json(self.path) if self.path.is_file() else {}
+        if held and not {"columns", "models", "rows"} <= held.keys():
+            raise UserError(
+                f"{path}: expected the file of a study, received the keys {sorted(held)[:5]}. Pass "
+                "a file that `s2d study` wrote."
+            )
+        self.models: dict[str, dict] = held.get("models", {})
+        self.rows: list[list] = held.get("rows", [])
+
+    def add(self, model: str, metrics: dict[str, Any], facts: dict[str, Any]) -> None:
+        """Adds the flat dict of a model, and what is known of it, in place of one of that name."""
+        others = {k: v for k, v in metrics.items() if k.split("/")[0] in FACTS}
+        self.models[model] = {**facts, "facts": others}
+        values = {k: [v, None, None] for k, v in metrics.items() if k not in others}
+        self._replace(model, facts["seed"], values)
+
+    def add_difference(self, model: str, intervals: dict[str, dict]) -> None:
+        """Adds the differences of two models, such as `"b minus a"`, with their intervals."""
+        parts = ("estimate", "low", "high")
+        self._replace(model, None, {k: [v[p] for p in parts] for k, v in intervals.items()})
+
+    def _replace(self, model, seed, values):
+        self.rows = [row for row in self.rows if row[0] != model]
+        for key, numbers in values.items():
+            dataset, metric, *score = key.split("/")
+            self.rows.append([model, seed, dataset, metric, "/".join(score), *numbers])
+
+    def write(self) -> None:
+        """Writes the file, one row a line."""
+        rows = ",\n".join(json.dumps(row) for row in self.rows)
+        models = json.dumps(self.models, indent=1, sort_keys=True)
+        head = f'{{"columns": {json.dumps(COLUMNS)},\n"models": {models},\n"rows": [\n'
+        files.write_text(self.path, f"{head}{rows}\n]}}\n")
+
+    def results(self) -> list[Result]:
+        """A `Result` for each model, with its metrics as a flat dict."""
+        metrics: dict[str, dict] = {name: dict(each["facts"]) for name, each in self.models.items()}
+        for model, _, *parts, value, _, _ in self.rows:
+            if model in metrics:
+                metrics[model]["/".join(parts).rstrip("/")] = value
+        return [
+            Result(
+                self.path.parent / model,
+                Recipe.from_dict(each["recipe"]),
+                each["seed"],
+                each["split"],
+                metrics=metrics[model],
+            )
+            for model, each in self.models.items()
+        ]
+
+    def differences(self) -> dict[str, dict[str, dict]]:
+        """`{"b minus a": {key: {"estimate", "low", "high"}}}`."""
+        found: dict[str, dict] = {}
+        for model, _, *parts, value, low, high in self.rows:
+            if model not in self.models:
+                interval = {"estimate": value, "low": low, "high": high}
+                found.setdefault(model, {})["/".join(parts).rstrip("/")] = interval
+        return found
+
+
+def run(
+    question: Question,
+    models: Iterable[str],
+    out: PathLike,
+    num_resamples: int = 1_000,
+    log: Callable[[str], Any] = print,
+    **options: Any,
+) -> list[pathlib.Path]:
+    """Asks a question of models, and writes the study and its page.
+
+    What the study holds already stays, unless a model of the same name is among `models`; without
+    models only the page is written.
+
+    Args:
+        question: what to ask.
+        models: run directories; names, folders or addresses of zoo entries.
+        out: folder for `NAME.json`, `NAME.md` and plots.
+        num_resamples: bootstrap resamples behind the intervals of differences from the first model.
+        log: function that gets lines for a person.
+        **options: of the question.
+
+    Returns:
+        Paths of the study and the page.
+    """
+    study, first = Study(pathlib.Path(out) / f"{question.name}.json"), None
+    for where in models:
+        opened = zoo.open_model(where)
+        label = label_of(opened)
+        log(f"evaluating {label}")
+        metrics, answers = question.ask(opened, log=log, **options)
+        about = {"recipe": opened.recipe.to_dict(), "seed": opened.seeds[0], "split": opened.split}
+        study.add(label, public(metrics), about)
+        first = first or (label, answers)
+        if question.compare is not None and label != first[0]:
+            log(f"resampling {label} minus {first[0]} {num_resamples:,} times")
+            found = question.compare(answers, first[1], num_resamples)
+            study.add_difference(f"{label} minus {first[0]}", found)
+        study.write()  # After each model: hours may have gone into it.
+    if not study.models:
+        raise UserError(
+            f"MODEL: expected models, since {study.path} holds none, received none. Name runs or "
+            "zoo entries."
+        )
+    page = study.path.with_suffix(".md")
+    files.write_text(page, text(question, study, num_resamples))
+    return [study.path, page]
+
+
+def text(question: Question, study: Study, num_resamples: int = 1_000) -> str:
+    """The page of a study as Markdown; figures are drawn into its folder."""
+    folder = study.path.parent
+    parts: list[Any] = [f"# {question.title}\n"]
+    for (architecture, dataset), own in groups(study.results()).items():
+        parts += [f"## {architecture} on {dataset}\n", *question.show(own, folder)]
+    for i, (caption, found) in enumerate(study.differences().items()):
+        parts += ["## Differences\n"] if i == 0 else []
+        parts.append(tables.difference_table(found, caption, num_resamples))
+    return markdown(parts, folder)
+
+
+def markdown(parts: Iterable[Any], folder: pathlib.Path) -> str:
+    """Tables, texts and figures `(path, title, caption)` as Markdown of a page in `folder`."""
+    texts = []
+    for part in parts:
+        if isinstance(part, tables.Table):
+            texts.append(tables.render(part, "markdown"))
+        elif isinstance(part, tuple):
+            path, title, caption = part
+            texts.append(f"![{title}]({path.relative_to(folder).as_posix()})\n\n{caption}\n")
+        else:
+            texts.append(part)
+    return "\n".join(texts)
+
+
+def label_of(opened: zoo.TrainedModel) -> str:
+    """What a study calls a model: the name of its entry, or of its run's directory."""
+    if opened.run is None:
+        return opened.name
+    directory = opened.run.directory.resolve()
+    if zoo.is_run(directory.parent):  # A member of an ensemble, or a view.
+        return f"{directory.parent.name}.{directory.name}"
+    return directory.name

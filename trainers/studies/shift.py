@@ -21,8 +21,7 @@ from s2d_tf.metrics import checks
 
 from ..datasets import MAIN_CORRUPTIONS
 from .result_tables import twins_table
-from .results import Result, by_title, repeated
-from .study import Question
+from .results import Question, Result, by_title, repeated
 
 DATASET = "cifar100_c_generated"
 CLEAN = "clean"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from s2d_tf.trainers.studies import comparison
+from s2d_tf.trainers.studies import claims
 
 RESULTS = {
     "individual": [
@@ -17,7 +17,7 @@ RESULTS = {
 
 
 def test_means_over_seeds():
-    means = comparison.Means(RESULTS)
+    means = claims.Means(RESULTS)
     assert means.methods == ["individual", "s2d", "mc"]
     places = [(method, "cifar100/accuracy") for method in ("mc", "individual", "s2d")]
     assert means.largest_first([*places, ("s2d", "note")]) == places[:0:-1]
@@ -27,7 +27,7 @@ def test_means_over_seeds():
 
 
 def test_margins_point_to_the_better_in_fractions_of_the_second():
-    means = comparison.Means(RESULTS)
+    means = claims.Means(RESULTS)
     accuracy = means.compare("s2d", "individual", "cifar100/accuracy")
     assert accuracy.margin == pytest.approx(0.01 / 0.75)
     nll = means.compare("s2d", "individual", "cifar100/nll")
@@ -45,7 +45,7 @@ def test_the_noise_is_that_of_the_paired_differences_or_of_both_means():
         return [{"run/seed": s, "cifar100/accuracy": v} for s, v in enumerate(values)]
 
     key, plain, s2d = "cifar100/accuracy", (0.5, 0.6, 0.7), (0.52, 0.61, 0.73)
-    means = comparison.Means(
+    means = claims.Means(
         {"individual": runs(*plain), "s2d": runs(*s2d), "ensemble": runs(0.8), "end": runs(0.7)}
     )
     paired = means.compare("s2d", "individual", key)
@@ -59,20 +59,20 @@ def test_the_noise_is_that_of_the_paired_differences_or_of_both_means():
     assert means.compare("end", "ensemble", key).noise * 0.8 == pytest.approx(
         2 * np.sqrt(2 * np.mean(variances))
     )
-    alone = comparison.Means({"ensemble": runs(0.8), "end": runs(0.7)})
+    alone = claims.Means({"ensemble": runs(0.8), "end": runs(0.7)})
     assert alone.compare("end", "ensemble", key).noise == 0.0
     # Within the noise a margin may be at either end of it.
-    assert [comparison.Comparison("", 0.1, 0.2).at(side) for side in (-1, 1)] == [
+    assert [claims.Comparison("", 0.1, 0.2).at(side) for side in (-1, 1)] == [
         pytest.approx(-0.1), pytest.approx(0.3)
     ]  # fmt: skip
-    assert comparison.Comparison("", 0.3, 0.2).at(-1) == 0.3
+    assert claims.Comparison("", 0.3, 0.2).at(-1) == 0.3
 
 
 def test_single_networks_are_compared_on_the_seeds_they_share():
     def runs(*values):
         return [{"run/seed": s, "cifar100/accuracy": v} for s, v in enumerate(values)]
 
-    means = comparison.Means(
+    means = claims.Means(
         {"individual": runs(0.6, 0.5, 0.4), "mc": runs(0.55), "ensemble": runs(0.55)}
     )
     paired = means.compare("mc", "individual", "cifar100/accuracy")
@@ -84,8 +84,8 @@ def test_single_networks_are_compared_on_the_seeds_they_share():
 
 def test_a_summary_tells_three_exceptions_and_counts_the_rest():
     def case(margin):
-        return comparison.Comparison(f"margin {margin}", margin)
+        return claims.Comparison(f"margin {margin}", margin)
 
-    text = comparison.summarize([case(m) for m in (0.1, -0.1, -0.2, 0.0, -0.3, -0.05)])
+    text = claims.summarize([case(m) for m in (0.1, -0.1, -0.2, 0.0, -0.3, -0.05)])
     assert text == "; not in: margin -0.3; margin -0.2; margin -0.1; and 2 more"
-    assert comparison.summarize([case(0.1), case(0.02)]) == "; the narrowest: margin 0.02"
+    assert claims.summarize([case(0.1), case(0.02)]) == "; the narrowest: margin 0.02"

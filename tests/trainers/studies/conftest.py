@@ -9,10 +9,10 @@ def paper_results(architecture, trained_on="cifar100", tables_used=None):
     A number that the paper prints twice (ensembles of 5 again among the ensemble sizes) is taken
     from the first table. Costs do not depend on `trained_on`.
     """
-    from s2d_tf.trainers.studies import published
+    from s2d_tf.trainers.studies import paper_tables
 
     found = {}
-    for each in published.tables():
+    for each in paper_tables.published_tables():
         used = tables_used is None or each.number in tables_used
         for row, column, cell in each.cells() if used and each.architecture == architecture else ():
             same = column.metric and column.trained_on in (trained_on, None)

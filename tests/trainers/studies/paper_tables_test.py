@@ -8,7 +8,7 @@ import pytest
 from s2d_tf import files, zoo
 from s2d_tf.evaluation import tables
 from s2d_tf.trainers import studies
-from s2d_tf.trainers.studies import claims, paper_tables, published, result_tables, results
+from s2d_tf.trainers.studies import claims, paper_tables, result_tables, results
 from s2d_tf.zoo import recipes
 
 ARCHITECTURE, SMALL = "densenet_bc_100_12", "wrn_10_2_s2"
@@ -28,7 +28,7 @@ def filled(number, directories, architecture=ARCHITECTURE):
 def test_every_table_has_the_papers_shape_before_anything_is_run(make_run):
     run = make_run(f"{ARCHITECTURE}.en2d.cifar100")
     found = results.collect([run])
-    for shape in published.tables():
+    for shape in paper_tables.published_tables():
         table = paper_tables.paper_table(shape.number, found, ARCHITECTURE)
         assert len(table.rows) == len(shape.rows)
         for row, printed in zip(table.rows, shape.rows, strict=True):
@@ -132,27 +132,27 @@ def test_a_run_that_was_not_evaluated_says_what_to_do(tmp_path):
 
 def test_all_tables_are_those_with_figures(make_run):
     run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, detection(confidence=0.8))
-    made = paper_tables.tables_of(results.collect([run]))
+    made = studies.tables_of(results.collect([run]))
     assert [table.caption.split(".")[0] for table in made] == ["Table 3"]
     small = make_run("wrn_10_2_s2.s2d.cifar100", 0, {"cifar100/accuracy": 0.5})
-    (table,) = paper_tables.tables_of(results.collect([small]))
+    (table,) = studies.tables_of(results.collect([small]))
     assert table.caption.startswith("Table 1.")
     assert "another network" in table.footnotes[0]
     with pytest.raises(ValueError, match="a table of the paper, 1 to"):
-        paper_tables.tables_of(results.collect([run]), 99)
+        studies.tables_of(results.collect([run]), 99)
 
 
 def test_other_data_gets_an_overview(make_run):
     metrics = {"digits/accuracy": 0.9, "digits_photos/auroc/total": 0.8}
     run = make_run("wrn_10_2_s2.s2d.digits", 0, metrics)
-    made = paper_tables.tables_of(results.collect([run]))
+    made = studies.tables_of(results.collect([run]))
     assert len(made) == 2
     assert "90.0" in tables.render(made[0])
     assert "80.0" in tables.render(made[1])
     with pytest.raises(
         ValueError, match=r"expected runs on CIFAR-100, .*received runs .* Leave out --table"
     ):
-        paper_tables.tables_of(results.collect([run]), 3)
+        studies.tables_of(results.collect([run]), 3)
 
 
 def test_distillation_counts_by_its_temperature_too(make_run, monkeypatch):
@@ -248,7 +248,7 @@ def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
     assert "71.0 ± 3.2" in text  # The mean and spread of the members.
     assert "80.0" in text
     assert "not run" in text
-    assert paper_tables.text(tmp_path / "results") == text
+    assert result_tables.text(tmp_path / "results") == text
     names = {file.name for file in (tmp_path / "results").rglob("*") if file.is_file()}
     assert names == {"tables.md", "recipe.json", "metrics.json"}
     kept = json.loads(next((tmp_path / "results" / "runs").glob("*/metrics.json")).read_text())
@@ -280,4 +280,4 @@ def test_sweeps_are_kept_with_their_tables(ensemble, tmp_path):
     shutil.rmtree(sweep)
     # What was kept is there for the next table, too.
     studies.archive([ensemble], tmp_path / "results")
-    assert paper_tables.text(tmp_path / "results") == text
+    assert result_tables.text(tmp_path / "results") == text

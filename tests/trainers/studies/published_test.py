@@ -5,15 +5,17 @@ import re
 
 import pytest
 
-from s2d_tf.trainers.studies import published
+from s2d_tf.trainers.studies import paper_tables
 from tests.trainers.studies.conftest import paper_results
+
+TABLES = paper_tables.published_tables()
 
 
 def value(number, row, column):
     """The cell in the row and the column with these printed names, or our method and metric."""
     (found,) = {
         cell
-        for own, place, cell in published.table(number).cells()
+        for own, place, cell in paper_tables.published_table(number).cells()
         if row in (" ".join(own.stub), own.variant)
         and column in (f"{place.group} {place.name}".strip(), place.metric)
     }
@@ -22,12 +24,12 @@ def value(number, row, column):
 
 def numbers():
     """Every `(table, row, column, cell)` that holds a number."""
-    cells = [(table, *place) for table in published.tables() for place in table.cells()]
+    cells = [(table, *place) for table in TABLES for place in table.cells()]
     return [place for place in cells if place[-1].value is not None]
 
 
 def test_all_tables_have_their_shapes():
-    shapes = {t.number: (len(t.rows), len(t.columns)) for t in published.tables()}
+    shapes = {t.number: (len(t.rows), len(t.columns)) for t in TABLES}
     detection, sizes, wide = (13, 8), (6, 8), (7, 8)
     assert shapes == {
         1: (13, 8),
@@ -40,7 +42,7 @@ def test_all_tables_have_their_shapes():
         14: (7, 6),
         **dict.fromkeys(range(15, 20), wide),
     }
-    assert all(len(row.cells) == len(t.columns) for t in published.tables() for row in t.rows)
+    assert all(len(row.cells) == len(t.columns) for t in TABLES for row in t.rows)
     assert len(numbers()) == 1147
 
 
@@ -80,7 +82,7 @@ def test_values_read_by_eye(number, row, column, text):
 
 
 def test_blanks_stay_blank():
-    cells = [(table, *place) for table in published.tables() for place in table.cells()]
+    cells = [(table, *place) for table in TABLES for place in table.cells()]
     blanks = collections.Counter(t.number for t, _, _, cell in cells if cell.value is None)
     assert blanks == {1: 6, 2: 8, 3: 8, 4: 3, 5: 8, 6: 8, 7: 8} | dict.fromkeys(range(15, 20), 4)
     dash = value(1, "MC ensemble", "C100+ Acc")
@@ -133,7 +135,7 @@ def test_numbers_printed_twice_agree():
 
 
 def test_marks_are_the_best_of_their_column():
-    marked = [t for t in published.tables() if t.kind == "detection" and "Best" in t.caption]
+    marked = [t for t in TABLES if t.kind == "detection" and "Best" in t.caption]
     assert [t.number for t in marked] == [2, 3, 5, 6, 7, 15, 16, 17, 18, 19]
     for table in marked:
         held = [(column, cell) for _, column, cell in table.cells() if cell.value is not None]
@@ -149,4 +151,4 @@ def test_marks_are_the_best_of_their_column():
 
 def test_an_unknown_number_lists_the_known():
     with pytest.raises(ValueError, match="a table of the paper, 1 to 19, received 20"):
-        published.table(20)
+        paper_tables.published_table(20)

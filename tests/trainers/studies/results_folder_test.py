@@ -3,8 +3,7 @@
 import pytest
 
 from s2d_tf import zoo
-from s2d_tf.trainers.studies import collect, detectors, paper_tables, shift, study
-from s2d_tf.trainers.studies.results import groups
+from s2d_tf.trainers.studies import collect, detectors, result_tables, results, shift
 
 TOLERANCE = 0.002  # Entries are in half precision and measured again.
 
@@ -15,7 +14,7 @@ def folder(project_root):
 
 
 def test_tables_are_made_from_the_numbers_beside_them(folder):
-    assert (folder / "tables.md").read_text(encoding="utf-8") == paper_tables.text(folder)
+    assert (folder / "tables.md").read_text(encoding="utf-8") == result_tables.text(folder)
 
 
 @pytest.mark.parametrize("question", [detectors.QUESTION, shift.QUESTION], ids=lambda q: q.name)
@@ -24,7 +23,7 @@ def test_pages_of_studies_are_made_from_their_rows(question, folder, tmp_path):
     copied = tmp_path / path.name  # Figures go into the folder of the page.
     copied.write_bytes(path.read_bytes())
     expected = path.with_suffix(".md").read_text(encoding="utf-8")
-    assert study.text(question, study.Study(copied)) == expected
+    assert results.text(question, results.Study(copied)) == expected
 
 
 def test_only_runs_of_a_whole_split_are_counted(folder):
@@ -34,8 +33,8 @@ def test_only_runs_of_a_whole_split_are_counted(folder):
 
 
 def test_what_is_compared_was_trained_on_the_same_images(folder):
-    results = collect(sorted((folder / "runs").iterdir()))
-    for name, group in groups(results).items():
+    kept = collect(sorted((folder / "runs").iterdir()))
+    for name, group in results.groups(kept).items():
         assert len({result.split for result in group}) == 1, name
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from s2d_tf import cli, data, zoo
 from s2d_tf.trainers import studies
-from s2d_tf.trainers.studies import detectors, report, shift, study
-from s2d_tf.trainers.studies.results import Result
+from s2d_tf.trainers.studies import detectors, report, shift
+from s2d_tf.trainers.studies import results as results_lib
 from s2d_tf.zoo import networks, recipes, weights
 
 COUNT = 12
@@ -148,7 +148,7 @@ def test_a_command_that_asks_nothing(arguments, message, capsys, tmp_path, monke
 def test_a_file_that_is_not_a_study(tmp_path):
     (tmp_path / "shift.json").write_text('{"accuracy": 1}')
     with pytest.raises(ValueError, match=r"expected the file of a study.*'accuracy'"):
-        study.Study(tmp_path / "shift.json")
+        results_lib.Study(tmp_path / "shift.json")
 
 
 class TestShift:
@@ -195,13 +195,13 @@ class TestShift:
         assert difference["low"] <= difference["value"] <= difference["high"]
         assert (nll["s2d"]["seed"], nll["s2d"]["low"]) == (0, None)
         assert any(r["dataset"] == f"{NAME}.jpeg_compression_5" for r in rows)
-        found = {r.variant: r.metrics for r in study.Study(out / "shift.json").results()}
+        found = {r.variant: r.metrics for r in results_lib.Study(out / "shift.json").results()}
         assert found["s2d"]["shift/images"] == 8
         assert found["s2d"]["shift/conditions"] == 91
 
         # The page comes from the file alone, and says what it says.
         text = (out / "shift.md").read_text(encoding="utf-8")
-        assert study.text(shift.QUESTION, study.Study(out / "shift.json"), 20) == text
+        assert results_lib.text(shift.QUESTION, results_lib.Study(out / "shift.json"), 20) == text
         assert f"{100 * found['s2d'][f'{NAME}.severity_3/accuracy']:.1f}" in text
         assert "| gaussian noise |" in text
         assert "s2d minus individual" in text
@@ -235,7 +235,7 @@ class TestShift:
                         value = 0.5 - 0.1 * level + better + 0.01 * seed
                         found[f"c.{stem}_{level}/accuracy"] = value
                 found |= {"c.clean/accuracy": 0.7, "c/accuracy": 0.35 + better + 0.01 * seed}
-                results.append(Result(**vars(run), metrics=found))
+                results.append(studies.Result(**vars(run), metrics=found))
         performance, *made = shift.show(results, tmp_path)  # No uncertainty to draw.
         assert performance[0].is_file()
         by_caption = {table.caption: table for table in made}
