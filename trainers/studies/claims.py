@@ -23,7 +23,6 @@ from importlib import resources
 
 import numpy as np
 
-from s2d_tf.errors import UserError
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.intervals import compare_over_seeds
 from s2d_tf.evaluation.names import METHODS, OURS, UNCERTAINTIES, format_value, metric
@@ -215,11 +214,6 @@ class Means:
         self.methods = list(results)
         self._values: dict[tuple[str, str], dict[typing.Any, float]] = {}
         for method, seeds in results.items():
-            if isinstance(seeds, dict):
-                raise UserError(
-                    f"results[{method!r}]: expected a list with the metrics of each seed, received "
-                    "one dict. Put it in a list."
-                )
             for position, metrics in enumerate(seeds):
                 seed = metrics.get("run/seed", (method, position))
                 for key, value in metrics.items():

@@ -270,6 +270,12 @@ def _cell(column, printed, ours, mark):
     return tables.Cell(text, best=bool(mark), best_overall=mark == "overall", note=printed.plain)
 
 
+def has_numbers(table: tables.Table) -> bool:
+    """Whether some cell of a `paper_table` is ours."""
+    cells = [cell for row in table.rows for cell in row[table.stub :]]
+    return any(cell.text not in ("", "-", NOT_RUN) for cell in cells)
+
+
 def _marks(shape, means):
     """`{(row, column): "best" or "overall"}`, where the paper marks its own.
 

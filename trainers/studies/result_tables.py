@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import pathlib
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -68,15 +68,10 @@ def tables_of(results: list[Result], number: int | None = None) -> list[tables.T
     for name in dict.fromkeys(ours):
         shape = name if name in known else DEFAULT_ARCHITECTURE
         numbers = [t.number for t in paper_tables.published_tables() if t.architecture == shape]
-        filled = [paper_tables.paper_table(n, results, name) for n in numbers]
-        made += [table for table in filled if _has_numbers(table)]
+        made += [paper_tables.paper_table(n, results, name) for n in numbers]
+    made = [table for table in made if paper_tables.has_numbers(table)]
     made += overview([r for r in results if r.recipe.dataset not in trained_on])
     return made + [t for own in groups(results).values() for t in detector_tables(own)]
-
-
-def _has_numbers(table):
-    cells = [cell for row in table.rows for cell in row[table.stub :]]
-    return any(cell.text not in ("", "-", paper_tables.NOT_RUN) for cell in cells)
 
 
 def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
@@ -168,43 +163,44 @@ def _copy(run, target):
 
 def overview(results: list[Result]) -> list[tables.Table]:
     """Tables of each network and dataset of `Result`s: performance, then OOD detection."""
-    return [table for own in groups(results).values() for table in _overview(own)]
-
-
-def _overview(results):
-    recipe, named = results[0].recipe, by_title(results)
-    caption = f"{recipe.architecture} on {recipe.dataset}"
-    counts = "; ".join(f"{title}: {len(seeds)}" for title, seeds in named.items())
-    notes = [f"Seeds of {counts}."]
-    if any(len(seeds) > 1 for seeds in named.values()):
-        notes[0] += " ± is two standard deviations over seeds."
-    keys = metric_keys(recipe.source_dataset, ("accuracy", "nll", "ece", "brier"))
-    made = [metric_table(named, keys, f"{caption}: test performance", notes)]
-    for name in ood_names(results):
-        keys = uncertainty_keys({f"{name}/auroc": "OOD %AUROC", f"{name}/aupr": "OOD %AUPR"})
-        title = f"{caption}: OOD detection results ({dataset_title(name)})"
-        made.append(metric_table(named, keys, title))
+    made = []
+    for own in groups(results).values():
+        recipe, named = own[0].recipe, by_title(own)
+        caption = f"{recipe.architecture} on {recipe.dataset}"
+        counts = "; ".join(f"{title}: {len(seeds)}" for title, seeds in named.items())
+        repeats = any(len(seeds) > 1 for seeds in named.values())
+        note = f"Seeds of {counts}." + " ± is two standard deviations over seeds." * repeats
+        keys = metric_keys(recipe.source_dataset, ("accuracy", "nll", "ece", "brier"))
+        made.append(metric_table(named, keys, f"{caption}: test performance", [note]))
+        for name in ood_names(own):
+            keys = uncertainty_keys({f"{name}/auroc": "OOD %AUROC", f"{name}/aupr": "OOD %AUPR"})
+            title = f"{caption}: OOD detection results ({dataset_title(name)})"
+            made.append(metric_table(named, keys, title))
     return made
 
 
 def of_group(results: list[Result]) -> list[tables.Table]:
-    """All tables that runs of one network and training set fill, but for the list of runs."""
+    """All tables that runs of one network and training set fill, but for the list of runs.
+
+    Calibration; what is gained by abstaining, by each uncertainty; false alarms, where 95% of the
+    OOD images are found; S2D against its twin; cost.
+    """
     fitted = {r.metrics.get("run/temperature_fitted_on") for r in results} - {None}
     named, dataset = by_title(results), results[0].recipe.source_dataset
+    measures = ("aurc", "augrc", "risk_at_80_coverage")
+    rejecting = uncertainty_keys({f"{dataset}/{name}": METRICS[name].title for name in measures})
+    caption = f"Rejecting the most uncertain images of {dataset_title(dataset)}"
+    smaller = ["Smaller is better in every column."]
     made = [
-        *of_metrics(named, dataset, ood_names(results), fitted == {"validation"}),
-        twins_table(results),
-        cost_table(results),
+        calibration_table(named, dataset, fitted == {"validation"}),
+        metric_table(named, rejecting, caption, smaller),
     ]
+    ood = {f"{n}/fpr_at_95_recall": dataset_title(n) for n in ood_names(results)}
+    if ood:
+        caption = "Known images flagged (%) where 95% of the OOD images are found"
+        made.append(metric_table(named, uncertainty_keys(ood), caption, smaller))
+    made += [twins_table(results), cost_table(results)]
     return [table for table in made if table is not None]
-
-
-def of_metrics(
-    named: dict[str, Any], dataset: str, ood: Sequence[str] = (), validated: bool = False
-) -> list[tables.Table]:
-    """The tables beside the overview that metrics of any models fill."""
-    made = [calibration_table(named, dataset, validated), rejection_table(named, dataset)]
-    return [*made, false_alarm_table(named, ood)] if ood else made
 
 
 def calibration_table(named: dict[str, Any], dataset: str, validated: bool = False) -> tables.Table:
@@ -222,27 +218,6 @@ def calibration_table(named: dict[str, Any], dataset: str, validated: bool = Fal
         "test split is scaled by the temperature of the other half."
     )
     return metric_table(named, keys, f"Calibration on {dataset_title(dataset)}", [note])
-
-
-def rejection_table(named: dict[str, Any], dataset: str) -> tables.Table:
-    """What is gained by abstaining, by each uncertainty."""
-    measures = ("aurc", "augrc", "risk_at_80_coverage")
-    return metric_table(
-        named,
-        uncertainty_keys({f"{dataset}/{name}": METRICS[name].title for name in measures}),
-        f"Rejecting the most uncertain images of {dataset_title(dataset)}",
-        ["Smaller is better in every column."],
-    )
-
-
-def false_alarm_table(named: dict[str, Any], ood: Sequence[str]) -> tables.Table:
-    """FPR at 95% recall, OOD positive."""
-    return metric_table(
-        named,
-        uncertainty_keys({f"{name}/fpr_at_95_recall": dataset_title(name) for name in ood}),
-        "Known images flagged (%) where 95% of the OOD images are found",
-        ["Smaller is better."],
-    )
 
 
 def cost_table(results: list[Result]) -> tables.Table | None:

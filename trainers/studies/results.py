@@ -8,6 +8,7 @@ and nothing else. Reading needs no TensorFlow.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import pathlib
@@ -127,11 +128,6 @@ def by_title(results: list[Result]) -> dict[str, list[dict]]:
     return {part[0].title: [r.metrics for r in part] for part in by_variant(results).values()}
 
 
-def repeated(results: list[Result]) -> list[Result]:
-    """The results of methods with at least two seeds: one has no spread and claims nothing."""
-    return [r for part in by_variant(results).values() if len(part) > 1 for r in part]
-
-
 def ood_names(results: list[Result]) -> list[str]:
     """The OOD datasets that were evaluated: first the recipe's, in its order, then others."""
     measured = [key.split("/")[0] for r in results for key in r.metrics if "/auroc/" in key]
@@ -144,14 +140,12 @@ def groups(results: list[Result]) -> dict[tuple[str, str], list[Result]]:
 
     Folders of other images that have the same name are told apart by their fingerprints.
     """
-    kinds: dict[str, set] = {}
+    datasets = {(result.recipe.dataset, result.recipe.own_data) for result in results}
+    kinds = collections.Counter(name for name, _ in datasets)
     grouped: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        kinds.setdefault(result.recipe.dataset, set()).add(result.recipe.own_data)
-    for result in results:
-        recipe = result.recipe
-        name = recipe.dataset
-        if len(kinds[name]) > 1 and recipe.own_data:
+        recipe, name = result.recipe, result.recipe.dataset
+        if kinds[name] > 1 and recipe.own_data:
             name = f"{name} ({recipe.own_data.fingerprint[:8]})"
         grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped
@@ -288,12 +282,11 @@ def run(
     models only the page is written.
 
     Args:
-        question: what to ask.
+        question: what to ask, with its `options`.
         models: run directories; names, folders or addresses of zoo entries.
         out: folder for `NAME.json`, `NAME.md` and plots.
         num_resamples: bootstrap resamples behind the intervals of differences from the first model.
         log: function that gets lines for a person.
-        **options: of the question.
 
     Returns:
         Paths of the study and the page.
@@ -336,16 +329,16 @@ def text(question: Question, study: Study, num_resamples: int = 1_000) -> str:
 
 def markdown(parts: Iterable[Any], folder: pathlib.Path) -> str:
     """Tables, texts and figures `(path, title, caption)` as Markdown of a page in `folder`."""
-    texts = []
-    for part in parts:
+
+    def write(part):
         if isinstance(part, tables.Table):
-            texts.append(tables.render(part, "markdown"))
-        elif isinstance(part, tuple):
-            path, title, caption = part
-            texts.append(f"![{title}]({path.relative_to(folder).as_posix()})\n\n{caption}\n")
-        else:
-            texts.append(part)
-    return "\n".join(texts)
+            return tables.render(part, "markdown")
+        if isinstance(part, str):
+            return part
+        path, title, caption = part
+        return f"![{title}]({path.relative_to(folder).as_posix()})\n\n{caption}\n"
+
+    return "\n".join(map(write, parts))
 
 
 def label_of(opened: zoo.TrainedModel) -> str:

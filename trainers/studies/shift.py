@@ -21,7 +21,7 @@ from s2d_tf.metrics import checks
 
 from ..datasets import MAIN_CORRUPTIONS
 from .result_tables import twins_table
-from .results import Question, Result, by_title, repeated
+from .results import Question, Result, by_title, by_variant
 
 DATASET = "cifar100_c_generated"
 CLEAN = "clean"
@@ -162,22 +162,23 @@ def evaluate_shift(
     """
     from s2d_tf import evaluation  # Here: tables of finished studies need no TensorFlow.
 
-    if images is not None and images < 2:
-        raise UserError(f"images: expected at least 2, received {images!r}. Omit it for all.")
     if isinstance(conditions, str):
         name, opened = conditions, _registered(conditions, images, data_dir, model)
     else:
-        opened = {key: lambda pair=conditions[key]: pair for key in sorted(conditions, key=_clean)}
+        names = sorted(conditions, key=lambda name: name != CLEAN)
+        opened = {key: lambda pair=conditions[key]: pair for key in names}
     if not any(map(_severity, opened)):
         raise UserError(
             "conditions: expected at least one besides the clean one, received "
             f"{sorted(opened)}. Add one such as 'blur_1'."
         )
     answers = {}
+    shared: dict[str, Any] = {
+        "cache_dir": cache_dir and pathlib.Path(cache_dir) / "shift",
+        "batch_size": batch_size,
+    }
     for key, read in tqdm(opened.items(), desc=name, disable=None if progress else True):
         pair = tuple(part[:images] for part in read())
-        cache = cache_dir and pathlib.Path(cache_dir) / "shift"
-        shared: dict[str, Any] = {"cache_dir": cache, "batch_size": batch_size}
         scored = evaluation.score(evaluation.predict(model, pair, name=f"{name}.{key}", **shared))
         labels = checks.as_labels(scored.labels, *scored.log_probs.shape)
         log_prob = scored.log_probs[np.arange(len(labels)), labels]
@@ -255,8 +256,9 @@ def ask(
     from s2d_tf import __version__, evaluation
 
     cache = evaluation.cache_directory(opened)
-    args = dataset, images, data_dir, cache, batch_size
-    shift = evaluate_shift(opened.predictor, *args, progress=True)
+    shift = evaluate_shift(
+        opened.predictor, dataset, images, data_dir, cache, batch_size, progress=True
+    )
     facts = {
         "shift/images": len(shift.answers[CLEAN].correct),
         "shift/conditions": len(shift.answers),
@@ -275,13 +277,11 @@ def show(results: list[Result], folder: pathlib.Path) -> list:
         plots = folder / "plots" / f"{recipe.architecture}_trained_on_{recipe.dataset}"
         parts += [*_draw(named, dataset, plots), *_tables(named, dataset)]
         ends = ("accuracy", "nll", "ece", "error_auroc/total", "shift_correlation/total")
-        twice = repeated(results)
-        parts.append(twins_table(twice, [f"{dataset}/{end}" for end in ends]) if twice else None)
-    return [part for part in parts if part is not None]
-
-
-def _clean(condition):
-    return condition != CLEAN
+        # One seed has no spread and claims nothing.
+        twice = [r for part in by_variant(results).values() if len(part) > 1 for r in part]
+        twins = twins_table(twice, [f"{dataset}/{end}" for end in ends]) if twice else None
+        parts += [twins] if twins else []
+    return parts
 
 
 def _severity(condition):
@@ -428,12 +428,11 @@ def _draw(named, dataset, folder):
         panels: dict[str, dict] = {title: {} for title in chosen}
         for title, metric in chosen.items():
             scale = METRICS[metric.split("/")[0]].scale
+            keys = {f"{s}/{metric}": n for s, n in _severities(named, dataset)}
             for label, seeds in named.items():
-                keys = {f"{s}/{metric}": n for s, n in _severities(named, dataset)}
                 held = {k: [m[k] for m in seeds if k in m] for k in keys}
                 points = [(keys[k], scale * np.mean(v)) for k, v in held.items() if v]
-                if points:
-                    panels[title][label] = tuple(zip(*points, strict=True))
+                panels[title] |= {label: tuple(zip(*points, strict=True))} if points else {}
         path = folder / f"shift_{file}_{dataset}.png"
         if any(panels.values()):
             yield figures.curves(panels, path, "Severity"), heading, about + more

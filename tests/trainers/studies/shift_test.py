@@ -175,7 +175,6 @@ class TestIntervals:
         ({"conditions": "cifar100_c_generated"}, "model: expected 100 classes .*received 8"),
         ({"conditions": {"clean": 1, "fog": 2}}, "names that end in their severity.*'fog'"),
         ({"conditions": {}}, "expected at least one besides the clean one"),
-        ({"images": 1}, "images: expected at least 2, received 1"),
     ],
 )
 def test_errors(model, conditions, change, message):
