@@ -43,27 +43,29 @@ class ExampleScores:
     log_prob: np.ndarray
     scores: dict[str, np.ndarray]
 
-    def gaps(self, counts: np.ndarray | None = None) -> np.ndarray:
-        """The signed parts of the ECE, `[bins]` or `[resamples, bins]`."""
-        confidence = np.exp(-self.scores["confidence"])
-        return metrics.calibration_gaps(confidence, self.correct, counts=counts)
-
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, counts: np.ndarray | None = None) -> dict[str, Any]:
         """`accuracy`, `nll`, `ece`; `uncertainty/U`, its mean, and `error_auroc/U` of each score.
 
         Where all answers are right, or all wrong, no score can tell them apart: no `error_auroc`.
+
+        Args:
+            counts: how often each example was drawn, `[resamples, n]`; then the values are
+                `[resamples]`.
         """
-        found = {
-            "accuracy": float(self.correct.mean()),
-            "nll": float(-self.log_prob.mean()),
-            "ece": float(np.abs(self.gaps()).sum()),
-        }
-        found |= {f"uncertainty/{name}": float(own.mean()) for name, own in self.scores.items()}
-        if 0 < self.correct.sum() < len(self.correct):
-            found |= {
-                f"error_auroc/{name}": metrics.auroc(own[self.correct], own[~self.correct])
-                for name, own in self.scores.items()
-            }
+
+        def mean(values):
+            return values.mean() if counts is None else counts @ values / len(values)
+
+        right, confidence = self.correct, np.exp(-self.scores["confidence"])
+        gaps = metrics.calibration_gaps(confidence, right, counts=counts)
+        found = {"accuracy": mean(right), "nll": -mean(self.log_prob)}
+        found["ece"] = np.abs(gaps).sum(axis=-1)
+        found |= {f"uncertainty/{name}": mean(own) for name, own in self.scores.items()}
+        if 0 < right.sum() < len(right):
+            drawn = () if counts is None else (counts[:, right], counts[:, ~right])
+            for name, own in self.scores.items():
+                ranking = metrics.Ranking(own[right], own[~right])
+                found[f"error_auroc/{name}"] = ranking.auroc(*drawn)
         return found
 
 
@@ -93,13 +95,12 @@ class Shift:
         main = [name for name in shifted if name.rpartition("_")[0] in MAIN_CORRUPTIONS]
         return main or shifted
 
-    @property
-    def scores(self) -> list[str]:
-        """Names of the uncertainties."""
-        return list(next(iter(self.answers.values())).scores)
-
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, counts: np.ndarray | None = None) -> dict[str, Any]:
         """Flat dict of floats.
+
+        Args:
+            counts: how often each image was drawn, `[resamples, n]`; then the values are
+                `[resamples]`.
 
         Returns:
             For each condition `NAME.fog_3/accuracy`, `/nll`, `/ece`, `/error_auroc/U` (of wrong
@@ -109,18 +110,17 @@ class Shift:
             over all conditions, the clean one included: 1 where uncertainty always rises as
             accuracy falls.
         """
-        own = {name: each.metrics() for name, each in self.answers.items()}
+        own = {name: each.metrics(counts) for name, each in self.answers.items()}
         found = {f"{self.name}.{name}/{key}": v for name in own for key, v in own[name].items()}
         for level in sorted({_severity(name) for name in self.averaged}):
             at = [own[name] for name in self.averaged if _severity(name) == level]
             found |= _means(f"{self.name}.severity_{level}", at)
         found |= _means(self.name, [own[name] for name in self.averaged])
-        for score in self.scores if len(own) > 1 else ():
-            uncertainty = [each[f"uncertainty/{score}"] for each in own.values()]
-            errors = [1.0 - each["accuracy"] for each in own.values()]
-            value = metrics.rank_correlation(uncertainty, errors)
-            found[f"{self.name}/shift_correlation/{score}"] = value
-        return found
+        errors = np.array([1.0 - each["accuracy"] for each in own.values()])
+        for score in next(iter(self.answers.values())).scores if len(own) > 1 else ():
+            uncertainty = np.array([each[f"uncertainty/{score}"] for each in own.values()])
+            found[f"{self.name}/shift_correlation/{score}"] = _correlation(uncertainty, errors)
+        return {key: float(v) for key, v in found.items()} if counts is None else found
 
 
 def evaluate_shift(
@@ -229,10 +229,19 @@ def shift_intervals(
     found = {}
     for key in (key for key in drawn[0] if key in drawn[-1]):
         interval = intervals.percentiles(drawn, key)
-        if key == "ece":
+        if key.endswith("/ece"):
             interval = intervals.basic(interval, may_be_negative=second is not None)
-        found[f"{first.name}/{key}"] = dataclasses.asdict(interval)
+        found[key] = dataclasses.asdict(interval)
     return found
+
+
+def _resamples(shift, num_resamples, seed):
+    """`{key: [1 + num_resamples]}` of what is compared, the test set itself first."""
+    size = len(next(iter(shift.answers.values())).correct)
+    counts = intervals.draw_counts(size, num_resamples, (seed, 0), _STEP)
+    drawn = [shift.metrics(block) for block in counts]
+    keys = [k for k in drawn[0] if k.startswith(f"{shift.name}/") and "/uncertainty/" not in k]
+    return {key: np.concatenate([part[key] for part in drawn]) for key in keys}
 
 
 def ask(
@@ -320,43 +329,10 @@ def _registered(dataset, images, data_dir, model):
 
 
 def _means(stem, parts):
+    """Means of the parts that have a metric; a resample without errors has no AUROC of them."""
     keys = dict.fromkeys(key for part in parts for key in part)
     held = {key: [part[key] for part in parts if key in part] for key in keys}
-    return {f"{stem}/{key}": float(np.mean(values)) for key, values in held.items()}
-
-
-def _resamples(shift, num_resamples, seed):
-    """`{key: [1 + num_resamples]}`, the test set itself first; one condition at a time."""
-    size = len(next(iter(shift.answers.values())).correct)
-    counts = list(intervals.draw_counts(size, num_resamples, (seed, 0), _STEP))
-    sums, calibration = {}, []
-    aurocs: dict[str, list] = {score: [] for score in shift.scores}
-    for name, own in shift.answers.items():
-        scores = [own.scores[score] for score in shift.scores]
-        columns = np.column_stack([own.correct, -own.log_prob, *scores])
-        sums[name] = np.concatenate([block @ columns for block in counts]) / size
-        if name not in shift.averaged:
-            continue
-        gaps = np.concatenate([own.gaps(block) for block in counts])
-        calibration.append(np.abs(gaps).sum(axis=-1))
-        right = own.correct
-        for score in shift.scores if 0 < right.sum() < size else ():
-            ranking = metrics.Ranking(own.scores[score][right], own.scores[score][~right])
-            drawn = [ranking.auroc(block[:, right], block[:, ~right]) for block in counts]
-            aurocs[score].append(np.concatenate(drawn))
-    averaged = np.array([sums[name] for name in shift.averaged])
-    found = {
-        "accuracy": averaged[..., 0].mean(axis=0),
-        "nll": averaged[..., 1].mean(axis=0),
-        "ece": np.mean(calibration, axis=0),
-    }
-    every = np.array(list(sums.values()))
-    for i, score in enumerate(shift.scores):
-        if aurocs[score]:
-            found[f"error_auroc/{score}"] = np.nanmean(aurocs[score], axis=0)
-        if len(sums) > 1:
-            found[f"shift_correlation/{score}"] = _correlation(every[..., 2 + i], 1 - every[..., 0])
-    return found
+    return {f"{stem}/{key}": np.nanmean(values, axis=0) for key, values in held.items()}
 
 
 def _correlation(first, second):
