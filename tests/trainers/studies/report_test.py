@@ -1,10 +1,13 @@
-"""Reports of runs: whole pages with all that they should show."""
+"""Reports of runs: whole pages, for dark screens, screen readers and weak contrast, too."""
 
 import html.parser
+import itertools
+import re
 
+import numpy as np
 import pytest
 
-from s2d_tf.evaluation import figures
+from s2d_tf.evaluation import figures, tables
 from s2d_tf.trainers import studies
 from s2d_tf.trainers.studies import report
 
@@ -62,3 +65,68 @@ def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path):
     for word in ("S2D Individual", "Deep ensemble of 3", "Section 5.1", "not run", "AUGRC"):
         assert word in text
     assert "predictions" not in text
+
+
+@pytest.fixture(scope="module")
+def css(project_root):
+    return (project_root / "trainers" / "studies" / "report.css").read_text(encoding="utf-8")
+
+
+def luminance(color):
+    channels = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(first, second):
+    """As the Web Content Accessibility Guidelines define it."""
+    low, high = sorted([luminance(first), luminance(second)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_texts_have_contrast_by_day_and_by_night(css):
+    parts = css.partition("@media")[0], css.partition("prefers-color-scheme: dark")[2]
+    light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in parts)
+    assert light.keys() == dark.keys()
+    assert luminance(dark["paper"]) < 0.05 < luminance(light["paper"])
+    texts, grounds = ("ink", "faint", "accent", "warm", "good"), ("paper", "hover")
+    for colors, text, ground in itertools.product((light, dark), texts, grounds):
+        assert contrast(colors[text], colors[ground]) >= 4.5, (text, ground)
+    # No color but those of the two lists, and the white under figures.
+    assert set(re.findall(r"#[0-9a-f]{3,6}\b", css)) == {*light.values(), *dark.values(), "#ffffff"}
+    assert "rgba" not in css
+    assert contrast(figures.FAINT, "#ffffff") >= 4.5
+    # The mark of the best is not a color alone.
+    assert re.search(r"b\.overall \{[^}]*underline", css)
+
+
+METRICS = {
+    "plain": {"far/auroc/confidence": 0.8, "far/auroc/total": 0.9},
+    "s2d": {
+        "far/auroc/confidence": 0.85,
+        "far/auroc/total": 0.88,
+        "far/auroc/data": 0.86,
+        "far/auroc/knowledge": 0.95,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    keys = tables.uncertainty_keys({"far/auroc": "OOD %AUROC"})
+    return tables.metric_table(METRICS, keys, "Detection")
+
+
+def test_tables_have_captions_scopes_and_whole_names(table):
+    text = report.Section("Tables", [table]).body
+    tags = Page(text).tags
+    assert "<caption>Detection</caption>" in text
+    assert text.index("<caption>") < text.index("<thead>")
+    scopes = [attrs.get("scope") for tag, attrs in tags if tag == "th"]
+    assert scopes == ["colgroup", *["col"] * 5, "row", "row"]
+    # Also a table that has no caption of its own.
+    nameless = tables.make("", ["Network"], [[["wrn"]]])
+    assert "<caption>Runs</caption>" in report.Section("x", [nameless]).body
+    for name in ("Confidence", "Total uncertainty", "Data uncertainty", "Knowledge uncertainty"):
+        assert f">{name}</th>" in text
+    assert not re.search(r"\b(TU|DU|KU|Conf\.)", text)

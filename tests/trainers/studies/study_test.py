@@ -86,10 +86,6 @@ class TestDetectors:
         assert "rank correlation" in table.caption
         assert texts(table)[0] == ["Individual", "0.25 ± 0.00", "", "", ""]
 
-    def test_runs_without_detectors_have_no_such_table(self, make_run):
-        run = make_run("wrn_10_2_s2.s2d.cifar100", metrics={"svhn_cropped/auroc/total": 0.5})
-        assert detectors.detector_tables(studies.collect([run])) == []
-
     def test_tables_and_report_show_them(self, results, tmp_path, monkeypatch):
         monkeypatch.setattr(report, "draw_figures", lambda *_: [])
         captions = [table.caption for table in studies.tables_of(results)]
@@ -247,6 +243,3 @@ class TestShift:
         assert texts(corruption)[0] == ["fog", "35.5", "55.5"]
         row = texts(made[-1])[0]
         assert row == ["S2D Individual", "c Acc", "+20.00", "+20.00 to +20.00", "2 of 2"]
-
-    def test_runs_that_were_not_evaluated_under_shift(self, make_run, tmp_path):
-        assert shift.show(studies.collect([make_run("wrn_10_2_s2.s2d.cifar100")]), tmp_path) == []
