@@ -18,7 +18,8 @@ from s2d_tf.evaluation.intervals import mean_and_two_std
 from s2d_tf.evaluation.names import SHORT_NAMES, USUAL_MEMBERS, format_value, variant
 from s2d_tf.evaluation.tables import best_of
 
-from .results import Result, by_variant, with_stand_ins
+from .claims import with_stand_ins
+from .results import Result, by_variant
 
 NOT_RUN = "not run"
 # Printed name -> our method.
@@ -132,7 +133,8 @@ def published_table(number: int) -> Table:
     numbered = {table.number: table for table in published_tables()}
     if number not in numbered:
         raise UserError(
-            f"number: expected a table of the paper, 1 to {len(numbered)}, received {number!r}."
+            f"number: expected a table of the paper, 1 to {len(numbered)}, received {number!r}. "
+            "Leave it out for all tables."
         )
     return numbered[number]
 

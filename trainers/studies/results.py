@@ -12,7 +12,6 @@ import collections
 import dataclasses
 import json
 import pathlib
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -149,19 +148,6 @@ def groups(results: list[Result]) -> dict[tuple[str, str], list[Result]]:
             name = f"{name} ({recipe.own_data.fingerprint[:8]})"
         grouped.setdefault((recipe.architecture, name), []).append(result)
     return grouped
-
-
-def with_stand_ins(variants: dict[str, list[Result]]) -> dict[str, list[Result]]:
-    """Results by variant, where ensembles of the smallest size that was run stand for the usual.
-
-    That is for comparisons with the paper, whose ensembles have 5 members.
-    """
-    found = dict(variants)
-    for method in ("ensemble", "s2d_ensemble"):
-        sizes = [part for name, part in variants.items() if re.fullmatch(rf"{method}_\d+", name)]
-        if method not in variants and sizes:
-            found[method] = min(sizes, key=lambda part: part[0].recipe.num_members)
-    return found
 
 
 def runs_table(results: list[Result]) -> tables.Table:

@@ -192,8 +192,14 @@ class WeightMoments(keras.callbacks.Callback):
     def __init__(self, variables: list[keras.Variable]) -> None:
         super().__init__()
         self.count = keras.Variable(0, trainable=False, dtype="int32", name="swag_count")
-        self.mean = [_zeros_like(v, "swag_mean") for v in variables]
-        self.square = [_zeros_like(v, "swag_square") for v in variables]
+        # float64: the variance is a small difference of two means
+        self.mean, self.square = (
+            [
+                keras.Variable(np.zeros(v.shape), trainable=False, dtype="float64", name=name)
+                for v in variables
+            ]
+            for name in ("swag_mean", "swag_square")
+        )
         self.variables = [self.count, *self.mean, *self.square]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -205,11 +211,6 @@ class WeightMoments(keras.callbacks.Callback):
             value = variable.numpy().astype(np.float64)
             mean.assign(mean.numpy() + (value - mean.numpy()) / count)
             square.assign(square.numpy() + (value**2 - square.numpy()) / count)
-
-
-def _zeros_like(variable, name):
-    # float64: the variance is a small difference of two means
-    return keras.Variable(np.zeros(variable.shape), trainable=False, dtype="float64", name=name)
 
 
 class StopRequest:
