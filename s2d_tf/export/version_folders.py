@@ -30,6 +30,13 @@ class Version:
         description: dict of what the model is and takes (`assets/model.json`); empty where a
             SavedModel of another origin has none.
         class_names: one for each class, where the export has them.
+
+    Example:
+
+    >>> folder = export.save(model, "exported")
+    >>> version = export.load(folder)
+    >>> version.folder.name, list(version.signatures)
+    ('1', ['serving_default'])
     """
 
     def __init__(self, folder: PathLike, trust: bool = False) -> None:

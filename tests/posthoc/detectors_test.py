@@ -227,7 +227,7 @@ def test_bad_arguments_and_data_raise_clear_errors(model, data):
         posthoc.MSP().fit(model).score(posthoc.Outputs(np.zeros([2, 7, 5])))
     with pytest.raises(ValueError, match="features: expected 7 rows"):
         posthoc.Outputs(np.zeros([7, 5]), np.zeros([6, 12]))
-    with pytest.raises(ValueError, match="inputs and labels of the same length"):
+    with pytest.raises(ValueError, match="inputs of the same length and as many labels"):
         posthoc.KNN(k=2).fit(model, (images, labels[:-1]))
     with pytest.raises(ValueError, match="expected outputs with features"):
         posthoc.KNN(k=2).fit(model, posthoc.collect(model, data["train"], features=False))
