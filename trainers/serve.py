@@ -14,7 +14,7 @@ import functools
 
 from absl import flags
 
-from s2d_tf.serving.limits import LOG_LEVELS, MAX_IMAGE_PIXELS, Limits
+from s2d_tf.serving.protocol import MAX_IMAGE_PIXELS, Limits
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all interfaces.")
@@ -43,7 +43,10 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_enum(
-    "log_level", "warning", LOG_LEVELS, "Lowest level to log; info adds one line per request."
+    "log_level",
+    "warning",
+    ("debug", "info", "warning", "error"),
+    "Lowest level to log; info adds one line per request.",
 )
 
 flags.DEFINE_bool("trust", False, "Serve operations outside of the closed list, too.")

@@ -1,22 +1,21 @@
-"""TF Serving's REST protocol: JSON to arrays and back, strictly.
+"""TF Serving's REST protocol: JSON to arrays and back, strictly and within limits.
 
 The size of encoded images is checked before anything is decoded.
 """
 
-from __future__ import annotations
-
 import base64
+import dataclasses
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from s2d_tf.data import image_files
-from s2d_tf.serving.limits import Limits, RequestError
+from s2d_tf.errors import UserError
 
-if TYPE_CHECKING:
-    import tensorflow as tf
+MAX_IMAGE_PIXELS = 1 << 24
+"""What exported models decode at most, whatever a server allows."""
 
 _KINDS = {
     dict: "an object",
@@ -27,6 +26,50 @@ _KINDS = {
     float: "a number",
     type(None): "null",
 }
+
+# What a request may send for an input, by the kind of the input's NumPy type; else any numbers.
+_NUMBERS = {"b": ("b", "truth values")} | dict.fromkeys("iu", ("iu", "whole numbers"))
+
+
+class RequestError(UserError):
+    """A rejected request: one line that says what was expected, and an HTTP status."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Bounds on what comes in.
+
+    Attributes:
+        request_bytes: size of a request's body.
+        batch_size: examples in a request.
+        image_pixels: height times width of an encoded image, as its header claims them; exported
+            models themselves reject more than `MAX_IMAGE_PIXELS`.
+        request_pixels: the same of all encoded images in a request; one image of `image_pixels` is
+            always allowed.
+        header_seconds: how long a client may take to send the head of a request.
+        request_seconds: how long a client may take to send its request, or to take an answer.
+        concurrency: requests that are received or answered at once; more are told to come again.
+        connections: open connections, busy or idle; more are closed at once. Where the system
+            lets the process have fewer files, fewer.
+
+    Example:
+
+    >>> serving.Limits(batch_size=64, request_bytes=1 << 20).concurrency
+    64
+    """
+
+    request_bytes: int = 16 << 20
+    batch_size: int = 256
+    image_pixels: int = MAX_IMAGE_PIXELS
+    request_pixels: int = 1 << 26
+    header_seconds: float = 10.0
+    request_seconds: float = 30.0
+    concurrency: int = 64
+    connections: int = 512
 
 
 def parse(body: bytes) -> tuple[str, str, Any]:
@@ -64,7 +107,7 @@ def parse(body: bytes) -> tuple[str, str, Any]:
 
 
 def arrays(
-    form: str, values: Any, specs: dict[str, tf.TensorSpec], limits: Limits, has_texts: bool = False
+    form: str, values: Any, specs: dict[str, Any], limits: Limits, has_texts: bool = False
 ) -> dict[str, np.ndarray]:
     """The arrays for a signature's inputs, checked against them and the limits.
 
@@ -119,13 +162,10 @@ def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
         name: the input's name, for messages.
         limits: `Limits` on the pixels.
     """
-    try:
-        total = sum(
-            math.prod(image_files.check(content, limits.image_pixels, f"{name}[{i}]"))
-            for i, content in enumerate(contents)
-        )
-    except image_files.ImageFileError as error:
-        raise RequestError(str(error)) from None
+    total = sum(
+        math.prod(image_files.check(content, limits.image_pixels, f"{name}[{i}]"))
+        for i, content in enumerate(contents)
+    )
     most = max(limits.request_pixels, limits.image_pixels)
     _require(
         total <= most,
@@ -175,12 +215,12 @@ def _array(name, value, spec, limits, has_texts):
     )
     if spec.dtype.name != "string":
         array = _numbers(name, value, spec.dtype.as_numpy_dtype)
-    elif has_texts:
-        array = _texts(name, value, spec.shape.rank)
     else:
-        contents = [_bytes(f"{name}[{i}]", each) for i, each in enumerate(value)]
-        check_files(contents, name, limits)
-        array = np.array(contents, object)
+        array, read = np.array(value, object), _text if has_texts else _bytes
+        for place, each in np.ndenumerate(array):
+            array[place] = read(f"{name}{list(place)}", each)
+        if not has_texts:
+            check_files(list(array.flat), name, limits)
     _require(
         spec.shape.is_compatible_with(array.shape),
         f"{name}: expected the shape {spec.shape}, received {array.shape}. Send a batch of "
@@ -189,28 +229,15 @@ def _array(name, value, spec, limits, has_texts):
     return array
 
 
-def _texts(place, value, rank):
-    """An array of UTF-8 bytes, from lists of texts that are nested `rank` deep."""
-    if rank == 0:
-        return np.array(_text(place, value), object)
-    _require_list(place, value, "texts")
-    rows = [_texts(f"{place}[{i}]", each, rank - 1) for i, each in enumerate(value)]
-    _require(
-        len({row.shape for row in rows}) == 1,
-        f"{place}: expected texts in lists of equal lengths, received others. Make them equal.",
-    )
-    return np.stack(rows)
-
-
 def _text(place, value):
-    value = _bytes(place, value) if isinstance(value, dict) else value
-    _require(
-        isinstance(value, (str, bytes)),
-        f"{place}: expected text, received {_KINDS.get(type(value))}. Send a string.",
-    )
     try:
         # JSON can write halves of characters, and base64 anything.
-        return value.encode() if isinstance(value, str) else value.decode().encode()
+        text = _bytes(place, value).decode() if isinstance(value, dict) else value
+        _require(
+            isinstance(text, str),
+            f"{place}: expected text, received {_KINDS[type(value)]}. Send a string.",
+        )
+        return text.encode()
     except UnicodeError:
         raise RequestError(
             f"{place}: expected text in UTF-8, received bytes or characters outside of it. Send "
@@ -219,14 +246,11 @@ def _text(place, value):
 
 
 def _numbers(name, value, dtype):
+    kinds, what = _NUMBERS.get(np.dtype(dtype).kind, ("iuf", "numbers"))
     try:
         array = np.asarray(value)
     except (ValueError, OverflowError, RecursionError):  # lists of unequal lengths or depths
         array = np.array(None)
-    whole = np.issubdtype(dtype, np.integer)
-    kinds, what = ("iu", "whole numbers") if whole else ("iuf", "numbers")
-    if dtype == np.bool_:
-        kinds, what = "b", "truth values"
     _require(
         array.dtype.kind in kinds,
         f"{name}: expected {what} in lists of equal lengths, received something else. Send "
@@ -234,10 +258,11 @@ def _numbers(name, value, dtype):
     )
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
+    whole = kinds == "iu"
     if not (np.array_equal(converted, array) if whole else np.isfinite(converted).all()):
         bounds = f" from {np.iinfo(dtype).min} to {np.iinfo(dtype).max}" if whole else ""
         raise RequestError(
-            f"{name}: expected {what if whole else 'finite numbers'}{bounds}, received "
+            f"{name}: expected {'whole' if whole else 'finite'} numbers{bounds}, received "
             f"{array.min()} to {array.max()}. Correct the values."
         )
     return converted

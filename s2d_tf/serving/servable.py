@@ -5,6 +5,7 @@ import logging
 import pathlib
 import re
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from google.protobuf import json_format
 from s2d_tf import export
 from s2d_tf._types import PathLike
 from s2d_tf.serving import protocol
-from s2d_tf.serving.limits import Limits, RequestError
+from s2d_tf.serving.protocol import Limits, RequestError
 
 _LOG = logging.getLogger("s2d_tf.serving")
 
@@ -63,9 +64,10 @@ class Servable:
 
     def run(self, signature_name: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Dict of output arrays for a dict of input arrays."""
-        tensors = {name: tf.constant(value) for name, value in inputs.items()}
         try:
-            outputs = self._loaded.signatures[signature_name](**tensors)
+            outputs = self._loaded.signatures[signature_name](
+                **{name: tf.constant(value) for name, value in inputs.items()}
+            )
             return {name: value.numpy() for name, value in outputs.items()}
         except tf.errors.InvalidArgumentError as error:
             raise RequestError(_readable(error.message)) from None
@@ -104,7 +106,7 @@ class Servables:
 
     Attributes:
         current: the loaded `Servable`.
-        failed: versions that could not be loaded, with the files that were tried.
+        failed: versions that could not be loaded, with the files that were tried and the reason.
 
     Raises:
         ValueError: `directory` holds no version that can be loaded.
@@ -122,74 +124,53 @@ class Servables:
         self.trust = trust
         self.current: Any = None  # never None after the constructor
         self.failed: dict[int, Any] = {}
-        self._reason = "The folder has no versions (1, 2, ...)."
-        self._stopped = threading.Event()
-        self._watcher: threading.Thread | None = None
         self.refresh()
         if self.current is None:
+            received = [f"{version} ({reason})" for version, (_, reason) in self.failed.items()]
             raise ValueError(
                 f"{self.directory}: expected a folder with versions of a model that can be loaded, "
-                f"received {sorted(self.failed)}. {self._reason} "
+                f"received {', '.join(received) or 'no version'}. "
                 f"`s2d export NAME_OR_RUN {self.directory}` writes another."
             )
-
-    @property
-    def stopped_watching(self) -> bool:
-        """Whether newer versions are no longer looked for, although they should be."""
-        return self._watcher is not None and not self._watcher.is_alive()
-
-    def get(self, version: str | None = None) -> Servable:
-        """The current servable; `version` must be its number, if given."""
-        servable = self.current
-        if version not in (None, str(servable.version)):
-            raise RequestError(
-                f"version: expected {servable.version}, which is loaded, received {version}. Leave "
-                "it out for the newest one.",
-                404,
-            )
-        return servable
 
     def refresh(self) -> None:
         """Loads the newest version that can be loaded, unless it is loaded already."""
         found = export.versions(self.directory)
         self.failed = {version: tried for version, tried in self.failed.items() if version in found}
         for version in reversed(found):
-            is_loaded = self.current is not None and version == self.current.version
-            if is_loaded or self._load(version):
+            if self.current is not None and version == self.current.version:
+                return
+            folder = self.directory / str(version)
+            files = _files(folder)
+            if self.failed.get(version, [None])[0] == files:  # not tried again as it is
+                continue
+            try:
+                self.current = Servable(folder, self.trust)
+            except Exception as error:  # Whatever it is, another version can answer.
+                self.failed[version] = files, _readable(str(error))
+                _LOG.error("version %d could not be loaded: %s", version, self.failed[version][1])
+            else:
+                self.failed.pop(version, None)
+                _LOG.warning("version %d is loaded", version)
                 return
 
-    def watch(self) -> None:
-        """Starts to look for newer versions, until `stop`."""
-        self._watcher = threading.Thread(target=self._poll, name="versions", daemon=True)
-        self._watcher.start()
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Looks for newer versions in another thread, as long as the block runs."""
+        stopped = threading.Event()
 
-    def stop(self) -> None:
-        self._stopped.set()
+        def poll():
+            while not stopped.wait(self.poll_seconds):
+                try:
+                    self.refresh()
+                except Exception as error:  # such as too many open files: that passes
+                    _LOG.error("cannot look for versions: %s", error)
 
-    def _poll(self):
-        while not self._stopped.wait(self.poll_seconds):
-            try:
-                self.refresh()
-            except Exception as error:  # such as too many open files: that passes
-                _LOG.error("cannot look for versions: %s", error)
-
-    def _load(self, version):
-        """Whether a version could be loaded; not tried again while its files stay as they are."""
-        folder = self.directory / str(version)
-        found = _files(folder)
-        if self.failed.get(version) == found:
-            return False
+        threading.Thread(target=poll, name="versions", daemon=True).start()
         try:
-            self.current = Servable(folder, self.trust)
-        except Exception as error:
-            # Whatever it is, another version can answer.
-            self.failed[version] = found
-            self._reason = _readable(str(error)).rstrip(".") + "."
-            _LOG.error("version %d could not be loaded: %s", version, self._reason)
-            return False
-        self.failed.pop(version, None)
-        _LOG.warning("version %d is loaded", version)
-        return True
+            yield
+        finally:
+            stopped.set()
 
 
 def _files(folder):

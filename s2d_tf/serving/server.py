@@ -1,19 +1,21 @@
-"""Runs the application on uvicorn, with connections that cannot be held open for free.
+"""Runs the application on uvicorn, with a log and connections that cannot be held open for free.
 
 uvicorn closes a connection that is idle after an answer. It waits forever for one that never sends,
 or never takes its answer, and accepts as many as the system allows.
 """
 
-import contextlib
+import datetime
 import functools
+import json
 import logging
 import pathlib
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from s2d_tf._types import PathLike
-from s2d_tf.serving.limits import Limits
+from s2d_tf.serving.protocol import Limits
 from s2d_tf.serving.servable import Servables
 
 try:
@@ -22,7 +24,6 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from s2d_tf.serving.app import create_app
-    from s2d_tf.serving.monitoring import configure_logs
 except ImportError as error:
     raise ImportError(
         f"s2d serve: expected FastAPI, uvicorn and prometheus_client, received {error}. Run "
@@ -33,11 +34,12 @@ BACKLOG = 128
 """Connections that are accepted before the first of them is looked at."""
 RESERVED_FILES = 64
 """For the model, the log, the event loop and what Python opens."""
+REPEAT_SECONDS = 10.0
+"""How long a warning is not repeated."""
+MAX_MESSAGES = 1000
 
 _LOG = logging.getLogger("s2d_tf.serving")
 _ANSWER = "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-_LATE = "408 Request Timeout"
-_BUSY = "503 Service Unavailable\r\nRetry-After: 1"
 
 
 def serve(
@@ -58,8 +60,8 @@ def serve(
         name: the model's name in the addresses; default: the folder's.
         limits: `Limits` on requests; the default ones if `None`.
         announce: function that gets one line of text once the server answers requests.
-        log_level: one of `limits.LOG_LEVELS`; "info" adds a line for each request. The log
-            goes to the standard error, as one JSON object on each line.
+        log_level: "debug", "info", "warning" or "error"; "info" adds a line for each request. The
+            log goes to the standard error, as one JSON object on each line.
         trust: as for `export.load`.
 
     Raises:
@@ -80,22 +82,18 @@ def serve(
         raise ValueError(
             f"name: expected text without / : ? # or %, received {name!r}. Choose another name."
         )
-    limits = limits or Limits()
-    with contextlib.closing(listen(host, port)) as listener:
+    with listen(host, port) as listener:
         configure_logs(log_level)
         servables = Servables(directory, trust=trust)
-        server = make_server(create_app(name, servables, limits), limits)
-        servables.watch()
+        server = make_server(create_app(name, servables, limits), limits or Limits())
         host, port = listener.getsockname()[:2]
         host = f"[{host}]" if ":" in host else host
         announce(
             f"Serving {name}, version {servables.current.version}, at "
             f"http://{host}:{port}/v1/models/{name} (stop with Ctrl-C)"
         )
-        try:
+        with servables.watching():
             server.run(sockets=[listener])
-        finally:
-            servables.stop()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -129,7 +127,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > self._most:
             _LOG.warning("more than %d connections: new ones are closed", self._most)
-            self._close(_BUSY)
+            self._close("503 Service Unavailable\r\nRetry-After: 1")
         else:
             self._set_deadline(self._limits.header_seconds, self._close)
 
@@ -159,7 +157,7 @@ class Connection(H11Protocol):
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, then)
 
-    def _close(self, status=_LATE):
+    def _close(self, status="408 Request Timeout"):
         if not self.transport.is_closing():
             self.transport.write(_ANSWER.format(status).encode())
             self.transport.close()
@@ -188,6 +186,60 @@ def most_connections(limits: Limits) -> int:
     except ImportError:  # not a Unix system: files are not counted there
         return limits.connections
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = files == resource.RLIM_INFINITY
-    allowed = limits.connections if unlimited else files - BACKLOG - RESERVED_FILES
-    return max(1, min(limits.connections, allowed))
+    if files == resource.RLIM_INFINITY:
+        return limits.connections
+    return max(1, min(limits.connections, files - BACKLOG - RESERVED_FILES))
+
+
+def configure_logs(level: str) -> None:
+    """Makes the loggers of the server write JSON lines to the standard error.
+
+    Not by `logging.config`, which closes the handlers of all other loggers.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONFormatter())
+    handler.addFilter(RepetitionFilter())
+    for name in ("s2d_tf.serving", "uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper())
+
+
+class JSONFormatter(logging.Formatter):
+    """A record as one line; `extra={"fields": {...}}` adds to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class RepetitionFilter(logging.Filter):
+    """Passes a warning once in `REPEAT_SECONDS`, with how often it was held back before.
+
+    So a hostile client cannot fill a disk with the log.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[Any, Any] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        key, now = (record.name, record.getMessage()[:200]), record.created
+        if len(self._seen) >= MAX_MESSAGES:
+            self._seen.clear()
+        last, held = self._seen.get(key, (-REPEAT_SECONDS, 0))
+        is_new = now - last >= REPEAT_SECONDS
+        self._seen[key] = (now, 0) if is_new else (last, held + 1)
+        if held:
+            record.fields = {"repeated": held}
+        return is_new

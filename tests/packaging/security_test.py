@@ -16,7 +16,7 @@ def test_the_page_names_modules_and_tests_that_exist(project_root):
 
 
 def test_its_numbers_are_those_of_the_code(project_root):
-    from s2d_tf.serving.limits import Limits
+    from s2d_tf.serving.protocol import Limits
     from s2d_tf.zoo.sources import TOTAL_SECONDS
 
     text = (project_root / "docs" / "security.md").read_text(encoding="utf-8")

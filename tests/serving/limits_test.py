@@ -24,9 +24,9 @@ def get(url):
         ("tiny:predict", {"instances": [1]}, "400: images: expected the shape"),
         ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: request: expected at most"),
         ("tiny:classify", {}, "40[45]: "),
-        ("other:predict", {}, "404: model: expected 'tiny', received 'other'"),
-        ("tiny/versions/2:predict", {}, "404: version: expected 1, which is loaded, received 2"),
-        ("tiny/versions/x:predict", {}, "404: version: expected 1"),
+        ("other:predict", {}, "404: model: expected 'tiny', which is loaded, received 'other'"),
+        ("tiny/versions/2:predict", {}, "404: version: expected '1', which is loaded, received '2'"),
+        ("tiny/versions/x:predict", {}, "404: version: expected '1'"),
     ],
 )
 def test_bad_requests_get_a_clear_refusal_and_the_server_goes_on(

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from s2d_tf import serving
-from s2d_tf.serving import monitoring
+
+pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
+from s2d_tf.serving import server
 
 
 def get(url):
@@ -29,9 +31,8 @@ def samples(text):
     return {name: float(value) for name, _, value in lines}
 
 
-def test_health_and_readiness(running, model_folder):
-    servables = serving.Servables(model_folder)
-    with running(servables, serving.Limits(concurrency=1)) as url:
+def test_health_and_readiness(running, shared_servables):
+    with running(shared_servables, serving.Limits(concurrency=1)) as url:
         assert get(f"{url}/healthz")[0] == get(f"{url}/readyz")[0] == 200
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=30) as busy:
@@ -44,11 +45,6 @@ def test_health_and_readiness(running, model_folder):
             else:
                 pytest.fail("a server that takes no more requests said that it is ready")
             assert get(f"{url}/healthz")[0] == 200
-        servables.watch()
-        assert get(f"{url}/healthz")[0] == 200
-        servables.stop()
-        servables._watcher.join()
-        assert get(f"{url}/healthz")[0] == 503
 
 
 def test_metrics_have_the_distributions_of_the_answers(
@@ -85,7 +81,7 @@ def test_metrics_have_the_distributions_of_the_answers(
 def test_logs_are_json_lines(running, shared_servables, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monitoring.configure_logs("info")
+    server.configure_logs("info")
     logger = logging.getLogger("s2d_tf.serving")
     try:
         with running(shared_servables) as url:
@@ -111,16 +107,16 @@ def test_logs_are_json_lines(running, shared_servables, monkeypatch):
 
 
 def test_the_same_warning_is_not_repeated_without_end():
-    now = [0.0]
-    seldom = monitoring.RepetitionFilter(clock=lambda: now[0])
+    seldom = server.RepetitionFilter()
 
-    def passes(level, message, *arguments):
+    def passes(level, message, *arguments, seconds=0.0):
         record = logging.LogRecord("uvicorn.error", level, "", 0, message, arguments, None)
+        record.created = seconds
         return seldom.filter(record) and record
 
     assert passes(logging.WARNING, "Invalid %s", 1)
     assert not any(passes(logging.WARNING, "Invalid %s", 1) for _ in range(100))
     assert passes(logging.WARNING, "Invalid %s", 2)
     assert all(passes(logging.INFO, "request") for _ in range(5))
-    now[0] = monitoring.REPEAT_SECONDS
-    assert passes(logging.WARNING, "Invalid %s", 1).fields == {"repeated": 100}
+    later = passes(logging.WARNING, "Invalid %s", 1, seconds=server.REPEAT_SECONDS)
+    assert later.fields == {"repeated": 100}

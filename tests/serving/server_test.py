@@ -1,6 +1,5 @@
 """The server over loopback, queried by the example's client."""
 
-import contextlib
 import json
 import pathlib
 import shutil
@@ -87,15 +86,6 @@ def test_status_and_metadata(server):
     assert set(signatures["serving_default"]) == {"inputs", "outputs", "method_name", "defaults"}
 
 
-@contextlib.contextmanager
-def watched(servables):
-    servables.watch()
-    try:
-        yield
-    finally:
-        servables.stop()
-
-
 def wait_for_version(url, version):
     deadline = time.monotonic() + 60
     while get(f"{url}/v1/models/tiny")["model_version_status"][0]["version"] != version:
@@ -107,7 +97,7 @@ def test_newer_versions_are_taken_up_and_bad_ones_are_not(
     running, client, tiny_model, model_folder, pictures, encode
 ):
     servables = serving.Servables(model_folder, poll_seconds=0.1)
-    with running(servables) as url, watched(servables):
+    with running(servables) as url, servables.watching():
         old = client.predict(url, "tiny", [encode(pictures[0])])
         weights = tiny_model.head.get_weights()
         try:
