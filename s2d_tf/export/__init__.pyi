@@ -3,7 +3,7 @@ from s2d_tf.export.operations import check as check
 from s2d_tf.export.portable import save_litert as save_litert
 from s2d_tf.export.portable import save_onnx as save_onnx
 from s2d_tf.export.saved_model import save as save
-from s2d_tf.export.version_folders import Version as Version
-from s2d_tf.export.version_folders import is_exported as is_exported
-from s2d_tf.export.version_folders import load as load
-from s2d_tf.export.version_folders import versions as versions
+from s2d_tf.export.saved_model import Version as Version
+from s2d_tf.export.saved_model import is_exported as is_exported
+from s2d_tf.export.saved_model import load as load
+from s2d_tf.export.saved_model import versions as versions

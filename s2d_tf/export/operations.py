@@ -104,8 +104,17 @@ def check(version_directory: PathLike, trust: bool = False) -> Any:
     >>> folder = export.save(model, "exported")
     >>> saved_model = export.check(folder)                 # raises OperationError otherwise
     """
-    version_directory = pathlib.Path(version_directory)
-    saved_model = _read(version_directory / "saved_model.pb")
+    from google.protobuf import message
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    path = pathlib.Path(version_directory) / "saved_model.pb"
+    try:
+        saved_model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    except message.DecodeError as error:
+        raise OperationError(
+            f"{path}: expected a SavedModel, received damaged content ({error}). Export the "
+            "model again."
+        ) from None
     wrong, needed = [], set()
     for meta_graph in saved_model.meta_graphs:
         found = operations(meta_graph)
@@ -171,24 +180,6 @@ def operations(meta_graph: Any) -> dict[str, set[str]]:
 _PERMITTED = {"serving": SERVING | TEXT, "restoring": RESTORING, "saving": SAVING}
 
 
-def _read(path):
-    from google.protobuf import message
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    if not path.is_file():
-        raise OperationError(
-            f"{path.parent}: expected a SavedModel, received no {path.name}. Export the "
-            "model again."
-        )
-    try:
-        return saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    except message.DecodeError as error:
-        raise OperationError(
-            f"{path}: expected a SavedModel, received damaged content ({error}). Export the "
-            "model again."
-        ) from None
-
-
 def _reach(bodies, tensor_names, function_names):
     """The nodes and functions that must run for these tensors and functions."""
     pending = [("node", name) for name in tensor_names if name]
@@ -216,12 +207,10 @@ def _reach(bodies, tensor_names, function_names):
 
 def _foreign_objects(meta_graph):
     """Objects that exported models do not have, such as files of words."""
-    found = []
-    for node in meta_graph.object_graph_def.nodes:
-        kind = node.WhichOneof("kind")
-        if kind not in _OBJECT_KINDS:
-            found.append(f"an object of kind {kind}")
-        elif kind == "user_object" and node.user_object.identifier not in _OBJECT_CLASSES:
-            found.append(f"an object of class {node.user_object.identifier}")
+    nodes = meta_graph.object_graph_def.nodes
+    kinds = {node.WhichOneof("kind") for node in nodes} - _OBJECT_KINDS
+    classes = {node.user_object.identifier for node in nodes if node.HasField("user_object")}
+    found = [f"an object of kind {kind}" for kind in sorted(map(str, kinds))]
+    found += [f"an object of class {name}" for name in sorted(classes - _OBJECT_CLASSES)]
     collections = sorted(set(meta_graph.collection_def) - {_START})
     return found + [f"the collection {name}" for name in collections]

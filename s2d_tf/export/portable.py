@@ -6,7 +6,6 @@ needs others is rejected: above all those that split and look up texts.
 """
 
 import logging
-import os
 import pathlib
 import re
 import tempfile
@@ -48,8 +47,6 @@ def save_onnx(
     >>> export.save_onnx(model, "m.onnx").name
     'm.onnx'
     """
-    # tf2onnx warns of every optional accelerator that it does not find.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         import tf2onnx
     except ImportError as error:
@@ -59,8 +56,7 @@ def save_onnx(
     logging.getLogger("tf2onnx").setLevel(logging.WARNING)
 
     def convert(function, owner):
-        specs = function.input_signature
-        proto, _ = tf2onnx.convert.from_function(function, specs, opset=OPSET)
+        proto, _ = tf2onnx.convert.from_function(function, function.input_signature, opset=OPSET)
         _check_operators("ONNX", _unknown_operators(proto.graph))  # tf2onnx only logs them
         for value in [*proto.graph.input, *proto.graph.output]:
             dimensions = value.type.tensor_type.shape.dim

@@ -1,23 +1,28 @@
-"""A SavedModel that TF Serving loads as it is, with its description and warm-up requests."""
+"""A SavedModel that TF Serving loads as it is: written as the next version, and read back.
 
+A version folder holds the graph, warm-up requests, class names, and a description with the digest
+of each file.
+"""
+
+import errno
+import hashlib
+import itertools
 import json
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+import secrets
+import shutil
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from s2d_tf import __version__, files
 from s2d_tf._types import PathLike
-from s2d_tf.export.signatures import Signatures
-from s2d_tf.export.version_folders import CLASSES, DESCRIPTION, digests, write_version
+from s2d_tf.export import operations
+from s2d_tf.export.signatures import Signatures, prediction_log, warmup_requests
 from s2d_tf.models import Predictor
-from s2d_tf.models.contract import Contract
 
+DESCRIPTION = "assets/model.json"
 WARMUP = "assets.extra/tf_serving_warmup_requests"
-WARMUP_SIZES = (1, 8, 32)
-MAX_WARMUP_VALUES = 1 << 20
-"""Warm-up batches of more than one example have at most this many values: the file stays small."""
 
 
 def save(
@@ -71,8 +76,9 @@ def save(
             for name, inputs in warmup_requests(model.contract, functions):
                 writer.write(prediction_log(pathlib.Path(directory).name or "model", name, inputs))
         if description["class_names"]:
-            lines = "".join(f"{name}\n" for name in description["class_names"])
-            files.write_text(folder / CLASSES, lines)
+            files.write_text(
+                folder / "assets/classes.txt", "\n".join([*description["class_names"], ""])
+            )
         files.write_json(folder / DESCRIPTION, description | {"files": digests(folder)})
 
     return write_version(directory, write)
@@ -87,7 +93,6 @@ def describe(model: Predictor, class_names: Sequence[str] | None, metadata: dict
         )
     model.check_fitted()
     class_names = model.class_names if class_names is None else class_names
-    metadata = model.metadata if metadata is None else metadata
     if class_names is not None:
         class_names = [str(name) for name in class_names]
         if len(class_names) != model.num_classes or any("\n" in name for name in class_names):
@@ -105,7 +110,7 @@ def describe(model: Predictor, class_names: Sequence[str] | None, metadata: dict
         "inputs": model.contract.to_dict(),
         "image_shape": model.image_shape and list(model.image_shape),
         "class_names": class_names,
-        "metadata": metadata or {},
+        "metadata": (model.metadata if metadata is None else metadata) or {},
     }
     try:
         json.dumps(description, allow_nan=False)
@@ -116,50 +121,174 @@ def describe(model: Predictor, class_names: Sequence[str] | None, metadata: dict
     return description
 
 
-def warmup_requests(
-    contract: Contract, signature_names: Iterable[str]
-) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Requests of a few batch sizes for each signature, by its name, with the inputs by theirs.
+class Version:
+    """An exported version, checked and loaded; made by `load`.
 
-    TF Serving runs them before a new version gets real ones: otherwise the first request waits for
-    the graph's start-up. A model of inputs of free size has none.
+    Attributes:
+        folder: the version folder.
+        signatures: functions from tensors by name to a dict of answers, by the signature's name.
+        definitions: the `SignatureDef` of each signature.
+        description: dict of what the model is and takes (`assets/model.json`); empty where a
+            SavedModel of another origin has none.
+        class_names: one for each class, where the export has them.
+
+    Example:
+
+    >>> folder = export.save(model, "exported")
+    >>> version = export.load(folder)
+    >>> version.folder.name, list(version.signatures)
+    ('1', ['serving_default'])
     """
-    shapes = [tensor.shape for tensor in contract.tensors]
-    if any(None in shape for shape in shapes):
-        return
-    most = MAX_WARMUP_VALUES // sum(int(np.prod(shape)) for shape in shapes)
-    for count in (size for size in WARMUP_SIZES if size <= max(1, most)):
-        flat = contract.flatten(contract.sample(count))
-        inputs = dict(zip((each.name for each in contract.tensors), flat, strict=True))
-        if contract.takes_raw_pixels:
-            ((name, images),) = inputs.items()
-            inputs = {name: images.astype(np.uint8)}
-            yield "serve_float", {name: images.astype(np.float32)}
-            if "serve_encoded" in signature_names:
-                for encode in (tf.io.encode_jpeg, tf.io.encode_png):
-                    encoded = [encode(image).numpy() for image in inputs[name]]
-                    yield "serve_encoded", {"image_bytes": np.array(encoded, object)}
-        yield "serving_default", inputs
+
+    def __init__(self, folder: PathLike, trust: bool = False) -> None:
+        self.folder = _version_folder(folder)
+        if self.folder is None:
+            raise ValueError(
+                f"{folder}: expected an exported model, received no saved_model.pb. "
+                "`s2d export NAME DIR` writes one."
+            )
+        self.description = _read_description(self.folder)
+        (meta_graph,) = operations.check(self.folder, trust).meta_graphs
+        self._loaded = tf.saved_model.load(str(self.folder))  # The signatures do not keep it alive.
+        self.signatures = dict(self._loaded.signatures)
+        self.definitions = {name: meta_graph.signature_def[name] for name in self.signatures}
+        if "serving_default" not in self.signatures:
+            raise ValueError(
+                f"{self.folder}: expected the signature 'serving_default', received "
+                f"{sorted(self.signatures)}. Write the model with export.save."
+            )
+        self.class_names = tuple(map(str, self.description.get("class_names") or ())) or None
+
+    @property
+    def inputs(self) -> dict[str, tf.TensorSpec]:
+        """What `serving_default` takes, by name."""
+        return self.signatures["serving_default"].structured_input_signature[1]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of all files of the version."""
+        text = "".join(f"{name} {value}\n" for name, value in digests(self.folder).items())
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
-def prediction_log(model_name: str, signature_name: str, inputs: dict[str, np.ndarray]) -> bytes:
-    """A `tensorflow.serving.PredictionLog` message with one predict request, serialized.
+def load(directory: PathLike, trust: bool = False) -> Version:
+    """Loads an exported version.
 
-    It is written field by field, since the package that defines it is heavy and not otherwise
-    needed.
+    Args:
+        directory: a version folder, or the folder of all versions, of which the newest is taken.
+        trust: whether to load operations that are not on the closed list of `operations`. A
+            SavedModel is a program: pass `True` only if you trust whoever wrote it.
+
+    Raises:
+        ValueError: there is no version, or its files are not those that were exported.
+        OperationError: it holds operations that are not on the list.
+
+    Example:
+
+    >>> folder = export.save(model, "exported", class_names=["cat", "dog", "owl"])
+    >>> version = export.load("exported")
+    >>> version.class_names, sorted(version.inputs)
+    (('cat', 'dog', 'owl'), ['images'])
+    >>> version.signatures["serving_default"](images=tf.constant(images, tf.float32))["label"].shape
+    TensorShape([40])
     """
-    # By the field numbers of TF Serving's prediction_log.proto, predict.proto and model.proto.
-    request = _field(1, _field(1, model_name.encode()) + _field(3, signature_name.encode()))
-    for name, value in inputs.items():  # PredictRequest: model_spec, a map of inputs
-        tensor = tf.make_tensor_proto(value).SerializeToString()
-        request += _field(2, _field(1, name.encode()) + _field(2, tensor))
-    return _field(6, _field(1, request))  # PredictionLog.predict_log.request
+    return Version(directory, trust)
 
 
-def _field(number, content):
-    """A length-delimited field of the protocol buffers' wire format."""
-    length, encoded = len(content), bytearray([number << 3 | 2])
-    while length > 0x7F:
-        encoded.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([*encoded, length]) + content
+def versions(directory: PathLike) -> list[int]:
+    """Numbers of the version folders in `directory`, ascending.
+
+    Example:
+
+    >>> for number in (1, 2):
+    ...     pathlib.Path(f"folder/{number}").mkdir(parents=True)
+    >>> export.versions("folder")
+    [1, 2]
+    """
+    # The names that TF Serving takes for numbers; a leading zero would be a second name for one.
+    found = (path.name for path in pathlib.Path(directory).glob("*") if path.is_dir())
+    return sorted(int(name) for name in found if name.isdecimal() and str(int(name)) == name)
+
+
+def is_exported(where: PathLike) -> bool:
+    """Whether a path is that of an exported model.
+
+    Example:
+
+    >>> export.is_exported("wrn_10_2_s2.s2d.digits")
+    False
+    """
+    return _version_folder(where) is not None
+
+
+def _version_folder(folder):
+    """The version folder that a path means: itself, or the newest of those in it; else `None`."""
+    folder = pathlib.Path(folder).expanduser()
+    found = [folder, *(folder / str(number) for number in reversed(versions(folder)))]
+    return next((each for each in found if (each / "saved_model.pb").is_file()), None)
+
+
+def _read_description(folder):
+    """The description, after its digests were compared with the files."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        return {}
+    try:
+        description = dict(files.read_json(path))
+        recorded = dict(description.get("files", {}))  # Versions before 0.2 have no digests.
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}: expected the description of a model, received {error!r}. Export the model "
+            "again."
+        ) from None
+    found = digests(folder) if recorded else {}
+    wrong = [name for name, digest in recorded.items() if found.get(name) != digest]
+    if wrong:
+        raise ValueError(
+            f"{folder}: expected the files that were exported, received others or none in place of "
+            f"{wrong}. Copy the folder again, or export the model again."
+        )
+    return description
+
+
+def digests(folder: pathlib.Path) -> dict[str, str]:
+    """The SHA-256 of each file in a folder, by its path in it."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): files.sha256(path) for path in found}
+
+
+def write_version(directory: PathLike, write: Callable) -> pathlib.Path:
+    """Writes the next version.
+
+    A server that watches `directory` sees the version only when it is complete and on disk. If
+    `write` fails, nothing is left. Two writers get two versions.
+
+    Args:
+        directory: the model's folder.
+        write: function that fills the hidden folder that it is given.
+
+    Returns:
+        The version's folder.
+    """
+    directory = pathlib.Path(directory).expanduser()
+    draft = directory / f"{files.PARTIAL}{secrets.token_hex(4)}"
+    try:
+        with files.room_for(directory):
+            draft.mkdir(parents=True)
+            write(draft)
+            files.flush_folder(draft)
+            return _move_to_next(draft, directory)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _move_to_next(draft, directory):
+    for number in itertools.count(max(versions(directory), default=0) + 1):
+        try:
+            target = draft.rename(directory / str(number))
+        except OSError as error:  # unless another writer was faster
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        else:
+            files.flush(directory)
+            return target

@@ -1,14 +1,24 @@
-"""The signatures of an exported model: what it takes, what it answers, and what it rejects."""
+"""The signatures of an exported model: what it takes, what it answers, and what it rejects.
 
+Everything that does not depend on the request is computed once: weights, draws, dropout masks. A
+traced prediction is split into operations that follow from the inputs and operations that do not.
+The second part runs here, and its results become constants. So an exported SWAG model does not draw
+its weights again for each request, nor Monte Carlo dropout its masks; every machine uses the same
+draws; and no random operation is left that another runtime may not have. (TensorFlow's own
+`convert_variables_to_constants_v2` leaves random operations in the graph.)
+"""
+
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
 from s2d_tf.export import encoded_images
-from s2d_tf.export.freezing import freeze
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import Contract
 
 OUTPUTS = {"probabilities": "probs", "confidence": "confidence"} | {
     f"{name}_uncertainty": name for name in ("total", "data", "knowledge")
@@ -18,28 +28,13 @@ OUTPUTS = {"probabilities": "probs", "confidence": "confidence"} | {
 TOLERANCE = 1e-3
 """By how much of the range a number may be outside of it: pixels that were scaled and rounded."""
 
+WARMUP_SIZES = (1, 8, 32)
+MAX_WARMUP_VALUES = 1 << 20
+"""Warm-up batches of more than one example have at most this many values: the file stays small."""
 
-def answer_function(model: Predictor, reject: bool = True) -> Callable:
-    """The function from a batch of inputs, as the network takes them, to the dict of answers.
-
-    Args:
-        model: the predictor.
-        reject: whether a prediction that is not a number fails the request, so that no NaN is ever
-            sent; runtimes other than TensorFlow have no such operation.
-    """
-
-    def answer(inputs):
-        member_logits, added = model.served_outputs(inputs)
-        member_logits = tf.cast(member_logits, tf.float32)
-        if reject:
-            message = f"{_expected(model.contract.tensors[0])}, but their answer is not a number"
-            member_logits = tf.debugging.check_numerics(member_logits, message)
-        found = uncertainty.from_members(model.kind, member_logits)
-        label = tf.argmax(found["probs"], axis=-1, output_type=tf.int64)
-        answers = {output: found[name] for output, name in OUTPUTS.items()}
-        return {"label": label, **answers, **added}
-
-    return answer
+MAX_CONSTANT_BYTES = 1 << 29
+"""Larger models keep their arrays in variables: a graph with its constants is one message, which
+cannot exceed 2 GB."""
 
 
 class Signatures(tf.Module):
@@ -49,15 +44,14 @@ class Signatures(tf.Module):
 
     Args:
         model: a `models.Predictor`.
-        reject: whether numbers that the model does not take fail the request; runtimes other than
-            TensorFlow have no such operation.
+        reject: whether numbers that the model does not take, and predictions that are not numbers,
+            fail the request; runtimes other than TensorFlow have no such operation.
     """
 
     def __init__(self, model: Predictor, reject: bool = True) -> None:
         super().__init__()
-        answers, contract = answer_function(model, reject), model.contract
-        self.contract, self.reject = contract, reject
-        _check_names([tensor.name for tensor in contract.tensors])
+        self.contract, self.reject = model.contract, reject
+        _check_names([tensor.name for tensor in self.contract.tensors])
         # Lookup tables are saved with the graph that uses them.
         self.tables = [
             value
@@ -65,8 +59,8 @@ class Signatures(tf.Module):
             for value in vars(layer).values()
             if isinstance(value, tf.saved_model.experimental.TrackableResource)
         ]
-        self.specs = tf.nest.flatten(contract.specs())
-        call, self.weights = freeze(lambda *tensors: answers(contract.pack(tensors)), *self.specs)
+        self.specs = tf.nest.flatten(self.contract.specs())
+        call, self.weights = freeze(lambda *tensors: self._predict(model, tensors), *self.specs)
         # One body that all signatures call, so that the network is in the file once.
         self._answer = tf.function(call, input_signature=self.specs, autograph=False)
 
@@ -76,19 +70,21 @@ class Signatures(tf.Module):
         A model of raw pixels takes them as bytes, as numbers and in files. Any other model takes
         what it was trained on: nobody knows how a file would become that.
         """
-        specs = {"serving_default": self.specs}
-        functions = {"serving_default": self.serve}
+        signatures = {"serving_default": (self.serve, self.specs)}
         if self.contract.takes_raw_pixels:
             (images,) = self.specs
             *size, channels = images.shape[1:]
-            specs["serving_default"] = [tf.TensorSpec(images.shape, tf.uint8, name=images.name)]
-            specs["serve_float"], functions["serve_float"] = self.specs, self.serve
+            as_bytes = tf.TensorSpec(images.shape, tf.uint8, name=images.name)
+            signatures = {
+                "serving_default": (self.serve, [as_bytes]),
+                "serve_float": (self.serve, self.specs),
+            }
             if channels in encoded_images.CHANNELS and None not in size:
-                specs["serve_encoded"] = [tf.TensorSpec([None], tf.string, name="image_bytes")]
-                functions["serve_encoded"] = self.serve_encoded
+                in_files = tf.TensorSpec([None], tf.string, name="image_bytes")
+                signatures["serve_encoded"] = self.serve_encoded, [in_files]
         return {
-            name: tf.function(function, input_signature=specs[name], autograph=False)
-            for name, function in functions.items()
+            name: tf.function(function, input_signature=specs, autograph=False)
+            for name, (function, specs) in signatures.items()
         }
 
     def serve(self, *tensors: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -100,6 +96,18 @@ class Signatures(tf.Module):
         """JPEG or PNG files of any size."""
         (image,) = self.contract.tensors
         return self._answer(encoded_images.decode_batch(image_bytes, image.shape))
+
+    def _predict(self, model, tensors):
+        """The dict of answers for a batch of inputs, as the network takes them."""
+        member_logits, added = model.served_outputs(self.contract.pack(tensors))
+        member_logits = tf.cast(member_logits, tf.float32)
+        if self.reject:  # so that no NaN is ever sent
+            message = f"{_expected(self.contract.tensors[0])}, but their answer is not a number"
+            member_logits = tf.debugging.check_numerics(member_logits, message)
+        found = uncertainty.from_members(model.kind, member_logits)
+        answers = {output: found[name] for output, name in OUTPUTS.items()}
+        label = tf.argmax(found["probs"], axis=-1, output_type=tf.int64)
+        return {"label": label, **answers, **added}
 
     def _checked(self, tensor, spec, declared):
         # Servers do not compare a request with the signature's shape, and a convolutional network
@@ -141,3 +149,147 @@ def _check_names(names):
             "model: expected inputs with different names of letters, digits and '_', which a "
             f"signature can have, received {wrong or names}. Build the backbone with such names."
         )
+
+
+def warmup_requests(
+    contract: Contract, signature_names: Iterable[str]
+) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Requests of a few batch sizes for each signature, by its name, with the inputs by theirs.
+
+    TF Serving runs them before a new version gets real ones: otherwise the first request waits for
+    the graph's start-up. A model of inputs of free size has none.
+    """
+    shapes = [tensor.shape for tensor in contract.tensors]
+    if any(None in shape for shape in shapes):
+        return
+    most = MAX_WARMUP_VALUES // sum(int(np.prod(shape)) for shape in shapes)
+    for count in (size for size in WARMUP_SIZES if size <= max(1, most)):
+        flat = contract.flatten(contract.sample(count))
+        inputs = dict(zip((each.name for each in contract.tensors), flat, strict=True))
+        if contract.takes_raw_pixels:
+            ((name, images),) = inputs.items()
+            inputs = {name: images.astype(np.uint8)}
+            yield "serve_float", {name: images.astype(np.float32)}
+            if "serve_encoded" in signature_names:
+                for encode in (tf.io.encode_jpeg, tf.io.encode_png):
+                    encoded = [encode(image).numpy() for image in inputs[name]]
+                    yield "serve_encoded", {"image_bytes": np.array(encoded, object)}
+        yield "serving_default", inputs
+
+
+def prediction_log(model_name: str, signature_name: str, inputs: dict[str, np.ndarray]) -> bytes:
+    """A `tensorflow.serving.PredictionLog` message with one predict request, serialized.
+
+    It is written field by field, since the package that defines it is heavy and not otherwise
+    needed.
+    """
+    # By the field numbers of TF Serving's prediction_log.proto, predict.proto and model.proto.
+    request = _field(1, _field(1, model_name.encode()) + _field(3, signature_name.encode()))
+    for name, value in inputs.items():  # PredictRequest: model_spec, a map of inputs
+        tensor = tf.make_tensor_proto(value).SerializeToString()
+        request += _field(2, _field(1, name.encode()) + _field(2, tensor))
+    return _field(6, _field(1, request))  # PredictionLog.predict_log.request
+
+
+def _field(number, content):
+    """A length-delimited field of the protocol buffers' wire format."""
+    length, encoded = len(content), bytearray([number << 3 | 2])
+    while length > 0x7F:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([*encoded, length]) + content
+
+
+def freeze(function: Callable, *specs: tf.TensorSpec) -> tuple[Callable, list[tf.Variable]]:
+    """A function of some tensors whose graph holds only what depends on them.
+
+    Values that are not arrays, such as the lists of a recurrent layer, are computed in each call.
+    A variable that is read inside a loop or branch stays a variable.
+
+    Args:
+        function: traceable; takes these tensors and returns a dict of tensors.
+        *specs: `tf.TensorSpec` of each.
+
+    Returns:
+        A function that, called within a `tf.function`, returns what `function` does, and the
+        variables that it needs: whoever saves it has to keep them. Lookup tables remain those of
+        `function`.
+
+    Example:
+
+    >>> layer = keras.layers.Dense(3)
+    >>> layer.build([None, 4])
+    >>> spec = tf.TensorSpec([None, 4], tf.float32)
+    >>> call, variables = freeze(lambda x: {"logits": layer(x)}, spec)
+    >>> tf.function(call)(tf.zeros([2, 4]))["logits"].shape
+    TensorShape([2, 3])
+    """
+    traced = tf.compat.v1.wrap_function(function, list(specs))
+    graph = traced.graph
+    given = [tensor.name for tensor in traced.inputs[: len(specs)]]
+    captured = {placeholder.name: value for value, placeholder in graph.captures}
+    body = _dependent(graph, {*given}, captured)
+    needed = {each.name: each for op in body for each in op.inputs if each.op not in body}
+    handles = {name: captured[name] for name in needed if needed[name].dtype == tf.resource}
+    fixed = [name for name in needed if name not in handles and name not in given]
+    values = traced.prune([], [needed[name] for name in fixed])()
+    keys = [hashlib.sha256(tf.io.serialize_tensor(each).numpy()).digest() for each in values]
+    arrays = _keep(dict(zip(keys, values, strict=True)))  # equal ones once
+    definition = _part(graph, {op.name for op in body})
+
+    def call(*tensors):
+        current = tf.compat.v1.get_default_graph()
+        constants = {key: tf.convert_to_tensor(value) for key, value in arrays.items()}
+        known = dict(zip(given, tensors, strict=True))
+        known |= {name: current.capture(handle) for name, handle in handles.items()}
+        known |= {name: constants[key] for name, key in zip(fixed, keys, strict=True)}
+        # TensorFlow drops the bodies of loops and branches with `traced`, which this keeps alive.
+        outputs = traced.structured_outputs
+        found = tf.graph_util.import_graph_def(
+            definition,
+            input_map={name: known[name] for name in needed},
+            return_elements=[tensor.name for tensor in outputs.values()],
+            name="",
+        )
+        return dict(zip(outputs, found, strict=True))
+
+    variables = [each for each in arrays.values() if isinstance(each, tf.Variable)]
+    used = {id(handle) for handle in handles.values()}
+    variables += [each for each in graph.variables if id(each.handle) in used]
+    return call, variables
+
+
+def _dependent(graph, given, captured):
+    """The operations that run for each request, in the order in which they were made."""
+    body: dict = {}
+    for op in graph.get_operations():
+        made = [tensor.dtype for tensor in op.outputs if tensor.name not in captured]
+        opaque = tf.resource in made or tf.variant in made
+        if opaque or any(each.op in body or each.name in given for each in op.inputs):
+            body[op] = None
+    return body
+
+
+def _keep(values):
+    """Arrays as they are or, where they are too many for one message, as variables."""
+    # Shapes, axes and indices have to be constants: other shapes are inferred from them.
+    weights = {key for key, each in values.items() if each.dtype.is_floating and each.shape.rank}
+    if sum(values[key].numpy().nbytes for key in weights) <= MAX_CONSTANT_BYTES:
+        weights = set()
+    return {
+        key: tf.Variable(each, trainable=False) if key in weights else each.numpy()
+        for key, each in values.items()
+    }
+
+
+def _part(graph, names):
+    """Some operations as a graph of their own, which takes other tensors from an `input_map`."""
+    whole = graph.as_graph_def()
+    part = type(whole)(versions=whole.versions, library=whole.library)
+    part.node.extend(node for node in whole.node if node.name in names)
+    for node in part.node:
+        node.input[:] = [each for each in node.input if each[0] != "^" or each[1:] in names]
+        # Colocation with nodes that may be gone; gradients of what is no longer trained.
+        for attribute in {"_class", "_gradient_op_type"} & set(node.attr):
+            del node.attr[attribute]
+    return part

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import cli, export, models, zoo
-from s2d_tf.export import freezing
+from s2d_tf.export import signatures
 from s2d_tf.zoo import entries, networks, recipes, weights
 
 pytestmark = pytest.mark.usefixtures("leave_no_flags")
@@ -170,7 +170,7 @@ def test_recurrent_layers_are_exported(tmp_path):
 def test_a_model_too_large_for_one_message_keeps_its_arrays_in_variables(
     tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(freezing, "MAX_CONSTANT_BYTES", 100)
+    monkeypatch.setattr(signatures, "MAX_CONSTANT_BYTES", 100)
     path = export.save(tiny, tmp_path)
     (stored,) = (path / "variables").glob("*.data-*")
     assert stored.stat().st_size > tiny.head.kernel.numpy().nbytes

@@ -137,7 +137,7 @@ def test_a_call_of_a_missing_function_is_refused(tmp_path):
 
 
 def test_no_and_damaged_files_are_refused(tmp_path):
-    with pytest.raises(OperationError, match=r"received no saved_model\.pb"):
+    with pytest.raises(FileNotFoundError, match=r"saved_model\.pb"):
         check(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 40)
     with pytest.raises(OperationError, match="received damaged content"):

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from s2d_tf.export import versions
-from s2d_tf.export.version_folders import write_version
+from s2d_tf.export.saved_model import write_version
 
 
 def write(directory, size=1):
@@ -47,8 +47,9 @@ def test_a_failure_leaves_nothing(tmp_path):
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     path = tmp_path / "model"
     path.write_text("text")
-    with pytest.raises(ValueError, match="expected a folder, received the file"):
+    with pytest.raises(NotADirectoryError, match="model"):
         write(path)
+    assert path.read_text() == "text"
 
 
 def test_others_may_read_it(tmp_path):

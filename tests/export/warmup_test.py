@@ -6,7 +6,7 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 
-from s2d_tf.export import saved_model
+from s2d_tf.export import saved_model, signatures
 from s2d_tf.models import contract
 
 
@@ -63,7 +63,7 @@ def prediction_log():
 def test_a_request_can_be_read_back(prediction_log, size):
     images = np.arange(size * 4, dtype=np.float32).reshape(size, 2, 2, 1)
     message = prediction_log.FromString(
-        saved_model.prediction_log("digits", "serve_float", {"images": images})
+        signatures.prediction_log("digits", "serve_float", {"images": images})
     )
     request = message.predict_log.request
     assert request.model_spec.name == "digits"
@@ -84,13 +84,13 @@ def test_the_exported_file_holds_requests_that_the_model_answers(prediction_log,
         answer = signature(**{name: tf.constant(tf.make_ndarray(tensor))})
         assert len(answer["label"]) == tensor.tensor_shape.dim[0].size
         seen.add((request.model_spec.signature_name, len(answer["label"])))
-    assert seen == {(s, n) for s in held.signatures for n in saved_model.WARMUP_SIZES}
+    assert seen == {(s, n) for s in held.signatures for n in signatures.WARMUP_SIZES}
 
 
 def test_large_images_are_warmed_up_one_at_a_time():
     pixels = contract.InputTensor("images", (512, 512, 3), "float32", contract.PIXELS, True)
     taken = contract.Contract((pixels,))
-    made = list(saved_model.warmup_requests(taken, ["serving_default"]))
+    made = list(signatures.warmup_requests(taken, ["serving_default"]))
     assert [value.shape[0] for _, inputs in made for value in inputs.values()] == [1, 1]
 
 
@@ -99,7 +99,7 @@ def test_tf_servings_own_package_reads_it():
         "tensorflow_serving.apis.prediction_log_pb2", reason="needs tensorflow-serving-api"
     )
     images = np.zeros([2, 8, 8, 1], np.uint8)
-    content = saved_model.prediction_log("digits", "serving_default", {"images": images})
+    content = signatures.prediction_log("digits", "serving_default", {"images": images})
     log = logs.PredictionLog.FromString(content)
     assert log.WhichOneof("log_type") == "predict_log"
     expected = logs.PredictionLog()

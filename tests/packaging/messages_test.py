@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from s2d_tf import cli, files, zoo
-from s2d_tf.export.version_folders import write_version
+from s2d_tf.export.saved_model import write_version
 
 NAME = "wrn_10_2_s2.s2d.digits"
 

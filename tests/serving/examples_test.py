@@ -61,7 +61,7 @@ def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys, mo
 
 
 def test_the_batching_file_fits_the_warm_up(project_root):
-    from s2d_tf.export.saved_model import WARMUP_SIZES
+    from s2d_tf.export.signatures import WARMUP_SIZES
 
     text = (project_root / FOLDER / "batching.txt").read_text()
     sizes = [int(size) for size in re.findall(r"allowed_batch_sizes: (\d+)", text)]

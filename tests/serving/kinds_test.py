@@ -134,7 +134,11 @@ def one(**changed):
     [
         ("sentences", {"instances": [3]}, r"texts\[0\]: expected text, received a number"),
         ("sentences", {"instances": ["red", None]}, r"texts\[1\]: expected text, received null"),
-        ("sentences", {"instances": [["red"]]}, r"texts: expected the shape \(None,\), received \(1, 1\)"),
+        (
+            "sentences",
+            {"instances": [["red"]]},
+            r"texts: expected the shape \(None,\), received \(1, 1\)",
+        ),
         ("sentences", {"instances": ["\ud800"]}, r"texts\[0\]: expected text in UTF-8"),
         ("sentences", {"instances": [{"b64": "/w=="}]}, r"texts\[0\]: expected text in UTF-8"),
         ("sentences", {"instances": [{"text": "red"}]}, r"\['texts'\], received \['text'\]"),

@@ -25,7 +25,11 @@ def get(url):
         ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: request: expected at most"),
         ("tiny:classify", {}, "40[45]: "),
         ("other:predict", {}, "404: model: expected 'tiny', which is loaded, received 'other'"),
-        ("tiny/versions/2:predict", {}, "404: version: expected '1', which is loaded, received '2'"),
+        (
+            "tiny/versions/2:predict",
+            {},
+            "404: version: expected '1', which is loaded, received '2'",
+        ),
         ("tiny/versions/x:predict", {}, "404: version: expected '1'"),
     ],
 )

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf.serving import protocol
 from s2d_tf.errors import UserError
+from s2d_tf.serving import protocol
 from s2d_tf.serving.protocol import MAX_IMAGE_PIXELS, Limits, RequestError
 
 PIXELS = {"images": tf.TensorSpec([None, 2, 1, 1], tf.uint8)}
