@@ -20,10 +20,13 @@ from s2d_tf.posthoc.prediction_scores import GEN, MSP, Energy, MaxLogit, Uncerta
 from s2d_tf.posthoc.feature_scores import ASH, FDBD, KNN, SCALE, ReAct, ViM
 from s2d_tf.posthoc.gaussians import FeatureDensity, Mahalanobis, RelativeMahalanobis
 from s2d_tf.posthoc.calibration import DirichletCalibration, TemperatureScaling, VectorScaling
-from s2d_tf.posthoc.conformal import ConformalSets
 from s2d_tf.posthoc.laplace import LastLayerLaplace
 from s2d_tf.posthoc.saving import StepError, load, model_sha256, parse, save
-from s2d_tf.posthoc.selective import SelectiveClassifier, choose_threshold
+from s2d_tf.posthoc.sets_and_abstention import (
+    ConformalSets,
+    SelectiveClassifier,
+    choose_threshold,
+)
 
 __all__ = [
     "ASH",

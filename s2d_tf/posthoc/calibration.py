@@ -7,37 +7,20 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.posthoc import fitting
-from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.predictor import State
-from s2d_tf.posthoc.step import Step
+from s2d_tf.posthoc.step import (
+    FitData,
+    Step,
+    check_every_class,
+    check_num_examples,
+    finite,
+    positive,
+)
 
 OFF_DIAGONAL_PENALTY = 1.0
 BIAS_PENALTY = 0.01
 MAX_LOG_TEMPERATURE = 5.0
 """Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
-
-
-def _calibrated_members(
-    kind: str, member_logits: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
-) -> tf.Tensor:
-    """Members whose mean predictions are `softmax(log_probs @ kernel + bias)`.
-
-    Args:
-        kind: `"categorical"`, or `"dirichlet"`, whose members keep their total concentration.
-        member_logits: `[members, batch, classes]`.
-        kernel: a number, `[classes]` (a diagonal) or `[classes, classes]`.
-        bias: a number or `[classes]`.
-    """
-    log_probs = tf.nn.log_softmax(member_logits, axis=-1)
-    if kernel.shape.rank == 2:
-        rows = tf.reshape(log_probs, [-1, member_logits.shape[-1]])
-        scaled = tf.reshape(tf.matmul(rows, kernel), tf.shape(log_probs)) + bias
-    else:
-        scaled = log_probs * kernel + bias
-    if kind == "categorical":
-        return scaled
-    return tf.nn.log_softmax(scaled, axis=-1) + (member_logits - log_probs)[..., :1]
 
 
 class Calibration(Step):
@@ -57,26 +40,30 @@ class Calibration(Step):
     def estimate(self, data: FitData) -> dict[str, np.ndarray]:
         from scipy import special
 
-        found = data.gather("member_logits")
-        logits = fitting.finite(found["member_logits"], "logits")
-        labels, num_classes = found["labels"], logits.shape[-1]
-        self.check_labels(np.bincount(labels, minlength=num_classes))
-        log_probs = special.log_softmax(logits.astype(np.float64), axis=-1)
-        return self.estimate_scaling(log_probs, labels)
+        logits, labels = data.gather(
+            lambda state, labels: (tf.transpose(state.member_logits, [1, 0, 2]), labels)
+        )
+        self.check_labels(np.bincount(labels, minlength=logits.shape[-1]))
+        members = finite(logits, "logits").swapaxes(0, 1).astype(np.float64)
+        return self.estimate_scaling(special.log_softmax(members, axis=-1), labels)
 
     def check_labels(self, counts: np.ndarray) -> None:
-        fitting.check_num_examples(counts.sum(), len(counts))
-        fitting.check_every_class(counts)
+        check_num_examples(counts.sum(), len(counts))
+        check_every_class(counts)
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         """`{"kernel", "bias"}` that make the labels most likely."""
         raise NotImplementedError
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
-        members = _calibrated_members(
-            state.kind, state.member_logits, fitted["kernel"], fitted["bias"]
-        )
-        state.set_members(members)
+        # Means are `softmax(log_probs @ kernel + bias)`; a kernel of rank 1 is a diagonal.
+        log_probs, kernel = tf.nn.log_softmax(state.member_logits, axis=-1), fitted["kernel"]
+        if kernel.shape.rank == 2:
+            rows = tf.matmul(tf.reshape(log_probs, [-1, log_probs.shape[-1]]), kernel)
+            scaled = tf.reshape(rows, tf.shape(log_probs))
+        else:
+            scaled = log_probs * kernel
+        state.set_means(scaled + fitted["bias"])
 
 
 class TemperatureScaling(Calibration):
@@ -93,7 +80,7 @@ class TemperatureScaling(Calibration):
     title = "Temperature scaling"
 
     def check_labels(self, counts: np.ndarray) -> None:
-        fitting.check_num_examples(counts.sum(), 2)
+        check_num_examples(counts.sum(), 2)
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
         from s2d_tf import metrics
@@ -118,10 +105,8 @@ class VectorScaling(Calibration):
     title = "Vector scaling"
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
-        num_classes = log_probs.shape[-1]
-        inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
-        start = {"kernel": np.full(num_classes, inverse), "bias": np.zeros(num_classes)}
-        return minimize(start, log_probs, labels, lambda kernel, bias: (0.0, 0.0, 0.0))
+        identity = np.ones(log_probs.shape[-1])
+        return minimize(identity, log_probs, labels, lambda kernel, bias: (0.0, 0.0, 0.0))
 
 
 class DirichletCalibration(Calibration):
@@ -151,30 +136,29 @@ class DirichletCalibration(Calibration):
         bias_penalty: float = BIAS_PENALTY,
     ) -> None:
         super().__init__()
-        self.off_diagonal_penalty = fitting.positive(off_diagonal_penalty, "off_diagonal_penalty")
-        self.bias_penalty = fitting.positive(bias_penalty, "bias_penalty")
+        self.off_diagonal_penalty = positive(off_diagonal_penalty, "off_diagonal_penalty")
+        self.bias_penalty = positive(bias_penalty, "bias_penalty")
 
     def estimate_scaling(self, log_probs: np.ndarray, labels: np.ndarray) -> dict:
-        num_classes = log_probs.shape[-1]
+        identity = np.eye(log_probs.shape[-1])
 
         def penalty(kernel, bias):
-            off_diagonal = kernel * (1.0 - np.eye(num_classes))
+            off_diagonal = kernel * (1.0 - identity)
             weights = self.off_diagonal_penalty, self.bias_penalty
             value = weights[0] * np.sum(off_diagonal**2) + weights[1] * np.sum(bias**2)
             return value, 2.0 * weights[0] * off_diagonal, 2.0 * weights[1] * bias
 
-        inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
-        start = {"kernel": inverse * np.eye(num_classes), "bias": np.zeros(num_classes)}
-        return minimize(start, log_probs, labels, penalty)
+        return minimize(identity, log_probs, labels, penalty)
 
 
 def minimize(
-    start: dict, log_probs: np.ndarray, labels: np.ndarray, penalty: Callable
+    identity: np.ndarray, log_probs: np.ndarray, labels: np.ndarray, penalty: Callable
 ) -> dict[str, np.ndarray]:
     """Minimizes the negative log-likelihood of the scaled members' average plus a penalty.
 
     Args:
-        start: initial arrays `kernel` and `bias`.
+        identity: the kernel that changes nothing, `[classes]` (a diagonal) or `[classes, classes]`;
+            the search starts from it divided by the best temperature.
         log_probs: log-probabilities `[members, n, classes]`.
         labels: `[n]`.
         penalty: function from kernel and bias to its value and its slopes in both.
@@ -184,7 +168,7 @@ def minimize(
     num_members, count, num_classes = log_probs.shape
     flat = log_probs.reshape(-1, num_classes)
     rows, columns = np.arange(len(flat)), np.tile(labels, num_members)
-    size, shape = start["kernel"].size, start["kernel"].shape
+    size, shape = identity.size, identity.shape
 
     def objective(vector):
         kernel, bias = vector[:size].reshape(shape), vector[size:]
@@ -203,7 +187,8 @@ def minimize(
         slopes = kernel_slope + kernel_part, slope.sum(axis=0) + bias_part
         return value - log_mean.mean(), np.concatenate([slopes[0].ravel(), slopes[1]])
 
-    vector = np.concatenate([start["kernel"].ravel(), start["bias"]])
+    inverse = TemperatureScaling().estimate_scaling(log_probs, labels)["kernel"]
+    vector = np.concatenate([inverse * identity.ravel(), np.zeros(num_classes)])
     options = {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-6}
     found = optimize.minimize(objective, vector, jac=True, method="L-BFGS-B", options=options)
     return {"kernel": found.x[:size].reshape(shape), "bias": found.x[size:]}

@@ -11,13 +11,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.posthoc import fitting
-from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.prediction_scores import energy_score, log_sum_exp
 from s2d_tf.posthoc.predictor import State
-from s2d_tf.posthoc.step import Detector
+from s2d_tf.posthoc.step import (
+    MAX_EXAMPLES,
+    Detector,
+    FitData,
+    check_num_examples,
+    choice,
+    fraction,
+    positive,
+    sample,
+)
 
-VARIANTS = ("s", "p", "b")
 MIN_SUM = 1e-12
 """Keeps the ratio of sums finite where all features are 0."""
 MAX_RATIO = 50.0
@@ -68,11 +74,11 @@ class ReAct(_ShapingDetector):
 
     def __init__(self, percentile: float = 0.9, seed: int = 0, name: str | None = None) -> None:
         super().__init__(name)
-        self.percentile = fitting.fraction(percentile, "percentile")
+        self.percentile = fraction(percentile, "percentile")
         self.seed = seed
 
     def estimate(self, data: FitData) -> dict[str, Any]:
-        features = data.sample_features(self.seed)
+        features = sample(data.features(), self.seed, MAX_EXAMPLES)
         return {**data.head(), "clip": np.percentile(features, 100 * self.percentile)}
 
     def shape(self, fitted: dict[str, tf.Tensor], features: tf.Tensor) -> tf.Tensor:
@@ -100,8 +106,8 @@ class ASH(_ShapingDetector):
         self, percentile: float = 0.9, variant: str = "s", name: str | None = None
     ) -> None:
         super().__init__(name)
-        self.percentile = fitting.fraction(percentile, "percentile")
-        self.variant = fitting.choice(variant, "variant", VARIANTS)
+        self.percentile = fraction(percentile, "percentile")
+        self.variant = choice(variant, "variant", ("s", "p", "b"))
 
     def shape(self, fitted: dict[str, tf.Tensor], features: tf.Tensor) -> tf.Tensor:
         kept = _largest(features, self.percentile)
@@ -130,7 +136,7 @@ class SCALE(_ShapingDetector):
 
     def __init__(self, percentile: float = 0.85, name: str | None = None) -> None:
         super().__init__(name)
-        self.percentile = fitting.fraction(percentile, "percentile")
+        self.percentile = fraction(percentile, "percentile")
 
     def shape(self, fitted: dict[str, tf.Tensor], features: tf.Tensor) -> tf.Tensor:
         return features * tf.exp(_sum_ratio(features, _largest(features, self.percentile)))
@@ -159,18 +165,18 @@ class KNN(Detector):
     def __init__(
         self,
         k: int = 50,
-        max_examples: int = fitting.MAX_EXAMPLES,
+        max_examples: int = MAX_EXAMPLES,
         seed: int = 0,
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        self.k = fitting.positive(k, "k", int)
-        self.max_examples = fitting.positive(max_examples, "max_examples", int)
+        self.k = positive(k, "k", int)
+        self.max_examples = positive(max_examples, "max_examples", int)
         self.seed = seed
 
     def estimate(self, data: FitData) -> dict[str, Any]:
-        features = data.sample_features(self.seed, self.max_examples)
-        fitting.check_num_examples(len(features), self.k)
+        features = sample(data.features(), self.seed, self.max_examples)
+        check_num_examples(len(features), self.k)
         return {"training": _normalize(features).numpy().T}
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
@@ -246,13 +252,13 @@ class ViM(Detector):
         self, dimension: int | None = None, seed: int = 0, name: str | None = None
     ) -> None:
         super().__init__(name)
-        self.dimension = dimension and fitting.positive(dimension, "dimension", int)
+        self.dimension = dimension and positive(dimension, "dimension", int)
         self.seed = seed
 
     def estimate(self, data: FitData) -> dict[str, Any]:
         head = data.head()
         kernel, bias = (head[name].astype(np.float64) for name in ("kernel", "bias"))
-        features = data.sample_features(self.seed).astype(np.float64)
+        features = sample(data.features(), self.seed, MAX_EXAMPLES).astype(np.float64)
         width = features.shape[1]
         dimension = self.dimension or (1000 if width >= 2048 else min(512, width // 2))
         if dimension >= width:
@@ -260,7 +266,7 @@ class ViM(Detector):
                 f"dimension: expected less than the {width} features, received {dimension}. "
                 "Lower `dimension`."
             )
-        fitting.check_num_examples(len(features), dimension + 1)
+        check_num_examples(len(features), dimension + 1)
         origin = -np.linalg.pinv(kernel.T) @ bias
         centered = features - origin
         _, vectors = np.linalg.eigh(centered.T @ centered / len(features))
@@ -313,8 +319,7 @@ def kth_largest(values: tf.Tensor, k: int) -> tf.Tensor:
     if num_groups < 4 * k:
         return tf.math.top_k(values, k=k).values[:, -1]
     missing = num_groups * GROUP - values.shape[-1]
-    if missing:
-        values = tf.pad(values, [[0, 0], [0, missing]], constant_values=-2.0)
+    values = tf.pad(values, [[0, 0], [0, missing]], constant_values=-2.0)
     groups = tf.reshape(values, [-1, num_groups, GROUP])
     best = tf.math.top_k(tf.reduce_max(groups, axis=-1), k=k).indices
     candidates = tf.reshape(tf.gather(groups, best, axis=1, batch_dims=1), [-1, k * GROUP])

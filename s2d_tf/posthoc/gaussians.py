@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf.posthoc import fitting
-from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.prediction_scores import log_sum_exp
 from s2d_tf.posthoc.predictor import State
-from s2d_tf.posthoc.step import Detector
+from s2d_tf.posthoc.step import Detector, FitData, check_every_class
 
 SHRINKAGE = 1e-3
 """Share of the mean variance in a covariance: enough to invert it where features are constant or
@@ -83,17 +81,13 @@ class Moments:
     def within(self, c: int | None = None) -> np.ndarray:
         """The covariance about the class means, of all classes together or of class `c`."""
         if c is not None:
-            return _about(self._products[c], self._sums[c], self.counts[c]) / self.counts[c]
-        between = sum(
-            np.outer(total, total) / count
-            for total, count in zip(self._sums, self.counts, strict=True)
-        )
-        return (self._products.sum(axis=0) - between) / self.counts.sum()
+            return _covariance(self._products[c], self._sums[[c]], self.counts[[c]])
+        return _covariance(self._products.sum(axis=0), self._sums, self.counts)
 
     def total(self) -> np.ndarray:
         """The covariance about the mean of all."""
-        count = self.counts.sum()
-        return _about(self._products.sum(axis=0), self._sums.sum(axis=0), count) / count
+        sums, count = self._sums.sum(axis=0, keepdims=True), self.counts.sum(keepdims=True)
+        return _covariance(self._products.sum(axis=0), sums, count)
 
 
 class _GaussianDetector(Detector):
@@ -115,7 +109,7 @@ class _GaussianDetector(Detector):
         moments = Moments(data.model.num_classes, self.per_class)
         for features, labels in data.labeled_features():
             moments.add(features, labels)
-        fitting.check_every_class(moments.counts)
+        check_every_class(moments.counts)
         return moments
 
 
@@ -248,21 +242,17 @@ def _shrink(covariance: np.ndarray, amount: float) -> np.ndarray:
     return (1 - amount) * covariance + amount * target
 
 
-def _about(products, sums, count):
-    return products - np.outer(sums, sums) / count
+def _covariance(products, sums, counts):
+    """About the means of groups: `[d, d]` of all, sums `[groups, d]` and counts of each."""
+    return (products - (sums / counts[:, None]).T @ sums) / counts.sum()
 
 
 def _cholesky(matrix: np.ndarray, what: str) -> np.ndarray:
     """The lower Cholesky factor of a covariance, which must not be singular."""
-    diagonal = np.diag(matrix)
-    try:
-        factor = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        factor = None
-    # A factor whose smallest pivot is rounding error would turn noise into the largest distances.
-    if factor is None or np.diag(factor).min() ** 2 <= 1e-13 * diagonal.max():
+    # A variance that is rounding error would turn noise into the largest distances.
+    if np.linalg.eigvalsh(matrix)[0] <= 1e-13 * np.diag(matrix).max():
         raise ValueError(
             f"data: expected features with a regular covariance, received a singular one for "
             f"{what}. Raise `shrinkage`, or add examples."
         )
-    return factor
+    return np.linalg.cholesky(matrix)

@@ -18,13 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf.models import Predictor
-from s2d_tf.posthoc import fitting
-from s2d_tf.posthoc.fitting import FitData
 from s2d_tf.posthoc.predictor import State, chain, root
-from s2d_tf.posthoc.step import Step
+from s2d_tf.posthoc.step import FitData, Step, check_num_examples, choice, positive
 
-STRUCTURES = ("kronecker", "diagonal")
-PREDICTIVES = ("draws", "probit")
 MAX_LOG_PRECISION = 14.0
 """Prior precisions from exp(-14) to exp(14) are searched."""
 
@@ -72,12 +68,12 @@ class LastLayerLaplace(Step):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        self.structure = fitting.choice(structure, "structure", STRUCTURES)
-        self.predictive = fitting.choice(predictive, "predictive", PREDICTIVES)
+        self.structure = choice(structure, "structure", ("kronecker", "diagonal"))
+        self.predictive = choice(predictive, "predictive", ("draws", "probit"))
         super().__init__((name or "laplace_variance") if predictive == "probit" else None)
-        self.num_draws = fitting.positive(num_draws, "num_draws", int)
+        self.num_draws = positive(num_draws, "num_draws", int)
         if prior_precision is not None:
-            fitting.positive(prior_precision, "prior_precision")
+            positive(prior_precision, "prior_precision")
         self.prior_precision = prior_precision
         self.seed = seed
 
@@ -95,12 +91,11 @@ class LastLayerLaplace(Step):
         return self.num_draws if self.predictive == "draws" else 1
 
     def estimate(self, data: FitData) -> dict[str, Any]:
-        head = data.head()
-        kernel, bias = head["kernel"], head["bias"]
+        kernel, bias = data.head().values()
         curvature = Curvature(self.structure, kernel, bias)
         for features, labels in data.labeled_features():
             curvature.add(features, labels)
-        fitting.check_num_examples(curvature.count, 2)
+        check_num_examples(curvature.count, 2)
         posterior = curvature.posterior()
         square_norm = float(np.sum(curvature.kernel**2) + np.sum(curvature.bias**2))
 
@@ -110,8 +105,7 @@ class LastLayerLaplace(Step):
         precision = self.prior_precision or _best_precision(evidence)
         facts = {"precision": precision, "log_evidence": evidence(precision)}
         if self.predictive == "probit":
-            arrays = logit_variances(posterior, precision)
-            return {**head, **arrays, **facts}
+            return {**logit_variances(posterior, precision), **facts}
         kernels, biases = draw(posterior, precision, self.num_draws, self.seed)
         kernels = (kernels + kernel).transpose(1, 0, 2).reshape(len(kernel), -1)
         return {"kernels": kernels.astype(np.float32), "biases": biases + bias, **facts}
@@ -123,19 +117,10 @@ class LastLayerLaplace(Step):
             logits = tf.reshape(logits, [-1, *fitted["biases"].shape]) + fitted["biases"]
             state.set_members(tf.transpose(logits, [1, 0, 2]))
             return
-        logits = tf.matmul(state.features, fitted["kernel"]) + fitted["bias"]
-        variance = tf.matmul(
-            tf.square(tf.matmul(state.features, fitted["basis"])), fitted["variances"]
-        )
-        variance += fitted["bias_variances"]
-        factor = 1.0 / tf.sqrt(1.0 + math.pi / 8.0 * variance)
-        if state.kind == "dirichlet":
-            # As in calibration: the mean changes, the total concentration stays.
-            scaled = tf.nn.log_softmax(logits * factor, axis=-1)
-            scaled += (logits - tf.nn.log_softmax(logits, axis=-1))[:, :1]
-        else:
-            scaled = logits * factor
-        state.set_members(scaled[None])
+        squares = tf.square(tf.matmul(state.features, fitted["basis"]))
+        variance = tf.matmul(squares, fitted["variances"]) + fitted["bias_variances"]
+        # As in calibration: of a Dirichlet the mean changes and the total concentration stays.
+        state.set_means(state.member_logits / tf.sqrt(1.0 + math.pi / 8.0 * variance))
         state.outputs[self.name] = tf.reduce_mean(variance, axis=-1)
 
 

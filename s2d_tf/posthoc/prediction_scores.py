@@ -5,17 +5,14 @@ from __future__ import annotations
 import tensorflow as tf
 
 from s2d_tf.models import Predictor
-from s2d_tf.posthoc import fitting
 from s2d_tf.posthoc.predictor import State
-from s2d_tf.posthoc.step import Detector
+from s2d_tf.posthoc.step import Detector, choice, positive
 
 SERIES_LIMIT = 0.03
 """Five terms of -ln(1 - x) are exact to float32 below it, and the logarithm above."""
 
 MIN_PROB = 1e-18
 """Smaller probabilities count as this one: of products below 1e-38 some runtimes make 0."""
-
-MEASURES = ("confidence", "total", "data", "knowledge")
 
 
 def log_sum_exp(logits: tf.Tensor) -> tf.Tensor:
@@ -99,7 +96,7 @@ class Energy(Detector):
 
     def __init__(self, temperature: float = 1.0, name: str | None = None) -> None:
         super().__init__(name)
-        self.temperature = fitting.positive(temperature, "temperature")
+        self.temperature = positive(temperature, "temperature")
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         return energy_score(state.member_logits, self.temperature)
@@ -130,8 +127,8 @@ class GEN(Detector):
         self, gamma: float = 0.1, num_top: int | None = None, name: str | None = None
     ) -> None:
         super().__init__(name)
-        self.gamma = fitting.positive(gamma, "gamma")
-        self.num_top = None if num_top is None else fitting.positive(num_top, "num_top", int)
+        self.gamma = positive(gamma, "gamma")
+        self.num_top = None if num_top is None else positive(num_top, "num_top", int)
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         probs = state.uncertainty["probs"]
@@ -160,7 +157,7 @@ class Uncertainty(Detector):
     needs_data = False
 
     def __init__(self, measure: str = "knowledge", name: str | None = None) -> None:
-        self.measure = fitting.choice(measure, "measure", MEASURES)
+        self.measure = choice(measure, "measure", ("confidence", "total", "data", "knowledge"))
         super().__init__(name or f"{measure}_score")
 
     def check(self, model: Predictor) -> None:

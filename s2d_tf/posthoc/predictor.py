@@ -50,11 +50,6 @@ class Outputs:
     def __post_init__(self) -> None:
         members = np.asarray(self.member_logits, np.float32)
         members = members[None] if members.ndim == 2 else members
-        if members.ndim != 3:
-            raise ValueError(
-                "member_logits: expected the shape [members, n, classes] or [n, classes], "
-                f"received {members.shape}. Put the members first."
-            )
         object.__setattr__(self, "member_logits", members)
         for name in ("features", "labels"):
             values = getattr(self, name)
@@ -73,8 +68,8 @@ class Outputs:
         others = (None if v is None else v[part] for v in (self.features, self.labels))
         return Outputs(self.member_logits[:, part], *others)
 
-    def blocks(self, network: Predictor, features: bool, size: int = ROWS) -> Iterator[Outputs]:
-        """Slices of so many examples, if these are outputs of the network with all it needs."""
+    def blocks(self, network: Predictor, features: bool) -> Iterator[Outputs]:
+        """Slices of the examples, if these are outputs of the network with all it needs."""
         expected = (network.num_members, len(self), network.num_classes)
         if self.member_logits.shape != expected or not len(self):
             raise ValueError(
@@ -86,7 +81,7 @@ class Outputs:
                 "data: expected outputs with features, received ones without. Collect them with "
                 "features=True."
             )
-        return (self.rows(i, i + size) for i in range(0, len(self), size))
+        return (self.rows(i, i + ROWS) for i in range(0, len(self), ROWS))
 
 
 class State:
@@ -115,6 +110,13 @@ class State:
     def set_members(self, member_logits: tf.Tensor) -> None:
         self.member_logits = member_logits
         self.__dict__.pop("uncertainty", None)
+
+    def set_means(self, logits: tf.Tensor) -> None:
+        """Gives members the mean `softmax(logits)`; a Dirichlet keeps its total concentration."""
+        if self.kind == "dirichlet":
+            log_totals = self.member_logits - tf.nn.log_softmax(self.member_logits, axis=-1)
+            logits = tf.nn.log_softmax(logits, axis=-1) + log_totals[..., :1]
+        self.set_members(logits)
 
     def values(self) -> dict[str, tf.Tensor]:
         """All that `predict_uncertainty` gives."""
@@ -237,7 +239,7 @@ def after_steps(model: Predictor, inputs: Inputs | Outputs) -> State:
     if isinstance(inputs, Outputs):
         state = State(network.kind, inputs.member_logits, inputs.features)
     else:
-        state = State(network.kind, **_forward(network, inputs, reads_features(model)))
+        state = State(network.kind, **_forward(network, reads_features(model), inputs))
     for each in chain(model):
         each.step.apply(each.tensors, state)
     return state
@@ -246,11 +248,8 @@ def after_steps(model: Predictor, inputs: Inputs | Outputs) -> State:
 def read(network: Predictor, data: Data, features: bool, batch_size: int) -> Iterator[Outputs]:
     """Outputs of a network, batch by batch, so that memory does not grow with the data."""
     name = "outputs_and_features" if features else "outputs"
-
-    def function(batch):
-        return _forward(network, batch, features)
-
-    for found, labels in network.map_batches(name, data, batch_size, function):
+    forward = functools.partial(_forward, network, features)
+    for found, labels in network.map_batches(name, data, batch_size, forward):
         yield Outputs(**found, labels=None if labels is None else np.asarray(labels))
 
 
@@ -299,7 +298,7 @@ def linear_head(network: Predictor) -> dict[str, tf.Tensor]:
     return {"kernel": kernel, "bias": tf.reshape(bias, kernel.shape[-1:])}
 
 
-def _forward(network, inputs, features):
+def _forward(network, features, inputs):
     """Member logits and, if requested, features of one batch, in one pass; traceable."""
     if not features:
         return {"member_logits": tf.cast(network.member_logits(inputs), tf.float32)}

@@ -18,7 +18,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.models import Predictor
 from s2d_tf.posthoc.predictor import State, StepPredictor, chain, fingerprint, root
-from s2d_tf.posthoc.step import Step, steps
+from s2d_tf.posthoc.step import steps
 
 FORMAT = "s2d_tf.posthoc 1"
 MAX_BYTES = 2**28
@@ -150,6 +150,7 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
     """
     from s2d_tf.files import arrays as packing
 
+    what = "post-hoc step"
     try:
         arrays, metadata = packing.unpack(data, MAX_HEADER_BYTES)
         values = files.parse_json(metadata[KEY]) if set(metadata) == {KEY} else None
@@ -158,53 +159,41 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
             raise ValueError(f"expected the format {FORMAT!r}, received {facts.format!r:.80}")
         if facts.sha256 != fingerprint(arrays):
             raise ValueError("expected the arrays of the stated sha256, received others")
-    except (ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise StepError(
-            f"{where}: expected a fitted post-hoc step, received something else ({reason:.300}). "
-            "Get the file again, or fit the step again."
-        ) from None
-    if facts.model_sha256 != model_sha256(model):
-        raise StepError(
-            f"model: expected the model on which {where} was fitted, received one with other "
-            "weights or steps. Fit the step again on this model."
-        )
-    step = _step(facts, where)
-    try:
+        if facts.model_sha256 != model_sha256(model):
+            raise StepError(
+                f"model: expected the model on which {where} was fitted, received one with other "
+                "weights or steps. Fit the step again on this model."
+            )
+        if facts.step not in steps():
+            raise StepError(
+                f"{where}: expected a step from {sorted(steps())}, received {facts.step!r:.80}. "
+                "Get a newer s2d_tf, or fit the step again."
+            )
+        what = facts.step
+        step = steps()[what](**facts.arguments)
         step.check(model)
-        _check_numbers(arrays)
+        for name, array in arrays.items():
+            if array.dtype.name not in ("float32", "float64") or not np.isfinite(array).all():
+                raise ValueError(f"{name[:80]!r}: expected finite numbers, received others")
         predictor = step.predictor_class(model, step, arrays, facts.provenance)
         _try(predictor)
-    # A step that meets arrays of another step fails in one of many ways.
-    except (LookupError, TypeError, ValueError, AttributeError, tf.errors.OpError) as error:
+    except StepError:
+        raise
+    # A step that meets arguments or arrays of another step fails in one of many ways.
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        tf.errors.OpError,
+    ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise StepError(
-            f"{where}: expected arrays of {step!r:.200}, received others ({reason:.200}). Fit "
-            "the step again."
+            f"{where}: expected a fitted {what}, received something else ({reason:.300}). Get the "
+            "file again, or fit the step again."
         ) from None
     return predictor
-
-
-def _step(facts: Facts, where: PathLike) -> Step:
-    known = steps()
-    if facts.step not in known:
-        raise StepError(
-            f"{where}: expected a step from {sorted(known)}, received {facts.step!r:.80}. Get a "
-            "newer s2d_tf, or fit the step again."
-        )
-    try:
-        return known[facts.step](**facts.arguments)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise StepError(
-            f"{where}: expected arguments of {facts.step}, received others ({error!s:.200}). "
-            "Fit the step again."
-        ) from None
-
-
-def _check_numbers(arrays):
-    for name, array in arrays.items():
-        if array.dtype.name not in ("float32", "float64") or not np.isfinite(array).all():
-            raise ValueError(f"{name[:80]!r}: expected finite numbers, received others")
 
 
 def _try(predictor):

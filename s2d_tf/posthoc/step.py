@@ -1,21 +1,35 @@
-"""Steps: what is fitted on a trained model, and by which name it is found."""
+"""Steps: what is fitted on a trained model, on which data, and by which name it is found."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
 import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import Data
 from s2d_tf.models import Predictor
-from s2d_tf.posthoc.fitting import FitData
-from s2d_tf.posthoc.predictor import State, StepPredictor, chain, root
+from s2d_tf.models.inputs import class_numbers
+from s2d_tf.posthoc.predictor import (
+    Outputs,
+    State,
+    StepPredictor,
+    after_steps,
+    chain,
+    linear_head,
+    read,
+    reads_features,
+    root,
+)
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 """Outputs are keys of metrics and names of files."""
+MAX_EXAMPLES = 50_000
+"""Feature vectors that a fit holds at once; of more, a random part is used."""
 
 _STEPS: dict[str, type[Step]] = {}
 
@@ -70,8 +84,7 @@ class Step:
 
         Args:
             model: any predictor, also one with other steps.
-            data: `(inputs, labels)`, a `tf.data.Dataset` of such pairs, or `Outputs` of the
-                network; `None` where nothing is fitted.
+            data: `(inputs, labels)`, a dataset of such pairs, or `Outputs`; `None` to fit nothing.
             batch_size: how many inputs to hold at once; it does not change the result.
         """
         if not isinstance(model, Predictor):
@@ -189,8 +202,131 @@ def step_class(name: str) -> type[Step]:
     wanted = name.replace("_", "").lower()
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5) or known
-        listed = ", ".join(known[each] for each in near)
         raise ValueError(
-            f"step: expected one such as {listed}, received {name!r}. Correct the name."
+            f"step: expected one such as {', '.join(known[each] for each in near)}, received "
+            f"{name!r}. Correct the name."
         )
     return _STEPS[known[wanted]]
+
+
+class FitData:
+    """The data of a fit, as the model predicts it before the step; read block by block."""
+
+    def __init__(self, model: Predictor, data: Data, batch_size: int) -> None:
+        self.model = model
+        self.data = data
+        self.batch_size = batch_size
+
+    def states(self, features: bool = False) -> Iterator[tuple[State, Any]]:
+        """States of the model and labels, which may be `None`."""
+        network, features = root(self.model), features or reads_features(self.model)
+        if isinstance(self.data, Outputs):
+            blocks = self.data.blocks(network, features)
+        else:
+            blocks = read(network, self.data, features, self.batch_size)
+        return ((after_steps(self.model, block), block.labels) for block in blocks)
+
+    def labeled_states(self, features: bool = False) -> Iterator[tuple[State, np.ndarray]]:
+        """States of the model and class numbers."""
+        num_classes = self.model.num_classes
+        for state, labels in self.states(features):
+            found = class_numbers(labels, state.member_logits.shape[1], "data")
+            outside = found[(found < 0) | (found >= num_classes)]
+            if outside.size:
+                raise ValueError(
+                    f"data: expected labels from 0 to {num_classes - 1}, received {outside[0]}. "
+                    "Pass (inputs, labels), without examples of an unknown class."
+                )
+            yield state, found
+
+    def features(self) -> Iterator[np.ndarray]:
+        """Feature vectors `[n, d]`."""
+        for state, _ in self.states(features=True):
+            yield finite(state.features.numpy(), "features")
+
+    def labeled_features(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Feature vectors `[n, d]` and class numbers `[n]`."""
+        for state, labels in self.labeled_states(features=True):
+            yield finite(state.features.numpy(), "features"), labels
+
+    def gather(self, function: Callable[[State, np.ndarray], tuple]) -> list[np.ndarray]:
+        """Arrays of all examples: what a function gives for a block's state and class numbers."""
+        blocks = [function(state, labels) for state, labels in self.labeled_states()]
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+    def head(self) -> dict[str, np.ndarray]:
+        """`linear_head` of the network, as arrays."""
+        return {name: value.numpy() for name, value in linear_head(root(self.model)).items()}
+
+
+def sample(blocks: Iterator[np.ndarray], seed: int, size: int) -> np.ndarray:
+    """Up to `size` rows of a stream, each with the same chance, in the order of the stream."""
+    random = np.random.default_rng(seed)
+    kept: list[np.ndarray] = []
+    keys = np.empty(0)
+
+    def with_smallest_keys():
+        rows = np.concatenate(kept)
+        if len(rows) <= size:
+            return [rows], keys
+        chosen = np.sort(np.argpartition(keys, size)[:size])
+        return [rows[chosen]], keys[chosen]
+
+    for block in blocks:
+        kept.append(block)
+        keys = np.concatenate([keys, random.random(len(block))])
+        if len(keys) > 2 * size:
+            kept, keys = with_smallest_keys()
+    return with_smallest_keys()[0][0]
+
+
+def finite(values: np.ndarray, name: str) -> np.ndarray:
+    """The same array, without NaN and infinity."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"data: expected finite {name}, received NaN or infinity. Check the inputs and the "
+            "model's weights."
+        )
+    return values
+
+
+def check_num_examples(received: int, least: int) -> None:
+    if received < least:
+        raise ValueError(
+            f"data: expected at least {least} examples, received {received}. Add some."
+        )
+
+
+def check_every_class(counts: np.ndarray) -> None:
+    """Raises a `ValueError` where a class has no examples."""
+    missing = np.flatnonzero(counts == 0)
+    if missing.size:
+        raise ValueError(
+            f"data: expected examples of each class, received 0 of class {missing[0]} "
+            f"({missing.size} classes without). Add examples of these classes."
+        )
+
+
+def fraction(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError(
+            f"{name}: expected a number between 0 and 1, received {value!r}. Pass a fraction."
+        )
+    return float(value)
+
+
+def positive(value: Any, name: str, kind: type = float) -> Any:
+    """A number above 0; `kind=int` for a whole one."""
+    allowed, what = (int, "a whole number") if kind is int else ((int, float), "a number")
+    if isinstance(value, bool) or not isinstance(value, allowed) or not 0 < value < float("inf"):
+        raise ValueError(
+            f"{name}: expected {what} above 0, received {value!r}. Pass such a number."
+        )
+    return kind(value)
+
+
+def choice(value: Any, name: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {list(known)}, received {value!r}. Correct it.")
+    return value

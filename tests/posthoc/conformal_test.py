@@ -6,7 +6,7 @@ import tensorflow as tf
 from scipy import stats
 
 from s2d_tf import metrics, posthoc
-from s2d_tf.posthoc import conformal as scores_lib
+from s2d_tf.posthoc import sets_and_abstention as scores_lib
 
 
 def probs_of(outputs):
@@ -73,14 +73,12 @@ def test_class_conditional_sets_agree_with_crepes(golden, model, cached):
 
 def test_stratified_sets_agree_with_crepes(golden, cached):
     """crepes' bins are our strata, here of another uncertainty than knowledge."""
-    from s2d_tf.posthoc.conformal import stratum
-
     coverage = golden.options["conformal"]["coverage"]
     edges = golden.strata_edges.astype(np.float32)
     scores = of_labels(1.0 - probs_of(cached["calibration"]), golden.calibration_labels)
-    groups = stratum(golden.calibration_uncertainty.astype(np.float32), edges).numpy()
+    groups = scores_lib.stratum(golden.calibration_uncertainty.astype(np.float32), edges).numpy()
     thresholds = [scores_lib.threshold(scores[groups == i], coverage) for i in range(3)]
-    new = stratum(golden.test_uncertainty.astype(np.float32), edges).numpy()
+    new = scores_lib.stratum(golden.test_uncertainty.astype(np.float32), edges).numpy()
     sets = 1.0 - probs_of(cached["test"]) <= np.array(thresholds)[new][:, None]
     np.testing.assert_array_equal(sets, golden.lac_sets_by_stratum)
 

@@ -159,12 +159,12 @@ def test_the_kth_largest_is_found_among_groups(count, k):
 
 
 def test_sampling_gives_every_row_the_same_chance():
-    from s2d_tf.posthoc.fitting import sample
+    from s2d_tf.posthoc.step import sample
 
     blocks = [np.arange(i, i + 10)[:, None] for i in range(0, 100, 10)]
     counts = np.zeros(100)
     for seed in range(400):
-        rows = sample(iter(blocks), 20, seed)[:, 0]
+        rows = sample(iter(blocks), seed, 20)[:, 0]
         assert len(set(rows)) == 20
         assert list(rows) == sorted(rows)
         counts[rows] += 1

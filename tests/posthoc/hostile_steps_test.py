@@ -72,16 +72,28 @@ CRAFTED = {
     "a path for a step": (lambda d: changed(d, step="../KNN"), "expected a step from"),
     "unknown arguments": (
         lambda d: changed(d, arguments={"k": 3, "other": 1}),
-        "expected arguments of KNN",
+        "expected a fitted KNN, .*unexpected keyword",
     ),
-    "a negative k": (lambda d: changed(d, arguments={"k": -3}), "expected arguments of KNN"),
-    "k beyond the examples": (lambda d: changed(d, arguments={"k": 10**6}), "arrays of KNN"),
-    "a key of the model": (lambda d: changed(d, arguments={"name": "probs"}), "arrays of KNN"),
-    "a key that is a path": (lambda d: changed(d, arguments={"name": "../x"}), "arrays of KNN"),
-    "a key that is a list": (lambda d: changed(d, arguments={"name": ["x"]}), "arrays of KNN"),
+    "a negative k": (lambda d: changed(d, arguments={"k": -3}), "expected a fitted KNN.*above 0"),
+    "k beyond the examples": (
+        lambda d: changed(d, arguments={"k": 10**6}),
+        "expected a fitted KNN",
+    ),
+    "a key of the model": (
+        lambda d: changed(d, arguments={"name": "probs"}),
+        "expected a fitted KNN",
+    ),
+    "a key that is a path": (
+        lambda d: changed(d, arguments={"name": "../x"}),
+        "expected a fitted KNN",
+    ),
+    "a key that is a list": (
+        lambda d: changed(d, arguments={"name": ["x"]}),
+        "expected a fitted KNN",
+    ),
     "another step": (
         lambda d: changed(d, step="Mahalanobis", arguments={}),
-        "expected arrays of Mahalanobis",
+        "expected a fitted Mahalanobis",
     ),
     "more members than drawn": (
         lambda d: changed(
@@ -103,7 +115,7 @@ CRAFTED = {
             step="SelectiveClassifier",
             arguments={"score": "knn"},
         ),
-        "expected arrays of SelectiveClassifier",
+        "expected a fitted SelectiveClassifier",
     ),
     "NaN": (
         lambda d: changed(d, {"training": np.full([12, 300], np.nan, np.float32)}),
@@ -115,7 +127,7 @@ CRAFTED = {
     ),
     "narrow arrays": (
         lambda d: changed(d, {"training": np.zeros([3, 300], np.float32)}),
-        "expected arrays of KNN",
+        "expected a fitted KNN",
     ),
     "more rows than examples": (
         lambda d: changed(

@@ -1,4 +1,4 @@
-"""ConformalSets: sets of classes that contain the label with a stated chance.
+"""Answers with a guarantee: sets of classes, and abstention where an answer may be wrong.
 
 A conformal score is any fixed function of an input and a class, larger = less fitting. If new
 examples come from the same source as the calibration examples, the set of all classes whose score
@@ -9,18 +9,15 @@ contains the label with at least the stated chance.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import TensorLike
 from s2d_tf.models import Predictor
-from s2d_tf.posthoc import fitting
-from s2d_tf.posthoc.fitting import FitData
-from s2d_tf.posthoc.predictor import State, StepPredictor
-from s2d_tf.posthoc.step import Step
-
-METHODS = ("lac", "aps", "raps")
+from s2d_tf.posthoc.predictor import State, StepPredictor, chain
+from s2d_tf.posthoc.step import FitData, Step, choice, finite, fraction, positive
 
 HASH_SCALE = 10.0
 """Makes a weighted sum of logits differ by much more than 1 between inputs, so that what is after
@@ -79,8 +76,8 @@ class ConformalSets(Step):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        self.coverage = fitting.fraction(coverage, "coverage")
-        self.method = fitting.choice(method, "method", METHODS)
+        self.coverage = fraction(coverage, "coverage")
+        self.method = choice(method, "method", ("lac", "aps", "raps"))
         if randomized and method == "lac":
             raise ValueError(
                 "randomized: expected False for method 'lac', received True. Choose the method "
@@ -94,7 +91,7 @@ class ConformalSets(Step):
         self.randomized = randomized
         self.class_conditional = class_conditional
         self.strata = strata if isinstance(strata, (int, type(None))) else list(strata)
-        self.penalty = fitting.positive(penalty, "penalty")
+        self.penalty = positive(penalty, "penalty")
         self.free_classes = free_classes
 
     def check(self, model: Predictor) -> None:
@@ -115,20 +112,18 @@ class ConformalSets(Step):
         return cumulative_scores(probs, draws, penalty, self.free_classes)
 
     def estimate(self, data: FitData) -> dict[str, np.ndarray]:
-        blocks = []
-        for state, found in data.labeled_states():
-            of_all = fitting.finite(self.scores(state).numpy(), "predictions")
-            of_labels = of_all[np.arange(len(found)), found]
-            blocks.append((of_labels, found, state.uncertainty["knowledge"].numpy()))
-        scores, labels, knowledge = map(np.concatenate, zip(*blocks, strict=True))
+        def of_labels(state, labels):
+            scores = finite(self.scores(state).numpy(), "predictions")
+            return scores[np.arange(len(labels)), labels], labels, state.uncertainty["knowledge"]
+
+        scores, labels, knowledge = data.gather(of_labels)
         if self.class_conditional:
             groups, edges = labels, np.empty(0)
             names = [f" of class {c}" for c in range(data.model.num_classes)]
         else:
             edges = self._edges(knowledge)
             groups = stratum(knowledge, edges).numpy()
-            names = [f" in stratum {i}" for i in range(len(edges) + 1)]
-            names = names if len(edges) else [""]
+            names = [f" in stratum {i}" for i in range(len(edges) + 1)] if len(edges) else [""]
         thresholds = [
             threshold(scores[groups == i], self.coverage, where) for i, where in enumerate(names)
         ]
@@ -137,17 +132,14 @@ class ConformalSets(Step):
     def _edges(self, knowledge):
         if isinstance(self.strata, list):
             return np.array(self.strata, np.float32)
-        count = fitting.positive(1 if self.strata is None else self.strata, "strata", int)
+        count = positive(1 if self.strata is None else self.strata, "strata", int)
         return np.quantile(knowledge, np.arange(1, count) / count).astype(np.float32)
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
-        thresholds = fitted["thresholds"]
-        if not self.class_conditional:
-            if self.strata is None:
-                thresholds = thresholds[0]
-            else:
-                found = stratum(state.uncertainty["knowledge"], fitted["edges"])
-                thresholds = tf.gather(thresholds, found)[:, None]
+        thresholds = fitted["thresholds"]  # one, one for each class, or one for each stratum
+        if self.strata is not None:
+            found = stratum(state.uncertainty["knowledge"], fitted["edges"])
+            thresholds = tf.gather(thresholds, found)[:, None]
         state.outputs[self.name] = self.scores(state) <= thresholds
 
 
@@ -215,3 +207,114 @@ def threshold(scores: np.ndarray, coverage: float, where: str = "") -> float:
         )
     rank = math.ceil((len(scores) + 1) * coverage - 1e-9)
     return float(np.partition(scores, rank - 1)[rank - 1])
+
+
+def choose_threshold(
+    scores: np.ndarray, errors: np.ndarray, max_risk: float, confidence: float = 0.95
+) -> tuple[float, float, float] | None:
+    """The largest threshold at which answers are wrong no more often than `max_risk`.
+
+    The error rate seen on some hundred examples is luck in part. The bound used here (Clopper and
+    Pearson, for each threshold by itself) holds for new examples from the same source with the
+    given confidence.
+
+    Args:
+        scores: uncertainties `[n]`; inputs with a larger one than the threshold are not answered.
+        errors: whether each answer is wrong `[n]`.
+        max_risk: the highest error rate among the answers given.
+        confidence: of the bound.
+
+    Returns:
+        (threshold, coverage, bound), or `None` if no threshold is good enough.
+
+    Example:
+
+    >>> scores = np.linspace(0.0, 1.0, 100)
+    >>> threshold, coverage, bound = posthoc.choose_threshold(scores, scores > 0.9, max_risk=0.05)
+    >>> coverage, bound <= 0.05
+    (0.9, True)
+    """
+    from scipy import stats
+
+    from s2d_tf import metrics
+
+    curve = metrics.risk_coverage_curve(scores, errors)
+    accepted = (curve.coverage * len(scores)).round()
+    wrong = (curve.generalized_risk * len(scores)).round()
+    bounds = stats.beta.ppf(confidence, wrong + 1, accepted - wrong)  # NaN where all are wrong
+    good = np.flatnonzero(bounds <= max_risk)
+    if not len(good):
+        return None
+    best = good[-1]
+    return float(curve.threshold[best]), float(curve.coverage[best]), float(bounds[best])
+
+
+class SelectivePredictor(StepPredictor):
+    """A model that abstains."""
+
+    predict_abstain = StepPredictor.predict_output
+    """Whether the model abstains, `[batch]`."""
+
+
+class SelectiveClassifier(Step):
+    """Abstains above the uncertainty at which answers would be wrong too often.
+
+    `arrays` holds the threshold, the coverage (share of calibration examples that are answered) and
+    the bound of the error rate among them.
+
+    Args:
+        max_risk: the highest error rate among the answers given.
+        score: key of the uncertainty: `"total"`, `"data"`, `"knowledge"`, or the name of a detector
+            that was fitted before.
+        confidence: with which the bound of the error rate holds.
+        name: key of the output.
+
+    Example:
+
+    >>> step = posthoc.SelectiveClassifier(max_risk=0.5).fit(model, (images, labels))
+    >>> step.predict_uncertainty(images)["abstain"].dtype
+    dtype('bool')
+    """
+
+    title = "Selective classifier"
+    output = "abstain"
+    served = "abstain"
+    held_out = True
+    predictor_class = SelectivePredictor
+
+    def __init__(
+        self,
+        max_risk: float = 0.1,
+        score: str = "total",
+        confidence: float = 0.95,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.max_risk = fraction(max_risk, "max_risk")
+        self.confidence = fraction(confidence, "confidence")
+        self.score = score
+
+    def check(self, model: Predictor) -> None:
+        super().check(model)
+        # Not the confidence, which is large where the model is certain, nor sets and abstentions.
+        own = [each.step for each in chain(model) if each.step.served in (None, "ood_score")]
+        names = ["total", "data", "knowledge", *(step.name for step in own if step.name)]
+        choice(self.score, "score", names)
+
+    def estimate(self, data: FitData) -> dict[str, Any]:
+        def of_block(state, labels):
+            wrong = tf.argmax(state.uncertainty["probs"], axis=-1).numpy() != labels
+            return finite(state.values()[self.score].numpy(), "scores"), wrong
+
+        scores, errors = data.gather(of_block)
+        chosen = choose_threshold(scores, errors, self.max_risk, self.confidence)
+        if chosen is None:
+            raise ValueError(
+                f"max_risk: expected an error rate that some threshold keeps with "
+                f"{self.confidence:.0%} confidence on {len(errors)} examples ({errors.mean():.1%} "
+                f"wrong), received {self.max_risk}. Raise `max_risk` or add examples."
+            )
+        return dict(zip(("threshold", "coverage", "risk_bound"), chosen, strict=True))
+
+    def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
+        state.outputs[self.name] = tf.greater(state.values()[self.score], fitted["threshold"])
