@@ -5,6 +5,8 @@ import types
 import numpy as np
 import pytest
 
+from s2d_tf import export
+
 # Outputs of a signature, and what `predict_uncertainty` calls them.
 NAMES = {
     "probabilities": "probs",
@@ -31,6 +33,13 @@ def open_litert(path):
     plain = tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = tf.lite.Interpreter(str(path), experimental_op_resolver_type=plain)
     return interpreter.get_signature_runner("serving_default")
+
+
+# How to write a file, how to open it, and its name.
+FORMATS = {
+    "onnx": (export.save_onnx, open_onnx, "m.onnx"),
+    "litert": (export.save_litert, open_litert, "m.tflite"),
+}
 
 
 def tiny(input_shape, dropout, seed, synchronized_batch_norm):

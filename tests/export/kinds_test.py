@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from s2d_tf import export, layers, models
-from tests.export.conftest import open_litert, open_onnx
+from tests.export.conftest import FORMATS
 
 CLASSES, N = 3, 12
 LABELS = np.arange(N) % CLASSES
@@ -99,12 +99,6 @@ def test_a_saved_model_gives_the_models_answers(kind, tmp_path):
     assert version.description["inputs"] == model.contract.to_dict()
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
     compare(version.signatures["serving_default"](**tensors), expected)
-
-
-FORMATS = {
-    "onnx": (export.save_onnx, open_onnx, "m.onnx"),
-    "litert": (export.save_litert, open_litert, "m.tflite"),
-}
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -1,7 +1,5 @@
 """Every method, exported, answers as its Python model does, and as a float64 reference says."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -95,6 +93,20 @@ def test_signatures_agree_and_batches_have_no_influence(exports, images, method)
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_a_session_gives_the_same_answers(exports, images, method):
+    """TF Serving loads into a session, from the signatures alone, without Python's objects."""
+    path = exports(method).path
+    signature = operations.check(path).meta_graphs[0].signature_def["serving_default"]
+    outputs = {name: info.name for name, info in signature.outputs.items()}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.saved_model.load(session, ["serve"], str(path))
+        found = session.run(outputs, {signature.inputs["images"].name: images})
+    expected = run(exports(method).signatures["serving_default"], images=images)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_only_permitted_operations_are_left(exports, method):
     path = exports(method).path
     saved_model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
@@ -124,17 +136,6 @@ def test_shared_weights_are_kept_once_and_draws_are_not_repeated(exports):
     assert single < numbers("s2d_mc") < 1.6 * single
     assert numbers("swag") > 1.9 * single
     assert numbers("s2d_ensemble") > 1.9 * single
-
-
-def test_what_lies_beside_the_graph(exports):
-    path = exports("s2d").path
-    assert path.name == "1"
-    assert (path / "assets" / "classes.txt").read_text().split() == list("01234567")
-    description = json.loads((path / "assets" / "model.json").read_text())
-    assert description["kind"] == "dirichlet"
-    assert description["image_shape"] == [8, 8, 1]
-    assert description["metadata"] == {"name": "s2d"}
-    assert not [each for each in path.parent.iterdir() if each.name.startswith(".")]
 
 
 def test_bad_pixels_fail_the_request(exports, images):

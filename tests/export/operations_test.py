@@ -1,5 +1,7 @@
 """The closed list refuses what is not on it, wherever in a SavedModel it hides."""
 
+import re
+
 import pytest
 import tensorflow as tf
 
@@ -148,17 +150,6 @@ def test_no_and_damaged_files_are_refused(tmp_path):
 
 
 def test_the_list_has_nothing_that_reaches_outside():
-    reaching = (
-        "File",
-        "Py",
-        "Random",
-        "Save",
-        "Restore",
-        "Print",
-        "Log1",
-        "Assign",
-        "Queue",
-        "Rpc",
-    )
-    assert not [n for n in operations.SERVING if any(part in n for part in reaching)]
+    reaching = re.compile("File|Py|Random|Save|Restore|Print|Log1|Assign|Queue|Rpc")
+    assert not list(filter(reaching.search, operations.SERVING))
     assert not operations.RESTORING & {"SaveV2", "MergeV2Checkpoints"}

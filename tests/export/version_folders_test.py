@@ -1,10 +1,7 @@
 """A version is there whole or not at all."""
 
 import concurrent.futures
-import os
 import threading
-
-import pytest
 
 from s2d_tf.export import versions
 from s2d_tf.export.saved_model import write_version
@@ -32,35 +29,6 @@ def test_numbers_follow_the_largest_and_ignore_the_rest(tmp_path):
     assert write(folder) == folder / "8"
     assert write(folder) == folder / "10"
     assert versions(folder) == [1, 7, 8, 10]
-
-
-def test_a_failure_leaves_nothing(tmp_path):
-    def fail(folder):
-        (folder / "half").write_text("data")
-        raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        write_version(tmp_path, fail)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
-    path = tmp_path / "model"
-    path.write_text("text")
-    with pytest.raises(NotADirectoryError, match="model"):
-        write(path)
-    assert path.read_text() == "text"
-
-
-def test_others_may_read_it(tmp_path):
-    path = write(tmp_path)
-    assert path.stat().st_mode & 0o777 == 0o777 & ~_umask()
-
-
-def _umask():
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def test_two_writers_get_two_versions(tmp_path):

@@ -1,6 +1,5 @@
 """Warm-up requests are what TF Serving reads."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -59,19 +58,6 @@ def prediction_log():
     return message_factory.GetMessageClass(found)
 
 
-@pytest.mark.parametrize("size", [1, 40, 5_000])
-def test_a_request_can_be_read_back(prediction_log, size):
-    images = np.arange(size * 4, dtype=np.float32).reshape(size, 2, 2, 1)
-    message = prediction_log.FromString(
-        signatures.prediction_log("digits", "serve_float", {"images": images})
-    )
-    request = message.predict_log.request
-    assert request.model_spec.name == "digits"
-    assert request.model_spec.signature_name == "serve_float"
-    assert list(request.inputs) == ["images"]
-    np.testing.assert_array_equal(tf.make_ndarray(request.inputs["images"]), images)
-
-
 def test_the_exported_file_holds_requests_that_the_model_answers(prediction_log, exports):
     held = exports("s2d")
     records = list(tf.data.TFRecordDataset(str(held.path / saved_model.WARMUP)).as_numpy_iterator())
@@ -92,18 +78,3 @@ def test_large_images_are_warmed_up_one_at_a_time():
     taken = contract.Contract((pixels,))
     made = list(signatures.warmup_requests(taken, ["serving_default"]))
     assert [value.shape[0] for _, inputs in made for value in inputs.values()] == [1, 1]
-
-
-def test_tf_servings_own_package_reads_it():
-    logs = pytest.importorskip(
-        "tensorflow_serving.apis.prediction_log_pb2", reason="needs tensorflow-serving-api"
-    )
-    images = np.zeros([2, 8, 8, 1], np.uint8)
-    content = signatures.prediction_log("digits", "serving_default", {"images": images})
-    log = logs.PredictionLog.FromString(content)
-    assert log.WhichOneof("log_type") == "predict_log"
-    expected = logs.PredictionLog()
-    expected.predict_log.request.model_spec.name = "digits"
-    expected.predict_log.request.model_spec.signature_name = "serving_default"
-    expected.predict_log.request.inputs["images"].CopyFrom(tf.make_tensor_proto(images))
-    assert log == expected

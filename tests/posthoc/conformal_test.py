@@ -180,25 +180,3 @@ def test_errors_say_what_to_do(model, cached):
         posthoc.ConformalSets(randomized=True)
     with pytest.raises(ValueError, match="expected labels from 0 to 4, received -1"):
         posthoc.ConformalSets().fit(model, posthoc.Outputs(few.member_logits))
-
-
-def real_coverage_is_lawful(name, data_dir=None):
-    """The three scores of a published network's predictions on the test images of its dataset."""
-    from s2d_tf import data, zoo
-
-    dataset = name.rsplit(".", 1)[-1]
-    images, labels = data.load_arrays(dataset, "test", data_dir)
-    logits = posthoc.collect(zoo.load(name), images, features=False).member_logits[0]
-    # In float64, since the law is for scores without ties.
-    probs = tf.nn.softmax(logits.astype(np.float64), axis=-1)
-    draws = tf.cast(scores_lib.hashed_draws(tf.constant(logits[None])), tf.float64)
-    for scores in (
-        1.0 - probs,
-        scores_lib.cumulative_scores(probs, draws),
-        scores_lib.cumulative_scores(probs, draws, 0.01, 5),
-    ):
-        mean_coverage_is_lawful(np.asarray(scores), labels, coverage=0.9)
-
-
-def test_mean_coverage_of_a_published_network_on_real_digits():
-    real_coverage_is_lawful("wrn_10_2_s2.s2d.digits")

@@ -1,5 +1,6 @@
 """Step files that mean harm, and thousands of damaged ones: rejected, or harmless."""
 
+import functools
 import json
 import random
 import tracemalloc
@@ -39,110 +40,75 @@ def with_header(data, change):
     return len(text).to_bytes(8, "little") + text + data[8 + size :]
 
 
-ZEROS = {"training": np.zeros([12, 300], np.float32)}
+def zeros(**shapes):
+    return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+
+
+def repacked(text):
+    return lambda d: packing.pack(packing.unpack(d)[0], {"step": text})
+
+
+HUGE = {"shape": [2**20, 2**20]}
+DENSITY = {"shift": 12, "whitening": [12, 24], "offsets": 24, "log_normalizers": 1}
 CRAFTED = {
     "empty": (lambda d: b"", "expected a header of at most"),
-    "a pickle": (lambda d: b"\x80\x04\x95" + d, "expected a fitted post-hoc step"),
+    "a pickle": (lambda d: b"\x80\x04\x95" + d, "a fitted post-hoc step"),
     "cut": (lambda d: d[:-1], "expected a safetensors file"),
     "a long header": (lambda d: (2**40).to_bytes(8, "little") + d[8:], "a header of at most"),
     "an array beyond the file": (
-        lambda d: with_header(
-            d, lambda h: h | {"training": h["training"] | {"shape": [2**20, 2**20]}}
-        ),
+        lambda d: with_header(d, lambda h: h | {"training": h["training"] | HUGE}),
         "expected a safetensors file",
     ),
     "no facts": (lambda d: packing.pack(packing.unpack(d)[0]), "expected names and values"),
-    "facts that are no JSON": (
-        lambda d: packing.pack(packing.unpack(d)[0], {"step": "{"}),
-        "expected a fitted post-hoc step",
-    ),
-    "deep facts": (
-        lambda d: packing.pack(packing.unpack(d)[0], {"step": "[" * 100_000}),
-        "expected a fitted post-hoc step",
-    ),
-    "another format": (lambda d: changed(d, format="other"), "expected the format"),
-    "an unknown fact": (lambda d: changed(d, code="import os"), "unknown"),
-    "other arrays": (
-        lambda d: changed(d, ZEROS, sha256="0" * 64),
-        "expected the arrays of the stated sha256",
-    ),
-    "another model": (lambda d: changed(d, model_sha256="0" * 64), "other weights or steps"),
-    "no step": (lambda d: changed(d, step="Step"), "expected a step from"),
-    "code for a step": (lambda d: changed(d, step="collect"), "expected a step from"),
-    "a path for a step": (lambda d: changed(d, step="../KNN"), "expected a step from"),
-    "unknown arguments": (
-        lambda d: changed(d, arguments={"k": 3, "other": 1}),
-        "expected a fitted KNN, .*unexpected keyword",
-    ),
-    "a negative k": (lambda d: changed(d, arguments={"k": -3}), "expected a fitted KNN.*above 0"),
-    "k beyond the examples": (
-        lambda d: changed(d, arguments={"k": 10**6}),
-        "expected a fitted KNN",
-    ),
-    "a key of the model": (
-        lambda d: changed(d, arguments={"name": "probs"}),
-        "expected a fitted KNN",
-    ),
-    "a key that is a path": (
-        lambda d: changed(d, arguments={"name": "../x"}),
-        "expected a fitted KNN",
-    ),
-    "a key that is a list": (
-        lambda d: changed(d, arguments={"name": ["x"]}),
-        "expected a fitted KNN",
-    ),
-    "another step": (
-        lambda d: changed(d, step="Mahalanobis", arguments={}),
-        "expected a fitted Mahalanobis",
-    ),
+    "facts that are no JSON": (repacked("{"), "a fitted post-hoc step"),
+    "deep facts": (repacked("[" * 100_000), "a fitted post-hoc step"),
+}
+# Arguments of `changed`.
+CHANGED = {
+    "another format": ({"format": "other"}, "expected the format"),
+    "an unknown fact": ({"code": "import os"}, "unknown"),
+    "other arrays": ({"sha256": "0" * 64}, "expected the arrays of the stated sha256"),
+    "another model": ({"model_sha256": "0" * 64}, "other weights or steps"),
+    "no step": ({"step": "Step"}, "expected a step from"),
+    "code for a step": ({"step": "collect"}, "expected a step from"),
+    "unknown arguments": ({"arguments": {"other": 1}}, "a fitted KNN.*unexpected keyword"),
+    "a negative k": ({"arguments": {"k": -3}}, "a fitted KNN.*a whole number above 0"),
+    "k beyond the examples": ({"arguments": {"k": 10**6}}, "a fitted KNN"),
+    "a key of the model": ({"arguments": {"name": "probs"}}, "a fitted KNN.*name: expected"),
+    "a key that is a path": ({"arguments": {"name": "../x"}}, "a fitted KNN.*name: expected"),
+    "a key that is a list": ({"arguments": {"name": ["x"]}}, "a fitted KNN.*name: expected"),
+    "another step": ({"step": "Mahalanobis", "arguments": {}}, "a fitted Mahalanobis"),
     "more members than drawn": (
-        lambda d: changed(
-            d,
-            {"kernels": np.zeros([12, 10], np.float32), "biases": np.zeros([2, 5], np.float32)},
-            step="LastLayerLaplace",
-            arguments={"num_draws": 10**9},
-        ),
+        {
+            "arrays": zeros(kernels=[12, 10], biases=[2, 5]),
+            "step": "LastLayerLaplace",
+            "arguments": {"num_draws": 10**9},
+        },
         "expected members of shape",
     ),
     "knowledge of a model without": (
-        lambda d: changed(d, {}, step="Uncertainty", arguments={"measure": "knowledge"}),
+        {"arrays": {}, "step": "Uncertainty", "arguments": {"measure": "knowledge"}},
         "expected 'confidence' or 'total'",
     ),
     "a score that is not there": (
-        lambda d: changed(
-            d,
-            {"threshold": np.float32(1), "coverage": np.float32(1), "risk_bound": np.float32(0)},
-            step="SelectiveClassifier",
-            arguments={"score": "knn"},
-        ),
-        "expected a fitted SelectiveClassifier",
+        {
+            "arrays": zeros(threshold=[], coverage=[], risk_bound=[]),
+            "step": "SelectiveClassifier",
+            "arguments": {"score": "knn"},
+        },
+        "a fitted SelectiveClassifier.*score: expected one of",
     ),
-    "NaN": (
-        lambda d: changed(d, {"training": np.full([12, 300], np.nan, np.float32)}),
-        "expected finite numbers",
-    ),
-    "whole numbers": (
-        lambda d: changed(d, {"training": np.zeros([12, 300], np.int64)}),
-        "expected finite numbers",
-    ),
-    "narrow arrays": (
-        lambda d: changed(d, {"training": np.zeros([3, 300], np.float32)}),
-        "expected a fitted KNN",
-    ),
+    "NaN": ({"arrays": {"training": np.float32([np.nan])}}, "expected finite numbers"),
+    "whole numbers": ({"arrays": {"training": np.arange(3)}}, "expected finite numbers"),
+    "narrow arrays": ({"arrays": zeros(training=[3, 300])}, "a fitted KNN"),
     "more rows than examples": (
-        lambda d: changed(
-            d,
-            {
-                "shift": np.zeros(12, np.float32),
-                "whitening": np.zeros([12, 24], np.float32),
-                "offsets": np.zeros(24, np.float32),
-                "log_normalizers": np.zeros(1, np.float32),
-            },
-            step="FeatureDensity",
-            arguments={},
-        ),
+        {"arrays": zeros(**DENSITY), "step": "FeatureDensity", "arguments": {}},
         "expected members of shape",
     ),
+}
+CRAFTED |= {
+    name: (functools.partial(changed, **arguments), message)
+    for name, (arguments, message) in CHANGED.items()
 }
 
 
@@ -187,8 +153,3 @@ def check_mutations(model, good, images, mutate, count, seed):
 
 def test_damaged_files_are_rejected_or_harmless(model, good, data, mutate):
     assert 450 < check_mutations(model, good, data["test"][0][:2], mutate, 500, 1) <= 500
-
-
-@pytest.mark.slow
-def test_ten_thousand_damaged_files_are_rejected_or_harmless(model, good, data, mutate):
-    assert 9000 < check_mutations(model, good, data["test"][0][:2], mutate, 10_000, 2) <= 10_000

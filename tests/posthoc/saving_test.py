@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from s2d_tf import posthoc
 
@@ -96,22 +95,3 @@ def test_names_are_keys(model):
     for name in ("a/b", "", "knowledge", "x" * 65, 3, ["a"]):
         with pytest.raises(ValueError, match="name: expected letters, digits and _"):
             posthoc.MSP(name=name or " ").fit(model)
-
-
-def test_a_new_detector_is_its_class_alone(model, cached, tmp_path, monkeypatch):
-    monkeypatch.setattr("s2d_tf.posthoc.step._STEPS", posthoc.steps())
-
-    class Margin(posthoc.Detector):
-        title = "Margin"
-        output = "margin"
-        needs_data = False
-
-        def scores(self, fitted, state):
-            largest = tf.math.top_k(state.uncertainty["probs"], k=2).values
-            return largest[:, 1] - largest[:, 0]
-
-    assert posthoc.detectors()["margin"] is posthoc.step_class("margin") is Margin
-    fitted = Margin().fit(model)
-    posthoc.save(fitted, tmp_path / "margin")
-    loaded = posthoc.load(tmp_path / "margin", model)
-    np.testing.assert_array_equal(loaded.score(cached["test"]), fitted.score(cached["test"]))

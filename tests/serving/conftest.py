@@ -3,14 +3,36 @@
 import contextlib
 import importlib.util
 import io
+import json
 import shutil
+import socket
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import numpy as np
 import pytest
 
 SHAPE = (8, 6, 3)
+
+
+def get(url):
+    """Status, headers and text of an answer, whatever the status."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as response:
+            return response.status, response.headers, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def get_json(url):
+    return json.loads(get(url)[2])
+
+
+def connect(url):
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,14 @@
 """Connections that ask for nothing, slowly, or all at once."""
 
+import contextlib
 import http.client
 import json
-import socket
 import time
-import urllib.request
 
 import pytest
 
 from s2d_tf import serving
+from tests.serving.conftest import connect, get
 
 pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
 from s2d_tf.serving import server as connections
@@ -16,9 +16,16 @@ from s2d_tf.serving import server as connections
 HEAD = b"GET /v1/models/tiny HTTP/1.1\r\nHost: x\r\n"
 
 
-def connect(url):
-    host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+@pytest.fixture
+def connected(running, shared_servables):
+    """`with connected(**limits) as connection`: to a server with these limits."""
+
+    @contextlib.contextmanager
+    def run(**limits):
+        with running(shared_servables, serving.Limits(**limits)) as url, connect(url) as connection:
+            yield connection
+
+    return run
 
 
 def read_all(connection):
@@ -29,11 +36,8 @@ def read_all(connection):
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1", HEAD])
-def test_an_unfinished_head_times_out(running, shared_servables, sent):
-    with (
-        running(shared_servables, serving.Limits(header_seconds=0.3)) as url,
-        connect(url) as connection,
-    ):
+def test_an_unfinished_head_times_out(connected, sent):
+    with connected(header_seconds=0.3) as connection:
         connection.sendall(sent)
         assert read_all(connection).startswith(b"HTTP/1.1 408")
 
@@ -45,22 +49,16 @@ def drip(connection):
         time.sleep(0.05)
 
 
-def test_a_head_that_drips_times_out(running, shared_servables):
-    with (
-        running(shared_servables, serving.Limits(header_seconds=0.5)) as url,
-        connect(url) as connection,
-    ):
+def test_a_head_that_drips_times_out(connected):
+    with connected(header_seconds=0.5) as connection:
         began = time.monotonic()
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             drip(connection)
         assert time.monotonic() - began < 4
 
 
-def test_so_does_the_head_of_a_second_request(running, shared_servables):
-    with (
-        running(shared_servables, serving.Limits(header_seconds=0.3)) as url,
-        connect(url) as connection,
-    ):
+def test_so_does_the_head_of_a_second_request(connected):
+    with connected(header_seconds=0.3) as connection:
         connection.sendall(HEAD + b"\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
         connection.sendall(b"GET")
@@ -68,11 +66,8 @@ def test_so_does_the_head_of_a_second_request(running, shared_servables):
                                              b"Content-Length: 0\r\n\r\n")  # fmt: skip
 
 
-def test_a_body_that_drips_after_its_answer_times_out(running, shared_servables):
-    with (
-        running(shared_servables, serving.Limits(header_seconds=0.5)) as url,
-        connect(url) as connection,
-    ):
+def test_a_body_that_drips_after_its_answer_times_out(connected):
+    with connected(header_seconds=0.5) as connection:
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 404")
         began = time.monotonic()
@@ -103,8 +98,7 @@ def test_connections_are_counted(running, shared_servables):
         for connection in held:
             connection.close()
         time.sleep(0.2)
-        with urllib.request.urlopen(f"{url}/healthz", timeout=30) as response:
-            assert response.status == 200
+        assert get(f"{url}/healthz")[0] == 200
 
 
 def test_the_systems_limit_of_files_counts(monkeypatch):
@@ -115,13 +109,12 @@ def test_the_systems_limit_of_files_counts(monkeypatch):
     assert connections.most_connections(serving.Limits(connections=5)) == 5
 
 
-def test_an_answer_that_is_not_taken_is_given_up(running, shared_servables, pictures):
+def test_an_answer_that_is_not_taken_is_given_up(connected, pictures):
     body = json.dumps({"instances": [pictures[0].tolist()] * 256}).encode()
     head = "POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
     request = head.format(len(body)).encode() + body
     with (
-        running(shared_servables, serving.Limits(request_seconds=0.5)) as url,
-        connect(url) as connection,
+        connected(request_seconds=0.5) as connection,
         pytest.raises((BrokenPipeError, ConnectionResetError)),
     ):
         connection.sendall(request * 300)  # Nobody reads the answers.

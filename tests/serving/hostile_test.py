@@ -122,22 +122,6 @@ def cpu_seconds(pid):
 
 
 @pytest.mark.slow
-def test_broken_versions_arrive_one_after_another(attacked, model_folder):
-    from tests.serving.versions_test import BROKEN
-
-    port, _, log = attacked
-    for number, break_it in enumerate(BROKEN, start=2):
-        break_it(model_folder / str(number))
-    time.sleep(6)
-    assert version(port) == "1"
-    newest = len(BROKEN) + 2
-    shutil.copytree(model_folder / "1", model_folder / str(newest))
-    wait(lambda: version(port) == str(newest))
-    for number in range(2, newest):
-        assert f"version {number} could not be loaded" in log.read_text()
-
-
-@pytest.mark.slow
 def test_ten_thousand_requests_are_answered_and_memory_stays_flat(attacked, pictures, compare):
     port, process, _ = attacked
     body = json.dumps({"instances": pictures.tolist()})

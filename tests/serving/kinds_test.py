@@ -117,68 +117,48 @@ def test_texts_as_base64(served, client):
     assert plain == same
 
 
-GOOD = {
-    "Column_1": [0, 0],
-    "ids": [0, 1, 2],
-    "pair": ["red", "blue"],
-    "known": [True, False],
-}
+GOOD = {"Column_1": [0, 0], "ids": [0, 1, 2], "pair": ["red", "blue"], "known": [True, False]}
 
 
 def one(**changed):
-    return {"instances": [GOOD | changed]}
+    return [GOOD | changed]
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "message"),
+    ("kind", "rows", "message"),
     [
-        ("sentences", {"instances": [3]}, r"texts\[0\]: expected text, received a number"),
-        ("sentences", {"instances": ["red", None]}, r"texts\[1\]: expected text, received null"),
-        (
-            "sentences",
-            {"instances": [["red"]]},
-            r"texts: expected the shape \(None,\), received \(1, 1\)",
-        ),
-        ("sentences", {"instances": ["\ud800"]}, r"texts\[0\]: expected text in UTF-8"),
-        ("sentences", {"instances": [{"b64": "/w=="}]}, r"texts\[0\]: expected text in UTF-8"),
-        ("sentences", {"instances": [{"text": "red"}]}, r"\['texts'\], received \['text'\]"),
-        ("tokens", {"instances": [[1, 20]]}, r"ids: expected numbers in \[0, 19\], .* 1 to 20"),
-        ("tokens", {"instances": [[1, -1]]}, r"ids: expected numbers in \[0, 19\], .* -1 to 1"),
-        ("tokens", {"instances": [[1 << 40]]}, "ids: expected whole numbers from -2147483648"),
-        ("tokens", {"instances": [3]}, r"ids: expected the shape \(None, None\), received \(1,\)"),
-        ("table", {"instances": [[1, 2, 3, 4]]}, r"shape \(None, 5\), received \(1, 4\)"),
-        ("table", {"instances": [[3e38] * 5]}, "inputs: expected numbers, but their answer is no"),
-        ("several", {"instances": [{"ids": [1, 2, 3]}]}, r"inputs: expected .* \['ids'\]"),
-        (
-            "several",
-            one(Column_1=[0, 1.5]),
-            r"Column_1: expected numbers in \[-1, 1\], .* 0 to 1.5",
-        ),
-        ("several", one(pair=["red"]), r"pair: expected the shape \(None, 2\), received \(1, 1\)"),
-        ("several", one(pair="red"), r"pair: expected the shape \(None, 2\), received \(1,\)"),
+        ("sentences", ["red", None], r"texts\[1\]: expected text, received null"),
+        ("sentences", [["red"]], r"texts: expected the shape \(None,\), received \(1, 1\)"),
+        ("sentences", ["\ud800"], r"texts\[0\]: expected text in UTF-8"),
+        ("sentences", [{"b64": "/w=="}], r"texts\[0\]: expected text in UTF-8"),
+        ("sentences", [{"text": "red"}], r"\['texts'\], received \['text'\]"),
+        ("tokens", [[1, 20]], r"ids: expected numbers in \[0, 19\], .* 1 to 20"),
+        ("tokens", [[1, -1]], r"ids: expected numbers in \[0, 19\], .* -1 to 1"),
+        ("tokens", [[1 << 40]], "ids: expected whole numbers from -2147483648"),
+        ("tokens", [3], r"ids: expected the shape \(None, None\), received \(1,\)"),
+        ("table", [[3e38] * 5], "inputs: expected numbers, but their answer is no"),
+        ("several", [{"ids": [1, 2, 3]}], r"inputs: expected .* \['ids'\]"),
+        ("several", one(Column_1=[0, 1.5]), r"Column_1: expected .* \[-1, 1\], .* 0 to 1.5"),
+        ("several", one(pair=["red"]), r"pair: .* shape \(None, 2\), received \(1, 1\)"),
         ("several", one(known=[1, 0]), "known: expected truth values"),
-        (
-            "several",
-            {
-                "inputs": {name: [value] for name, value in GOOD.items()}
-                | {"known": [[True] * 2] * 3}
-            },
-            "inputs: expected as many rows of each, received .*'known': 3",
-        ),
-        (
-            "several",
-            {"instances": [GOOD, GOOD | {"pair": ["red", "one", "two"]}]},
-            r"pair\[0\]: expected text, received a list",
-        ),
-        ("table", {"instances": [[0] * 5], "signature_name": "serve_encoded"}, "signature_name"),
+        ("several", [GOOD, *one(pair=["red"])], r"pair\[0\]: expected text, received a list"),
     ],
 )
-def test_everything_else_gets_a_400_of_one_line(served, client, kind, body, message):
+def test_everything_else_gets_a_400_of_one_line(served, client, kind, rows, message):
     url, *_ = served(kind)
     with pytest.raises(RuntimeError, match=f"^400: .*{message}") as caught:
-        client.post(url, body)
+        client.post(url, {"instances": rows})
     assert "\n" not in str(caught.value)
     assert "node" not in str(caught.value)
+
+
+def test_columns_of_unequal_lengths_and_unknown_signatures_get_a_400(served, client):
+    url, *_ = served("several")
+    columns = {name: [value] for name, value in GOOD.items()} | {"known": [[True] * 2] * 3}
+    with pytest.raises(RuntimeError, match=r"400: .*as many rows of each, received .*'known': 3"):
+        client.post(url, {"inputs": columns})
+    with pytest.raises(RuntimeError, match="400: signature_name: expected one of"):
+        client.post(url, {"instances": one(), "signature_name": "serve_encoded"})
 
 
 def test_strings_of_a_model_without_description_have_to_be_files(served, client, running, tmp_path):

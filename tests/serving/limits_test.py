@@ -2,20 +2,16 @@
 
 import http.client
 import json
-import socket
 import time
-import urllib.request
 import zlib
 
 import numpy as np
 import pytest
 
 from s2d_tf import cli, serving
+from tests.serving.conftest import connect, get, get_json
 
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=30) as response:
-        return json.load(response)
+BEGUN = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +34,7 @@ def test_bad_requests_get_a_clear_refusal_and_the_server_goes_on(
 ):
     with pytest.raises(RuntimeError, match=message):
         client.post(f"{server}/v1/models/{path}", content)
-    assert get(f"{server}/v1/models/tiny")["model_version_status"]
+    assert get_json(f"{server}/v1/models/tiny")["model_version_status"]
 
 
 def test_damaged_and_oversized_files_are_refused(server, client, pictures, encode):
@@ -81,42 +77,31 @@ def test_raw_connections(server):
         status, content = ask("GET", path)
         assert status == 404
         assert "error" in content
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with connect(server) as connection:
         connection.sendall(b"nonsense\r\n\r\n")
         assert b"400" in connection.recv(100)
-    assert get(f"{server}/v1/models/tiny")["model_version_status"]
+    assert get_json(f"{server}/v1/models/tiny")["model_version_status"]
 
 
 def test_a_client_that_does_not_finish_is_cut_off(running, shared_servables):
-    with running(shared_servables, serving.Limits(request_seconds=0.3)) as url:
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
-            head = (
-                "POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
-            )
-            connection.sendall(head.encode())
-            assert b"408" in connection.recv(1000)
+    limits = serving.Limits(request_seconds=0.3)
+    with running(shared_servables, limits) as url, connect(url) as connection:
+        connection.sendall(BEGUN)
+        assert b"408" in connection.recv(1000)
 
 
 def test_more_requests_at_once_than_the_limit_are_told_to_come_again(
     running, shared_servables, client, compare, pictures, encode
 ):
-    begun = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
     with running(shared_servables, serving.Limits(concurrency=2)) as url:
-        host, port = url.removeprefix("http://").split(":")
-
-        def connect():
-            return socket.create_connection((host, int(port)), timeout=30)
-
-        with connect(), connect(), connect():  # that ask for nothing are not counted
+        with connect(url), connect(url), connect(url):  # that ask for nothing are not counted
             compare(client.predict(url, "tiny", [encode(pictures[0])]))
-        with connect() as first, connect() as second:
-            first.sendall(begun)
-            second.sendall(begun)
-            refused = wait_for_refusal(host, int(port))
-            assert refused.status == 503
-            assert refused.headers["Retry-After"] == "1"
-            assert json.loads(refused.content) == {
+        with connect(url) as first, connect(url) as second:
+            first.sendall(BEGUN)
+            second.sendall(BEGUN)
+            status, headers, text = wait_for_refusal(url)
+            assert (status, headers["Retry-After"]) == (503, "1")
+            assert json.loads(text) == {
                 "error": "request: expected at most 2 at once, received more. Try again later."
             }
             # Also when all of a large body is sent before the answer is read.
@@ -127,18 +112,12 @@ def test_more_requests_at_once_than_the_limit_are_told_to_come_again(
             compare(client.predict(url, "tiny", [encode(pictures[0])]))
 
 
-def wait_for_refusal(host, port):
+def wait_for_refusal(url):
     """The first answer that is not a 200; what was sent on other connections may arrive late."""
     deadline = time.monotonic() + 30
-    while True:
-        connection = http.client.HTTPConnection(host, port, timeout=30)
-        connection.request("GET", "/v1/models/tiny")
-        response = connection.getresponse()
-        response.content = response.read()
-        connection.close()
-        if response.status != 200:
-            return response
+    while (found := get(f"{url}/v1/models/tiny"))[0] == 200:
         assert time.monotonic() < deadline, "no request was refused"
+    return found
 
 
 def test_a_flag_cannot_allow_what_the_graph_refuses(tmp_path, capsys):

@@ -3,26 +3,16 @@
 import io
 import json
 import logging
-import socket
 import sys
-import urllib.error
-import urllib.request
 
 import numpy as np
 import pytest
 
 from s2d_tf import serving
+from tests.serving.conftest import connect, get
 
 pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
 from s2d_tf.serving import server
-
-
-def get(url):
-    try:
-        with urllib.request.urlopen(url, timeout=30) as response:
-            return response.status, response.headers, response.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers, error.read().decode()
 
 
 def samples(text):
@@ -34,8 +24,7 @@ def samples(text):
 def test_health_and_readiness(running, shared_servables):
     with running(shared_servables, serving.Limits(concurrency=1)) as url:
         assert get(f"{url}/healthz")[0] == get(f"{url}/readyz")[0] == 200
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=30) as busy:
+        with connect(url) as busy:
             busy.sendall(
                 b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
             )

@@ -56,55 +56,45 @@ def test_files_in_every_form(encode):
         assert read(body, FILES)["image_bytes"].tolist() == [content]
 
 
+def pixels(*values):
+    return {"instances": [[[[value]] for value in values]]}
+
+
+EXAMPLES = "images: expected 1 to 3 examples in a request, received"
+
+
 @pytest.mark.parametrize(
     ("content", "inputs", "message"),
     [
         ("", PIXELS, "request: expected a JSON object"),
-        ("{", PIXELS, "request: expected a JSON object"),
         ("[1]", PIXELS, "request: expected a JSON object, received a list"),
         ("[" * 100_000, PIXELS, "request: expected a JSON object"),
-        ('{"instances": [[[[NaN]], [[1]]]]}', FLOATS, "finite numbers, received nan"),
-        ('{"instances": [[[[-Infinity]], [[1]]]]}', FLOATS, "finite numbers, received -inf"),
-        ('{"instances": [[[[1e999]], [[1]]]]}', FLOATS, "expected finite numbers"),
-        ('{"instances": [[[[1e39]], [[1]]]]}', FLOATS, "expected finite numbers"),
-        ('{"instances": [[[[' + "9" * 6_000 + "]], [[1]]]]}", FLOATS, "."),
+        (pixels(np.nan, 1), FLOATS, "finite numbers, received nan"),
+        (pixels(-np.inf, 1), FLOATS, "finite numbers, received -inf"),
+        (pixels(1e39, 1), FLOATS, "expected finite numbers"),
+        (json.dumps(pixels(1, 1)).replace("1", "9" * 6_000), FLOATS, "."),
         ({}, PIXELS, "received neither"),
         ({"instances": [ROW], "inputs": [ROW]}, PIXELS, "received instances and inputs"),
         ({"instances": [ROW], "signature_name": 3}, PIXELS, "signature_name: expected text"),
         ({"instances": {}}, PIXELS, "instances: expected a list"),
-        ({"instances": []}, PIXELS, "images: expected 1 to 3 examples in a request, received 0"),
-        (
-            {"instances": [{"pixels": ROW}]},
-            PIXELS,
-            r"inputs: expected \['images'\], received \['pixels'\]",
-        ),
+        ({"instances": []}, PIXELS, f"{EXAMPLES} 0"),
+        ({"instances": [ROW] * 4}, PIXELS, f"{EXAMPLES} 4"),
+        ({"instances": [{"left": ROW}]}, PIXELS, r"\['images'\], received \['left'\]"),
         ({"instances": [{"images": ROW}, ROW]}, PIXELS, r"instances\[1\]: expected an object"),
-        (
-            {"inputs": {"images": 3}},
-            PIXELS,
-            "images: expected a list of examples, received a number",
-        ),
-        ({"inputs": []}, PIXELS, "images: expected 1 to 3 examples in a request, received 0"),
-        (
-            {"instances": [ROW] * 4},
-            PIXELS,
-            "images: expected 1 to 3 examples in a request, received 4",
-        ),
-        ({"instances": [[[[7]]]]}, PIXELS, r"shape \(None, 2, 1, 1\), received \(1, 1, 1, 1\)"),
+        ({"inputs": {"images": 3}}, PIXELS, "expected a list of examples, received a number"),
+        ({"instances": [[]]}, PIXELS, r"expected whole numbers in lists|received \(1, 0\)"),
         ({"instances": [7]}, PIXELS, r"shape \(None, 2, 1, 1\), received \(1,\)"),
         ({"instances": [[[[7]], [[9, 8]]]]}, PIXELS, "lists of equal lengths"),
-        ({"instances": [[[[7]], [["9"]]]]}, PIXELS, "expected whole numbers in lists"),
-        ({"instances": [[[[7]], [[None]]]]}, FLOATS, "expected numbers in lists"),
-        ({"instances": [[[[True]], [[False]]]]}, PIXELS, "expected whole numbers in lists"),
-        ({"instances": [[[[7.5]], [[9]]]]}, PIXELS, "expected whole numbers in lists"),
-        ({"instances": [[[[256]], [[9]]]]}, PIXELS, "from 0 to 255, received 9 to 256"),
-        ({"instances": [[[[-1]], [[9]]]]}, PIXELS, "from 0 to 255, received -1 to 9"),
+        (pixels(7, "9"), PIXELS, "expected whole numbers in lists"),
+        (pixels(7, None), FLOATS, "expected numbers in lists"),
+        (pixels(True, False), PIXELS, "expected whole numbers in lists"),
+        (pixels(7.5, 9), PIXELS, "expected whole numbers in lists"),
+        (pixels(256, 9), PIXELS, "from 0 to 255, received 9 to 256"),
+        (pixels(-1, 9), PIXELS, "from 0 to 255, received -1 to 9"),
         ({"instances": ["text"]}, FILES, r'image_bytes\[0\]: expected {"b64"'),
         ({"instances": [{"b64": 3}]}, FILES, r"image_bytes\[0\]: expected"),
-        ({"instances": [{"b64": "a*"}]}, FILES, "expected base64 text"),
-        ({"instances": [{"b64": "ä"}]}, FILES, "expected base64 text"),
+        ({"instances": [{"b64": "ä*"}]}, FILES, "expected base64 text"),
         ({"instances": [b64(b"hello")]}, FILES, "expected a JPEG or PNG file, received something"),
-        ({"instances": [b64(b"")]}, FILES, "received an empty file"),
         ({"instances": [ROW]}, TWO, r"inputs: expected an object of \['left', 'right'\]"),
         ({"inputs": {"left": [ROW]}}, TWO, r"\['left', 'right'\], received \['left'\]"),
     ],
@@ -113,18 +103,6 @@ def test_everything_else_is_rejected_with_a_reason(content, inputs, message):
     with pytest.raises(UserError, match=message) as caught:
         read(content, inputs)
     assert "\n" not in str(caught.value)
-
-
-def test_a_model_of_two_inputs():
-    for content in (
-        {"instances": [{"left": ROW, "right": ROW}]},
-        {"inputs": {"left": [ROW], "right": [ROW]}},
-    ):
-        found = read(content, TWO)
-        assert {name: array.dtype.name for name, array in found.items()} == {
-            "left": "uint8",
-            "right": "float32",
-        }
 
 
 def test_one_image_of_the_largest_size_is_always_allowed(encode):
@@ -142,15 +120,10 @@ def test_no_limit_promises_more_than_the_graph_decodes():
 
 
 def test_answers_go_back_in_the_form_of_the_question():
-    outputs = {"label": np.array([2, 0]), "probabilities": np.array([[0.25, 0.75], [1.0, 0.0]])}
-    rows = json.loads(protocol.response(outputs, form="instances"))
-    assert rows == {
-        "predictions": [
-            {"label": 2, "probabilities": [0.25, 0.75]},
-            {"label": 0, "probabilities": [1.0, 0.0]},
-        ]
-    }
+    outputs = {"label": np.array([2, 0]), "confidence": np.array([0.75, 1.0])}
+    rows = json.loads(protocol.response(outputs, form="instances"))["predictions"]
+    assert rows == [{"label": 2, "confidence": 0.75}, {"label": 0, "confidence": 1.0}]
     columns = json.loads(protocol.response(outputs, form="inputs"))
-    assert columns == {"outputs": {"label": [2, 0], "probabilities": [[0.25, 0.75], [1.0, 0.0]]}}
+    assert columns == {"outputs": {"label": [2, 0], "confidence": [0.75, 1.0]}}
     with pytest.raises(ValueError, match="not JSON compliant"):
         protocol.response({"label": np.array([np.nan])}, form="instances")

@@ -1,22 +1,13 @@
 """The server over loopback, queried by the example's client."""
 
-import json
-import pathlib
-import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 
 import pytest
 
 from s2d_tf import export, serving
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=30) as response:
-        return json.load(response)
+from tests.serving.conftest import get_json
 
 
 def test_the_client_gets_the_models_answers(server, client, compare, pictures, encode):
@@ -67,13 +58,13 @@ def test_the_client_as_a_program(server, project_root, pictures, encode, tmp_pat
 
 
 def test_status_and_metadata(server):
-    status = get(f"{server}/v1/models/tiny")
-    assert status == get(f"{server}/v1/models/tiny/versions/1")
+    status = get_json(f"{server}/v1/models/tiny")
+    assert status == get_json(f"{server}/v1/models/tiny/versions/1")
     (version,) = status["model_version_status"]
     assert version["version"] == "1"
     assert version["state"] == "AVAILABLE"
     assert version["status"] == {"error_code": "OK", "error_message": ""}
-    metadata = get(f"{server}/v1/models/tiny/metadata")
+    metadata = get_json(f"{server}/v1/models/tiny/metadata")
     assert metadata["model_spec"] == {"name": "tiny", "signature_name": "", "version": "1"}
     signatures = metadata["metadata"]["signature_def"]["signature_def"]
     assert set(signatures) == {"serving_default", "serve_float", "serve_encoded"}
@@ -88,7 +79,7 @@ def test_status_and_metadata(server):
 
 def wait_for_version(url, version):
     deadline = time.monotonic() + 60
-    while get(f"{url}/v1/models/tiny")["model_version_status"][0]["version"] != version:
+    while get_json(f"{url}/v1/models/tiny")["model_version_status"][0]["version"] != version:
         assert time.monotonic() < deadline, f"version {version} was not taken up"
         time.sleep(0.05)
 
@@ -113,38 +104,3 @@ def test_newer_versions_are_taken_up_and_bad_ones_are_not(
         servables.refresh()
         assert client.predict(url, "tiny", [encode(pictures[0])]) == new
         assert servables.current.version == 2
-
-
-@pytest.mark.slow
-def test_tf_serving_itself(model_folder, client, compare, pictures, encode, tmp_path):
-    program = shutil.which("tensorflow_model_server")
-    if program is None:
-        pytest.skip("needs tensorflow_model_server on the PATH")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pathlib.Path(tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [program, f"--rest_api_port={port}", "--port=0", "--model_name=tiny",
-             f"--model_base_path={model_folder}"],
-            stdout=log,
-            stderr=log,
-        )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                get(f"{url}/v1/models/tiny")
-                break
-            except OSError:
-                assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-                time.sleep(0.5)
-        answers = client.predict(url, "tiny", [encode(picture) for picture in pictures])
-        assert len(answers) == len(pictures)
-        compare(answers)
-        with pytest.raises(RuntimeError, match="400"):
-            client.predict(url, "tiny", [b"no picture"])
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
