@@ -50,6 +50,11 @@ class Outputs:
     def __post_init__(self) -> None:
         members = np.asarray(self.member_logits, np.float32)
         members = members[None] if members.ndim == 2 else members
+        if members.ndim != 3:
+            raise ValueError(
+                "member_logits: expected the shape [members, n, classes] or [n, classes], "
+                f"received {members.shape}. Put the members first."
+            )
         object.__setattr__(self, "member_logits", members)
         for name in ("features", "labels"):
             values = getattr(self, name)

@@ -1,5 +1,6 @@
 """Tiny models of every method, exported once for all tests of this folder."""
 
+import functools
 import types
 
 import numpy as np
@@ -108,20 +109,15 @@ def exports(build_model, tmp_path_factory):
     """`exports(method)`: its model, its version folder and the loaded signatures; made once."""
     import tensorflow as tf
 
-    from s2d_tf import export
-
-    made = {}
-
+    @functools.cache
     def get(method):
-        if method not in made:
-            model = build_model(method)
-            folder = tmp_path_factory.mktemp("exports") / method
-            path = export.save(model, folder, class_names="01234567", metadata={"name": method})
-            loaded = tf.saved_model.load(str(path))
-            made[method] = types.SimpleNamespace(
-                model=model, path=path, loaded=loaded, signatures=loaded.signatures
-            )
-        return made[method]
+        model = build_model(method)
+        folder = tmp_path_factory.mktemp("exports") / method
+        path = export.save(model, folder, class_names="01234567", metadata={"name": method})
+        loaded = tf.saved_model.load(str(path))
+        return types.SimpleNamespace(
+            model=model, path=path, loaded=loaded, signatures=loaded.signatures
+        )
 
     return get
 

@@ -1,6 +1,8 @@
 """Models of other inputs than raw pixels, over HTTP: texts, token ids, tables, several at once."""
 
 import base64
+import contextlib
+import functools
 import shutil
 
 import keras
@@ -69,23 +71,18 @@ RANGES = {"several": {"Column_1": (-1.0, 1.0)}}
 @pytest.fixture(scope="module")
 def served(running, tmp_path_factory):
     """`served(kind)`: the address to ask, the model, its inputs and its folder."""
-    stack, found = [], {}
 
+    @functools.cache
     def run(kind):
-        if kind not in found:
-            backbone, inputs = KINDS[kind]()
-            model = models.S2DClassifier(backbone, 3, input_range=RANGES.get(kind), seed=0)
-            folder = tmp_path_factory.mktemp(kind) / "tiny"
-            export.save(model, folder)
-            server = running(serving.Servables(folder), serving.Limits(batch_size=8))
-            url = server.__enter__()
-            stack.append(server)
-            found[kind] = f"{url}/v1/models/tiny:predict", model, inputs, folder
-        return found[kind]
+        backbone, inputs = KINDS[kind]()
+        model = models.S2DClassifier(backbone, 3, input_range=RANGES.get(kind), seed=0)
+        folder = tmp_path_factory.mktemp(kind) / "tiny"
+        export.save(model, folder)
+        server = running(serving.Servables(folder), serving.Limits(batch_size=8))
+        return f"{stack.enter_context(server)}/v1/models/tiny:predict", model, inputs, folder
 
-    yield run
-    for server in stack:
-        server.__exit__(None, None, None)
+    with contextlib.ExitStack() as stack:
+        yield run
 
 
 @pytest.mark.parametrize("kind", KINDS)
