@@ -290,11 +290,9 @@ def finite(values: np.ndarray, name: str) -> np.ndarray:
     return values
 
 
-def check_num_examples(received: int, least: int) -> None:
-    if received < least:
-        raise ValueError(
-            f"data: expected at least {least} examples, received {received}. Add some."
-        )
+def check_num_examples(count: int, least: int) -> None:
+    if count < least:
+        raise ValueError(f"data: expected at least {least} examples, received {count}. Add some.")
 
 
 def check_every_class(counts: np.ndarray) -> None:

@@ -10,28 +10,22 @@ import http.client
 import json
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 
 import pytest
 
 from tests.data.image_files_test import chunk, inflating, png
+from tests.serving.conftest import connect, get, get_json
 
 FILES = 512
 HALF_OPEN = 700
 
 
-def get(url):
-    with urllib.request.urlopen(url, timeout=30) as response:
-        return response.read()
-
-
 @pytest.fixture
 def attacked(model_folder, project_root, tmp_path):
-    """Address, port, process and log of a server that may have `FILES` files open."""
+    """Address and process of a server that may have `FILES` files open."""
     resource = pytest.importorskip("resource")
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         pytest.importorskip(module, reason="needs the extra s2d_tf[serve]")
@@ -51,7 +45,7 @@ def attacked(model_folder, project_root, tmp_path):
     try:
         line = process.stdout.readline()
         assert line.startswith("Serving tiny"), log.read_text()
-        yield int(line.split("127.0.0.1:")[1].split("/")[0]), process, log
+        yield line.split(" at ")[1].split("/v1")[0], process
         assert process.poll() is None, log.read_text()
         assert log.stat().st_size < 100_000
         for text in log.read_text().splitlines():
@@ -61,10 +55,6 @@ def attacked(model_folder, project_root, tmp_path):
         process.communicate(timeout=60)
 
 
-def connect(port):
-    return socket.create_connection(("127.0.0.1", port), timeout=30)
-
-
 def wait(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
@@ -72,20 +62,20 @@ def wait(condition, seconds=60):
         time.sleep(0.2)
 
 
-def version(port):
+def version(url):
     """The loaded version, or None where the server does not answer."""
-    with contextlib.suppress(OSError):
-        status = json.loads(get(f"http://127.0.0.1:{port}/v1/models/tiny"))
+    with contextlib.suppress(OSError, ValueError):
+        status = get_json(f"{url}/v1/models/tiny")
         return status["model_version_status"][0]["version"]
 
 
 @pytest.mark.slow
 def test_half_open_connections_to_the_limit_of_files(attacked, model_folder):
-    port, process, _ = attacked
+    url, process = attacked
     held = []
     try:
         for _ in range(HALF_OPEN):
-            held.append(connect(port))
+            held.append(connect(url))
             with contextlib.suppress(OSError):
                 held[-1].sendall(b"POST /v1")
         opened = len(list(pathlib.Path(f"/proc/{process.pid}/fd").glob("*")))
@@ -93,16 +83,16 @@ def test_half_open_connections_to_the_limit_of_files(attacked, model_folder):
         # Meanwhile a version appears.
         shutil.copytree(model_folder / "1", model_folder / "2")
         # The heads are late after ten seconds, while the attacker still holds its ends.
-        wait(lambda: version(port) == "2")
+        wait(lambda: version(url) == "2")
     finally:
         for connection in held:
             connection.close()
-    assert get(f"http://127.0.0.1:{port}/healthz") == b""
+    assert get(f"{url}/healthz")[0] == 200
 
 
 @pytest.mark.slow
 def test_bombs_take_no_time(attacked, client):
-    port, process, _ = attacked
+    url, process = attacked
     bomb = png([chunk(b"IDAT", inflating(2600))])
     assert len(bomb) > 2_000_000
     content = {"b64": base64.b64encode(bomb).decode()}
@@ -110,7 +100,7 @@ def test_bombs_take_no_time(attacked, client):
     for _ in range(5):
         with pytest.raises(RuntimeError, match=r"400: .* bytes for 32 x 32 pixels"):
             client.post(
-                f"http://127.0.0.1:{port}/v1/models/tiny:predict",
+                f"{url}/v1/models/tiny:predict",
                 {"signature_name": "serve_encoded", "instances": [content]},
             )
     assert cpu_seconds(process.pid) - used < 2.0, time.monotonic() - began
@@ -123,11 +113,11 @@ def cpu_seconds(pid):
 
 @pytest.mark.slow
 def test_ten_thousand_requests_are_answered_and_memory_stays_flat(attacked, pictures, compare):
-    port, process, _ = attacked
+    url, process = attacked
     body = json.dumps({"instances": pictures.tolist()})
 
     def ask(count):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=120)
         for number in range(count):
             wrong = number % 50 == 0
             text = '{"instances": [NaN]}' if wrong else body

@@ -1,5 +1,6 @@
-"""What a server refuses, how it says so, and that it goes on."""
+"""What a server refuses, how it says so, and that it goes on; also for connections alone."""
 
+import contextlib
 import http.client
 import json
 import time
@@ -11,6 +12,10 @@ import pytest
 from s2d_tf import cli, serving
 from tests.serving.conftest import connect, get, get_json
 
+pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
+from s2d_tf.serving import server as connections
+
+HEAD = b"GET /v1/models/tiny HTTP/1.1\r\nHost: x\r\n"
 BEGUN = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
 
 
@@ -59,10 +64,9 @@ def test_damaged_and_oversized_files_are_refused(server, client, pictures, encod
 
 def test_raw_connections(server):
     """What no well-meaning client sends."""
-    host, port = server.removeprefix("http://").split(":")
 
     def ask(method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=30)
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()
         content = response.read()
@@ -83,9 +87,8 @@ def test_raw_connections(server):
     assert get_json(f"{server}/v1/models/tiny")["model_version_status"]
 
 
-def test_a_client_that_does_not_finish_is_cut_off(running, shared_servables):
-    limits = serving.Limits(request_seconds=0.3)
-    with running(shared_servables, limits) as url, connect(url) as connection:
+def test_a_client_that_does_not_finish_is_cut_off(connected):
+    with connected(request_seconds=0.3) as connection:
         connection.sendall(BEGUN)
         assert b"408" in connection.recv(1000)
 
@@ -121,9 +124,111 @@ def wait_for_refusal(url):
 
 
 def test_a_flag_cannot_allow_what_the_graph_refuses(tmp_path, capsys):
-    pytest.importorskip("fastapi", reason="needs the extra s2d_tf[serve]")
     assert cli.main(["serve", str(tmp_path), "--max_megapixels=16.8"]) == 2
     assert "[0.001, 16.777216]" in capsys.readouterr().err
     # Its default is allowed, and the next complaint is another.
     assert cli.main(["serve", str(tmp_path), "--max_megapixels=16.777216"]) == 1
     assert "expected a folder with versions of a model" in capsys.readouterr().err
+
+
+@pytest.fixture
+def connected(running, shared_servables):
+    """`with connected(**limits) as connection`: to a server with these limits."""
+
+    @contextlib.contextmanager
+    def run(**limits):
+        with running(shared_servables, serving.Limits(**limits)) as url, connect(url) as connection:
+            yield connection
+
+    return run
+
+
+def read_all(connection):
+    parts = []
+    while part := connection.recv(1000):
+        parts.append(part)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1", HEAD])
+def test_an_unfinished_head_times_out(connected, sent):
+    with connected(header_seconds=0.3) as connection:
+        connection.sendall(sent)
+        assert read_all(connection).startswith(b"HTTP/1.1 408")
+
+
+def drip(connection):
+    """Sends a head that never ends, until the server has had enough."""
+    for _ in range(100):
+        connection.sendall(b"G")
+        time.sleep(0.05)
+
+
+def test_a_head_that_drips_times_out(connected):
+    with connected(header_seconds=0.5) as connection:
+        began = time.monotonic()
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            drip(connection)
+        assert time.monotonic() - began < 4
+
+
+def test_so_does_the_head_of_a_second_request(connected):
+    with connected(header_seconds=0.3) as connection:
+        connection.sendall(HEAD + b"\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"GET")
+        assert read_all(connection).endswith(b"408 Request Timeout\r\nConnection: close\r\n"
+                                             b"Content-Length: 0\r\n\r\n")  # fmt: skip
+
+
+def test_a_body_that_drips_after_its_answer_times_out(connected):
+    with connected(header_seconds=0.5) as connection:
+        connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 404")
+        began = time.monotonic()
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            drip(connection)
+        assert time.monotonic() - began < 4
+
+
+def test_an_idle_connection_is_not_a_slow_one(running, shared_servables):
+    with running(shared_servables, serving.Limits(header_seconds=0.2)) as url:
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+        for _ in range(2):
+            connection.request("GET", "/v1/models/tiny")
+            assert json.load(connection.getresponse())["model_version_status"]
+            time.sleep(0.5)
+        connection.close()
+
+
+def test_connections_are_counted(running, shared_servables):
+    with running(shared_servables, serving.Limits(connections=3)) as url:
+        held = [connect(url) for _ in range(3)]
+        for connection in held:  # All three are known to the server.
+            connection.sendall(HEAD + b"\r\n")
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        with connect(url) as one_more:
+            assert read_all(one_more).startswith(b"HTTP/1.1 503")
+        for connection in held:
+            connection.close()
+        time.sleep(0.2)
+        assert get(f"{url}/healthz")[0] == 200
+
+
+def test_the_systems_limit_of_files_counts(monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (400, 4000))
+    most = connections.most_connections(serving.Limits(connections=10_000))
+    assert most == 400 - connections.BACKLOG - connections.RESERVED_FILES
+    assert connections.most_connections(serving.Limits(connections=5)) == 5
+
+
+def test_an_answer_that_is_not_taken_is_given_up(connected, pictures):
+    body = json.dumps({"instances": [pictures[0].tolist()] * 256}).encode()
+    head = "POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
+    request = head.format(len(body)).encode() + body
+    with (
+        connected(request_seconds=0.5) as connection,
+        pytest.raises((BrokenPipeError, ConnectionResetError)),
+    ):
+        connection.sendall(request * 300)  # Nobody reads the answers.
