@@ -1,4 +1,7 @@
-"""Types that signatures share. They are for readers and type checkers: nothing is imported."""
+"""Types that signatures share, and the names that arguments and recipes choose from.
+
+Types are for readers and type checkers: nothing is imported.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +30,10 @@ Data: TypeAlias = Any
 Shape: TypeAlias = tuple[Any, ...]
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
+
+# Choices of data, of numerics.fit_dirichlet and models.S2DClassifier, and of losses.
+AUGMENTATIONS = ("mirror_shift", "alternating_mirror_shift")
+PADDINGS = ("mean", "reflect")
+FIT_METHODS = ("newton", "mean_precision")
+STUDENT_LOSSES = ("balanced_kl", "kl", "reverse_kl", "log_likelihood")
+TEACHER_KINDS = ("dirichlet", "categorical")

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
+import importlib.util
 import os
 import pathlib
 import re
 import shutil
 import sys
+import tempfile
 import textwrap
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import s2d_tf
-from s2d_tf import _paths, _quiet
+from s2d_tf import _paths
 from s2d_tf.errors import UserError
 
 _OVERVIEW = """\
@@ -104,12 +108,9 @@ def overview() -> str:
 
 def _is_for_the_user(error):
     """Whether an error's message is enough; any other is a bug, which keeps its traceback."""
-    if isinstance(error, (UserError, OSError)):
-        return True
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    own = frame.f_globals.get("__name__", "").startswith("s2d_tf.")
-    kind = isinstance(error, (ValueError, RuntimeError, ImportError))
-    return own and kind and ": expected " in str(error)
+    kinds = (ValueError, RuntimeError, ImportError)
+    in_our_form = isinstance(error, kinds) and ": expected " in str(error)
+    return in_our_form or isinstance(error, (UserError, OSError))
 
 
 def _known(wanted):
@@ -150,7 +151,7 @@ def _run(name, args, wants_help):
         # TensorFlow leaves oneDNN off on CPUs without AVX512, where it makes our networks faster,
         # too. It reads this when it is imported, which no trainer has done so far.
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-        _quiet.tensorflow()
+        quiet_tensorflow()
         return int(module.main(positional) or 0)
     finally:
         # Commands share flag names such as --data_dir, which absl takes for an accident when a
@@ -173,3 +174,58 @@ def _usage(error):
 
 def _one_line(error):
     return " ".join(str(error).split()) or type(error).__name__
+
+
+# Written before TensorFlow starts its log, hence whatever TF_CPP_MIN_LOG_LEVEL says: information,
+# and the message that a machine without a GPU has no driver for one.
+_NOISE = re.compile(
+    r"WARNING: All log messages before absl::InitializeLog\(\)"
+    r"|[IW]\d{4} \d\d:\d\d:\S+ +\d+ \S+:\d+\]"
+    r"|E\d{4} \d\d:\d\d:\S+ +\d+ cuda\S+:\d+\] (failed call to cuInit|Could not find cuda)"
+)
+
+
+def quiet_tensorflow() -> None:
+    """Makes the first import of TensorFlow quiet, whoever does it and when.
+
+    An import hook, since commands import TensorFlow only after they have checked their arguments.
+    Only for the command, which owns its process, and for tests: the library leaves a process's
+    environment and streams to the process's owner.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
+    wanted = os.environ["TF_CPP_MIN_LOG_LEVEL"] >= "2" and sys.stderr is not None
+    if wanted and "tensorflow" not in sys.modules and _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+
+
+class _Finder:
+    """Lends the import of `tensorflow` a filter of the standard error."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname == "tensorflow":
+            sys.meta_path.remove(_Finder)
+            spec = importlib.util.find_spec(fullname)
+            if spec is not None and spec.loader is not None:
+                execute = functools.partial(_quietly, spec.loader.exec_module)
+                spec.loader.exec_module = execute  # type: ignore[method-assign]
+            return spec
+
+
+def _quietly(execute, module):
+    """Holds back what is written to file descriptor 2, then writes it again without the noise."""
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            execute(module)
+            # The search for GPUs is where drivers complain. It does not start the runtime: devices
+            # can still be set up.
+            module.config.list_physical_devices()
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+            held.seek(0)
+            lines = held.read().decode(errors="replace").splitlines(keepends=True)
+            sys.stderr.writelines(line for line in lines if not _NOISE.match(line))

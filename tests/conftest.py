@@ -43,9 +43,9 @@ def pytest_collectstart(collector):
     if not isinstance(collector, pytest.Module) or collector.path.parent.name == "packaging":
         return
     if "tensorflow" not in sys.modules:
-        from s2d_tf import _quiet
+        from s2d_tf import cli
 
-        _quiet.tensorflow()
+        cli.quiet_tensorflow()
         import tensorflow as tf
 
         cpu = tf.config.list_physical_devices("CPU")[0]

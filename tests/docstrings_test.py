@@ -24,7 +24,7 @@ import tensorflow as tf
 
 import s2d_tf
 from s2d_tf import files, models, posthoc, zoo
-from s2d_tf.zoo import layout, networks, recipes, weights
+from s2d_tf.zoo import networks, recipes, runs, weights
 
 LABORATORY = ("trainers.publishing", "trainers.studies", "trainers.training")
 PACKAGES = [name for name in s2d_tf.__all__ if name[0] != "_"] + ["zoo.recipes", *LABORATORY]
@@ -68,9 +68,9 @@ def write_run(folder: pathlib.Path) -> None:
     weights.save(networks.build_network(run.recipe), run.weights())
     facts = {"finished": "2022-08-01T00:00:00+00:00", "training_seconds": 1.0, "parameters": 1}
     facts["last_epoch"] = {"loss": 0.1}
-    files.write_json(folder / layout.SUMMARY, {"name": name, "seed": 0, **facts})
+    files.write_json(folder / runs.SUMMARY, {"name": name, "seed": 0, **facts})
     metrics = {"run/weights": "run", **zoo.entry(name).record.metrics}
-    files.write_json(folder / layout.METRICS, metrics)
+    files.write_json(folder / runs.METRICS, metrics)
 
 
 def public(package: str) -> dict:

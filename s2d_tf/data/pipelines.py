@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf._choices import AUGMENTATIONS, PADDINGS
+from s2d_tf._types import AUGMENTATIONS, PADDINGS
 from s2d_tf.errors import UserError
 
 # Each kind of draw has a stream of its own, so that adding one never changes another.

@@ -21,8 +21,8 @@ from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation import intervals, names, tables, views
 from s2d_tf.evaluation.evaluator import ModelScores, scaled_metrics, score_datasets
 from s2d_tf.evaluation.predictions import predict, score, weights_hash
-from s2d_tf.zoo import networks, recipes, steps
-from s2d_tf.zoo.layout import INTERVALS, MEMBER, METRICS, PREDICTIONS
+from s2d_tf.zoo import loading, networks, recipes
+from s2d_tf.zoo.runs import INTERVALS, MEMBER, METRICS, PREDICTIONS
 
 if TYPE_CHECKING:
     from s2d_tf import models
@@ -178,7 +178,7 @@ def evaluate_opened(
         **({"run/detectors_fitted_on": opened.split} if chosen else {}),
         **{
             f"run/step_{i}": " fitted on ".join(filter(None, (each["step"], each["fitted_on"])))
-            for i, each in enumerate(steps.summaries(predictor))
+            for i, each in enumerate(loading.summaries(predictor))
         },
         "run/num_members": predictor.num_members,
         "run/weights": weights_hash(predictor),

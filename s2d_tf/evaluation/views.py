@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation.names import variant
 from s2d_tf.zoo import Run
-from s2d_tf.zoo.layout import RECIPE, VIEW
+from s2d_tf.zoo.runs import RECIPE, VIEW
 
 if TYPE_CHECKING:
     from s2d_tf.zoo.recipes import Recipe

@@ -1,11 +1,16 @@
 """Files that are written whole or not at all, locks, and data that is checked. No TensorFlow."""
 
 from s2d_tf.files.reading import (
+    ArraysError,
+    check_arrays,
+    check_sha256,
+    pack_arrays,
     parse_json,
     read_bytes,
     read_json,
     read_record,
     sha256,
+    unpack_arrays,
     within,
 )
 from s2d_tf.files.writing import (
@@ -26,11 +31,15 @@ from s2d_tf.files.writing import (
 
 __all__ = [
     "PARTIAL",
+    "ArraysError",
     "DiskFullError",
+    "check_arrays",
+    "check_sha256",
     "flush",
     "flush_folder",
     "folder_written_beside",
     "locked",
+    "pack_arrays",
     "parse_json",
     "read_bytes",
     "read_json",
@@ -38,6 +47,7 @@ __all__ = [
     "room_for",
     "sha256",
     "sweep",
+    "unpack_arrays",
     "within",
     "write_array",
     "write_bytes",

@@ -1,4 +1,9 @@
-"""Data from outside: bytes within limits, JSON and dataclasses that are checked. No TensorFlow."""
+"""Data from outside, checked: bytes within limits, JSON, dataclasses, arrays. No TensorFlow.
+
+Arrays are those of a safetensors file. The `safetensors` package checks that they cover the file
+exactly and without overlap. It accepts a header of up to 100 MB and lets the last of two equal
+names win; this module does not. It is imported where it is needed: `s2d list` needs none.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,24 @@ def sha256(path: PathLike) -> str:
     """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_sha256(
+    data: bytes, expected: str | None, where: PathLike, error: type[Exception] = ValueError
+) -> None:
+    """Rejects data, which errors call `where`, that has another hash than an expected one.
+
+    Example:
+
+    >>> files.write_text("note.txt", "abc")
+    >>> files.check_sha256(b"abc", files.sha256("note.txt"), "note.txt")
+    """
+    received = hashlib.sha256(data).hexdigest()
+    if expected not in (None, received):
+        raise error(
+            f"{where}: expected the sha256 {expected}, received {received}. Get the file again, or "
+            "check it and pass its sha256."
+        )
 
 
 def read_json(path: PathLike) -> Any:
@@ -70,8 +93,6 @@ def read_bytes(
             )
         with open(descriptor, "rb") as file:
             data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
-    except FileNotFoundError:
-        raise error(f"{path}: expected a file, received none. Get it again.") from None
     except OSError as failure:  # of a link: too many levels of symbolic links
         raise error(
             f"{path}: expected a file, received {failure.strerror!r}. Check the path and its "
@@ -182,3 +203,82 @@ def _read_fields(kind, values, where, error):
         for name, value in values.items()
     }
     return kind(**read)
+
+
+class ArraysError(ValueError):
+    """Bytes are not those of a safetensors file with the expected arrays."""
+
+
+def pack_arrays(arrays: dict, metadata: dict | None = None) -> bytes:
+    """Bytes of a safetensors file; the same arrays always give the same bytes.
+
+    Args:
+        arrays: NumPy arrays by name.
+        metadata: at most one text by name. With more, safetensors would order them at random.
+
+    Example:
+
+    >>> data = files.pack_arrays({"bias": np.zeros(3)}, {"note": "all zero"})
+    >>> files.unpack_arrays(data)[1]
+    {'note': 'all zero'}
+    """
+    import numpy as np
+    import safetensors.numpy
+
+    # The package reads the memory of an array without a look at its strides.
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return safetensors.numpy.save(plain, metadata)
+
+
+def unpack_arrays(data: bytes, max_header_bytes: int = 2**24) -> tuple[dict, dict]:
+    """The arrays and the metadata in the bytes of a safetensors file.
+
+    Example:
+
+    >>> arrays, _ = files.unpack_arrays(files.pack_arrays({"bias": np.zeros(3)}))
+    >>> arrays["bias"].shape
+    (3,)
+    """
+    import safetensors.numpy
+
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > max_header_bytes:
+        raise ArraysError(
+            f"expected a header of at most {max_header_bytes:,} bytes, received {size:,} "
+            f"in a file of {len(data):,}"
+        )
+    try:
+        arrays = safetensors.numpy.load(data)
+        header = parse_json(data[8 : 8 + size])
+    # KeyError: a type of numbers that NumPy does not have.
+    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ArraysError(f"expected a safetensors file, received {reason:.200}") from None
+    return arrays, header.get("__metadata__") or {}
+
+
+def check_arrays(arrays: dict, variables: dict, half: bool = False) -> None:
+    """Rejects arrays that have other names, shapes or types than the variables.
+
+    Args:
+        arrays: NumPy arrays by name.
+        variables: Keras variables by name.
+        half: whether float16 may stand for float32.
+
+    Example:
+
+    >>> files.check_arrays({"bias": np.zeros(3)}, {"bias": np.ones(3)})
+    """
+    for name in sorted(arrays.keys() ^ variables.keys()):
+        wanted, found = ("no", "this") if name in arrays else ("an", "none")
+        raise ArraysError(f"expected {wanted} array {name[:80]!r}, received {found}")
+    for name, variable in variables.items():
+        shape, held = tuple(variable.shape), arrays[name]
+        # Not the type of its value: among several workers, to read that can need all of them.
+        dtype = str(getattr(variable, "dtype", held.dtype))
+        dtypes = ("float32", "float16") if half and dtype == "float32" else (dtype,)
+        if held.dtype.name not in dtypes or held.shape != shape:
+            raise ArraysError(
+                f"{name}: expected {' or '.join(dtypes)} of shape {shape}, received "
+                f"{held.dtype.name} of shape {held.shape}"
+            )

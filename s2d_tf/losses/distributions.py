@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from s2d_tf import _choices, numerics
+from s2d_tf import _types, numerics
 from s2d_tf.losses.base import DistillationLoss, SoftenedLoss
 
 MAX_SCALE = 1e3
@@ -93,9 +93,9 @@ class DirichletFisherDistance(SoftenedLoss):
         self, teacher_kind: str = "dirichlet", temperature: float = 1.0, **kwargs: Any
     ) -> None:
         super().__init__(temperature, **kwargs)
-        if teacher_kind not in _choices.TEACHER_KINDS:
+        if teacher_kind not in _types.TEACHER_KINDS:
             raise ValueError(
-                f"teacher_kind: expected one of {_choices.TEACHER_KINDS}, received "
+                f"teacher_kind: expected one of {_types.TEACHER_KINDS}, received "
                 f"{teacher_kind!r}. Pass the kind of the teachers."
             )
         self.teacher_kind = teacher_kind

@@ -8,12 +8,12 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from s2d_tf import _choices, losses, numerics
+from s2d_tf import _types, losses, numerics
 from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.classifier import Classifier
 
-STUDENT_LOSSES = _choices.STUDENT_LOSSES
+STUDENT_LOSSES = _types.STUDENT_LOSSES
 
 FLOOR_SHARPNESS = 5.0
 """The first author's softplus ln(1 + exp(5 x)) / 5 of log-concentrations, (1 + a^5)^(1/5) of a

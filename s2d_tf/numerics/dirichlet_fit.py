@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from s2d_tf import _choices
+from s2d_tf import _types
 from s2d_tf._types import TensorLike
 from s2d_tf.numerics._tensors import as_float, check_samples, normalized_log_probs
 from s2d_tf.numerics.dirichlet import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
 
-FIT_METHODS = _choices.FIT_METHODS
+FIT_METHODS = _types.FIT_METHODS
 
 # Samples that agree have no maximum-likelihood Dirichlet: the more concentrated, the better. The
 # fit stops at this total, two decades above the largest that matter (1e6); float64 still resolves

@@ -93,8 +93,6 @@ def save(predictor: StepPredictor, path: PathLike, provenance: dict | None = Non
     >>> posthoc.load("knn.safetensors", model).score(images).shape
     (40,)
     """
-    from s2d_tf.files import arrays as packing
-
     if not isinstance(predictor, StepPredictor):
         raise ValueError(
             f"predictor: expected what a post-hoc step's fit returned, received "
@@ -110,7 +108,7 @@ def save(predictor: StepPredictor, path: PathLike, provenance: dict | None = Non
         provenance=dict(predictor.provenance if provenance is None else provenance),
     )
     text = json.dumps(dataclasses.asdict(facts), allow_nan=False)
-    data = packing.pack(arrays, {KEY: text})
+    data = files.pack_arrays(arrays, {KEY: text})
     if len(data) > MAX_BYTES:
         raise StepError(
             f"{path}: expected at most {MAX_BYTES:,} bytes, received {len(data):,} of "
@@ -148,11 +146,9 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
     >>> posthoc.parse(path.read_bytes(), model, path).step
     MSP(name='msp')
     """
-    from s2d_tf.files import arrays as packing
-
     what = "post-hoc step"
     try:
-        arrays, metadata = packing.unpack(data, MAX_HEADER_BYTES)
+        arrays, metadata = files.unpack_arrays(data, MAX_HEADER_BYTES)
         values = files.parse_json(metadata[KEY]) if set(metadata) == {KEY} else None
         facts = files.read_record(Facts, values, KEY)
         if facts.format != FORMAT:

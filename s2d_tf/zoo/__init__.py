@@ -1,11 +1,9 @@
 """The model zoo: every architecture, method and dataset by name, some with trained weights."""
 
-from s2d_tf.zoo.catalog import Entry, build, entry, listing, names
-from s2d_tf.zoo.entries import ZooError
-from s2d_tf.zoo.loading import TrainedModel, load, open_model, open_run
+from s2d_tf.zoo.entries import Entry, ZooError, directory, entry, listing, names
+from s2d_tf.zoo.loading import TrainedModel, build, load, open_model, open_run
 from s2d_tf.zoo.recipes import Recipe, RecipeError
 from s2d_tf.zoo.runs import Run, RunError, is_run
-from s2d_tf.zoo.sources import pretrained_directory as directory
 
 __all__ = [
     "Entry",

@@ -1,22 +1,26 @@
-"""What `entry.json` says, as a typed record. It is data from outside: all of it is checked."""
+"""The zoo's entries by name, and what an `entry.json` says, all of it checked. No TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import pathlib
 import re
 
-from s2d_tf import files
+from s2d_tf import _paths, files
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.zoo import recipes
-from s2d_tf.zoo.recipe_fields import Recipe
+
+# The files of an entry's folder beside its weights.
+ENTRY = "entry.json"
+CARD = "README.md"
+GOLDEN = "golden.json"
 
 FORMAT = 1
 MAX_TEXT_BYTES = 2**20
 MAX_MEMBERS, MAX_DRAWS, MAX_STEPS, MAX_CLASSES = 100, 1000, 20, 10**5
 PRECISIONS = ("float16", "float32")
-KINDS = ("categorical", "dirichlet")
 
 _NAME = re.compile(r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){2}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -95,7 +99,7 @@ class Record:
     """
 
     name: str
-    recipe: Recipe
+    recipe: recipes.Recipe
     preprocessing: dict
     class_names: tuple[str, ...]
     kind: str
@@ -119,18 +123,18 @@ class Record:
 
 
 def read(text: str | bytes, where: PathLike) -> Record:
-    """The `Record` in the text of an `entry.json`.
+    """The `Record` in the text of an `entry.json`, which errors call `where`.
 
     Raises:
-        ZooError: where anything is missing, unknown, of a wrong type or out of bounds, or where the
-            network is not one of this zoo.
+        ZooError: anything is missing, unknown, of a wrong type or out of bounds, or the network is
+            not one of this zoo.
     """
     try:
         values = files.parse_json(text)
         if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
             raise ZooError(f"expected an object of format {FORMAT}, received {values!r:.80}")
         if isinstance(values.get("recipe"), dict):
-            values["recipe"] = Recipe.from_dict(values["recipe"])
+            values["recipe"] = recipes.Recipe.from_dict(values["recipe"])
         record = files.read_record(Record, values, "entry", ZooError)
         for name, holds, expected, received in _rules(record):
             if not holds:
@@ -145,7 +149,76 @@ def read(text: str | bytes, where: PathLike) -> Record:
         ) from None
 
 
-def preprocessing(recipe: Recipe) -> dict:
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """An entry of the zoo.
+
+    Attributes:
+        name: `architecture.method.dataset`.
+        recipe: all that defines its training.
+        folder: where its weights and card are, or `None` if it has not been trained.
+        record: what `entry.json` in that folder says, a `zoo.entries.Record`, or `None`.
+
+    Example:
+
+    >>> held = zoo.entry("wrn_10_2_s2.s2d.digits")
+    >>> held.pretrained, round(held.record.metrics["digits/accuracy"], 2)
+    (True, 0.95)
+    """
+
+    name: str
+    recipe: recipes.Recipe
+    folder: pathlib.Path | None = None
+    record: Record | None = None
+
+    @property
+    def pretrained(self) -> bool:
+        return self.record is not None
+
+
+def directory() -> pathlib.Path:
+    """The folder of this library's entries with weights.
+
+    Example:
+
+    >>> (zoo.directory() / "wrn_10_2_s2.s2d.digits" / "README.md").is_file()
+    True
+    """
+    return _paths.zoo_directory() / "pretrained"
+
+
+def names(pretrained: bool | None = None) -> list[str]:
+    """Names of entries.
+
+    Args:
+        pretrained: `True` for those with weights, `False` for those without, `None` for all.
+
+    Example:
+
+    >>> "wrn_10_2_s2.s2d.digits" in zoo.names(pretrained=True)
+    True
+    """
+    held = {path.parent.name for path in directory().glob(f"*/{ENTRY}")}
+    return [n for n in recipes.names() if pretrained is None or (n in held) == pretrained]
+
+
+def entry(name: str) -> Entry:
+    """The `Entry` of a name; an error lists the closest names to an unknown one.
+
+    Example:
+
+    >>> zoo.entry("wrn_28_10.s2d.cifar100").pretrained
+    False
+    """
+    recipe, folder = recipes.resolve(name), directory() / name
+    if not (folder / ENTRY).exists():
+        return Entry(name, recipe)
+    text = files.read_bytes(folder / ENTRY, MAX_TEXT_BYTES, ZooError, follow_links=False)
+    record = read(text, folder / ENTRY)
+    return Entry(name, record.recipe, folder, record)
+
+
+def preprocessing(recipe: recipes.Recipe) -> dict:
     """What a model of this recipe does with the raw pixels that it is given."""
     return {
         "input": "raw pixels 0 to 255, [batch, height, width, channels], uint8 or float32",
@@ -155,24 +228,6 @@ def preprocessing(recipe: Recipe) -> dict:
     }
 
 
-def entry_name(name: str) -> str:
-    """The name, if it can only be that of an entry: no path, nothing hidden."""
-    return _matching(name, _NAME)
-
-
-def file_name(name: str) -> str:
-    """The name, if it can only be that of a file in the entry's own folder."""
-    return _matching(name, _FILE)
-
-
-def _matching(name, pattern):
-    if not pattern.fullmatch(name):
-        raise ZooError(
-            f"name: expected {pattern.pattern}, received {name!r:.80}. Get the entry again."
-        )
-    return name
-
-
 def _rules(record):
     """`(name, whether it holds, what is expected, what was received)` beyond names and types.
 
@@ -180,7 +235,7 @@ def _rules(record):
     architecture, so that an entry cannot request more memory than the model it names.
     """
     recipe, names = record.recipe, record.class_names
-    network = recipes.network(recipe.architecture)
+    network = recipes.network(recipe.architecture).items()
     count = recipe.num_members if recipe.draws == "ensemble" else 1
     channels = recipe.image_shape[-1]
     short = len(names) == recipe.num_classes and all(len(name) <= 100 for name in names)
@@ -206,8 +261,6 @@ def _rules(record):
         _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS),
         ("preprocessing", record.preprocessing == stated, stated, record.preprocessing),
         ("class_names", short, f"{recipe.num_classes} short names", names),
-        ("kind", record.kind in KINDS, KINDS, record.kind),
-        _between("num_members", record.num_members, 1, MAX_MEMBERS * MAX_DRAWS),
         _between("parameters", record.parameters, 1, 10**12),
         ("weights", len(weights) == count, f"{count} files", weights),
         ("steps", len(record.steps) <= MAX_STEPS, f"up to {MAX_STEPS}", record.steps),
@@ -239,3 +292,31 @@ def _is_flat(values):
         for value in values.values()
         for item in (value if isinstance(value, list) else [value])
     )
+
+
+def listing(chosen: list[str]) -> str:
+    """A table of the named entries: how good those with weights are, and what they cost.
+
+    Example:
+
+    >>> print(zoo.listing(["wrn_10_2_s2.s2d.digits"]).splitlines()[0].split()[:3])
+    ['entry', 'accuracy', 'NLL']
+    """
+    rows = [("entry", "accuracy", "NLL", "ECE", "parameters", "time", "method")]
+    rows += [_row(entry(name)) for name in chosen]
+    width = max(len(row[0]) for row in rows)
+    line = "{:{width}}  {:>8}  {:>5}  {:>5}  {:>11}  {:>5}  {}"
+    lines = [line.format(*row, width=width) for row in rows]
+    lines += ["", "time: of a prediction, relative to one plain network"]
+    if any(not row[1] for row in rows):
+        lines.append("without metrics: not trained; `s2d train NAME --workdir=DIR`")
+    return "\n".join(lines)
+
+
+def _row(held):
+    if held.record is None:
+        return (held.name, "", "", "", "", "", held.recipe.title)
+    metrics, known = held.record.metrics, held.recipe.source_dataset
+    accuracy, nll, ece = (metrics[f"{known}/{key}"] for key in ("accuracy", "nll", "ece"))
+    cost = f"{held.record.parameters:,}", f"{metrics['cost/relative_inference_time']:.1f}x"
+    return (held.name, f"{accuracy:.1%}", f"{nll:.3f}", f"{ece:.1%}", *cost, held.recipe.title)

@@ -1,4 +1,4 @@
-"""One way to open a trained model, wherever it is.
+"""One way to open a trained model, wherever it is, with its fitted post-hoc steps.
 
 TensorFlow is imported when a model is opened, not before: `s2d list` and tables need none.
 """
@@ -6,21 +6,22 @@ TensorFlow is imported when a model is opened, not before: `s2d list` and tables
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import shlex
 from typing import TYPE_CHECKING
 
+from s2d_tf import files
 from s2d_tf._types import PathLike
-from s2d_tf.zoo import entries, sources, steps
-from s2d_tf.zoo.entries import Record, ZooError
-from s2d_tf.zoo.layout import ENTRY, STEPS
-from s2d_tf.zoo.recipe_fields import Recipe
-from s2d_tf.zoo.runs import Run, RunError
+from s2d_tf.zoo import entries, recipes, sources
+from s2d_tf.zoo.entries import ENTRY, Record, StepFile, ZooError
+from s2d_tf.zoo.runs import STEPS, Run, RunError
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
-    from s2d_tf.zoo.sources import Source
+    from s2d_tf.posthoc import StepPredictor
+
+MAX_STEP_BYTES = 2**29
+"""Of all steps of one model together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +46,7 @@ class TrainedModel:
     """
 
     predictor: Predictor
-    recipe: Recipe
+    recipe: recipes.Recipe
     seeds: tuple[int, ...]
     split: str
     run: Run | None = None
@@ -55,6 +56,26 @@ class TrainedModel:
     def name(self) -> str:
         """`architecture.method.dataset`."""
         return self.recipe.name
+
+
+def build(name: str, seed: int = 0) -> Predictor:
+    """The untrained network of an entry (of a deep ensemble: an ensemble of them).
+
+    Args:
+        name: `architecture.method.dataset`.
+        seed: of the weights; the members of an ensemble have this and the following ones.
+
+    Example:
+
+    >>> zoo.build("wrn_10_2_s2.s2d.digits").num_classes
+    8
+    """
+    from s2d_tf.zoo import networks
+
+    recipe = recipes.resolve(name)
+    count = recipe.num_members if recipe.draws == "ensemble" else 1
+    built = [networks.build_network(recipe, seed + i) for i in range(count)]
+    return networks.build_predictor(recipe, built)
 
 
 def load(where: PathLike, sha256: str | None = None) -> Predictor:
@@ -145,30 +166,12 @@ def open_run(run: Run, with_steps: bool = True) -> TrainedModel:
         "seed": run.seed,
         "split": run.split,
     }
-    fitted = [path.name for path in steps.of_run(run.directory)] if with_steps else []
-    if fitted:
-        predictor = steps.apply(predictor, sources.Folder(run.directory / STEPS), fitted)
-        metadata["steps"] = steps.summaries(predictor)
+    if with_steps and run.steps:
+        predictor = _with_steps(predictor, sources.Folder(run.directory / STEPS), run.steps)
+        metadata["steps"] = summaries(predictor)
     predictor.class_names, predictor.metadata = run.recipe.class_names, metadata
     seeds = tuple(part.seed for part in parts)
     return TrainedModel(predictor, run.recipe, seeds, run.split, run=run)
-
-
-def read_record(source: Source, sha256: str | None = None) -> Record:
-    """The record of an entry, without its weights.
-
-    Args:
-        source: where the entry is.
-        sha256: expected hash of the `entry.json`.
-    """
-    text = source.read(ENTRY, entries.MAX_TEXT_BYTES)
-    received = hashlib.sha256(text).hexdigest()
-    if sha256 not in (None, received):
-        raise ZooError(
-            f"{source}/{ENTRY}: expected the sha256 {sha256}, received {received}. Get the version "
-            "that was pinned, or check this one and pin it."
-        )
-    return entries.read(text, f"{source}/{ENTRY}")
 
 
 def _open_entry(source, sha256):
@@ -178,10 +181,10 @@ def _open_entry(source, sha256):
     seeds = tuple(item.seed for item in record.weights)
     built = [networks.build_network(record.recipe, seed) for seed in seeds]
     predictor = networks.build_predictor(record.recipe, built)
-    # All files are read and checked before the first weight is set.
     pairs = list(zip(predictor.networks, record.weights, strict=True))
-    held = [_read_weights(source, item, network) for network, item in pairs]
-    for (network, _), arrays in zip(pairs, held, strict=True):
+    # All files are read and checked before the first weight is set.
+    read = [(network, _read_weights(source, item, network)) for network, item in pairs]
+    for network, arrays in read:
         weights.assign(network, arrays)
     inputs = predictor.contract.to_dict()
     held = predictor.kind, predictor.num_members, inputs
@@ -191,11 +194,18 @@ def _open_entry(source, sha256):
             f"{source}: expected the members and inputs {held!r:.200}, received {stated!r:.200}. "
             "Get the entry again."
         )
-    predictor = steps.apply(predictor, source, record.steps)
+    predictor = _with_steps(predictor, source, record.steps)
     predictor.class_names = record.class_names
     predictor.metadata = {"name": record.name, "entry": json.loads(record.to_json())}
     split = record.provenance.get("split", "train")
     return TrainedModel(predictor, record.recipe, seeds, split, record=record)
+
+
+def read_record(source: sources.Source, sha256: str | None = None) -> Record:
+    """The record of the entry at a source, without its weights; `sha256` as for `zoo.load`."""
+    text, where = source.read(ENTRY, entries.MAX_TEXT_BYTES), f"{source}/{ENTRY}"
+    files.check_sha256(text, sha256, where, ZooError)
+    return entries.read(text, where)
 
 
 def _read_weights(source, item, network):
@@ -203,18 +213,48 @@ def _read_weights(source, item, network):
     from s2d_tf.zoo import weights
 
     limit = weights.size_limit(network)
-    place = source
     try:
-        place = source.sibling(item.entry) if item.entry else source
-        content = place.read(item.file, limit)
-    except ZooError as error:
-        if not item.entry:
+        content = source.read(item.file, limit, item.entry)
+    except ZooError:
+        if item.entry not in entries.names(pretrained=True):
             raise
-        if item.entry not in sources.pretrained_names():
+        source = sources.Folder(entries.directory() / item.entry)
+        content = source.read(item.file, limit)
+    return weights.parse(content, network, f"{source}/{item.file}", item.sha256)
+
+
+def _with_steps(predictor, source, items):
+    """The predictor with the steps in files of a source: names, or an entry's facts to check."""
+    left = MAX_STEP_BYTES
+    for item in items:
+        from s2d_tf import posthoc
+
+        stated = item if isinstance(item, StepFile) else None
+        name = stated.file if stated else item
+        where, content = f"{source}/{name}", source.read(name, left)
+        left -= len(content)
+        files.check_sha256(content, stated.sha256 if stated else None, where, ZooError)
+        predictor = posthoc.parse(content, predictor, where)
+        held = repr(predictor.step), fitted_on(predictor)
+        if stated and held != (stated.step, stated.fitted_on):
             raise ZooError(
-                f"{source}: expected the weights of {item.entry}, to which it refers, received "
-                f"none. {error}"
-            ) from None
-        place = sources.Folder(sources.pretrained_directory() / item.entry)
-        content = place.read(item.file, limit)
-    return weights.parse(content, network, f"{place}/{item.file}", item.sha256)
+                f"{where}: expected {(stated.step, stated.fitted_on)!r:.200}, received "
+                f"{held!r:.200}. Get the entry again."
+            )
+    return predictor
+
+
+def fitted_on(predictor: StepPredictor) -> str:
+    """`dataset/split` of the last step's fit; empty where nothing was fitted."""
+    facts = predictor.provenance
+    return f"{facts['data']}/{facts['split']}" if {"data", "split"} <= facts.keys() else ""
+
+
+def summaries(predictor: Predictor) -> list[dict]:
+    """All steps of a predictor with their provenance, as JSON values."""
+    from s2d_tf.posthoc import chain
+
+    return [
+        {**own.provenance, "step": repr(own.step), "fitted_on": fitted_on(own)}
+        for own in chain(predictor)
+    ]

@@ -39,8 +39,8 @@ def build_network(
         **recipe.arguments,
     )
     common: dict[str, Any] = {
-        "mean": recipe.data.mean or None,
-        "stddev": recipe.data.stddev or None,
+        "mean": recipe.data.mean,
+        "stddev": recipe.data.stddev,
         "weight_decay": recipe.training.weight_decay,
         "num_heads": recipe.heads,
         "seed": seed,
@@ -91,8 +91,5 @@ def build_predictor(recipe: Recipe, networks: list[Any]) -> models.Predictor:
     if recipe.draws == "ensemble":
         return models.Ensemble(networks)
     (network,) = networks
-    if recipe.draws == "dropout":
-        return models.MonteCarloDropout(network, recipe.num_members)
-    if recipe.draws == "swag":
-        return models.SWAG(network, recipe.num_members)
-    return network
+    wrap = {"dropout": models.MonteCarloDropout, "swag": models.SWAG}.get(recipe.draws)
+    return wrap(network, recipe.num_members) if wrap else network

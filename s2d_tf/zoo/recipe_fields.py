@@ -7,16 +7,12 @@ import numbers
 import operator
 from typing import Any
 
-from s2d_tf import _choices, data, files
+from s2d_tf import _types, data, files
 from s2d_tf._types import Array, PathLike, Shape
 from s2d_tf.errors import UserError
 
 SECTIONS = ("data", "training", "model")
 MAX_SIDE = 1024
-SCHEDULES = ("steps", "cosine", "linear", "constant")
-OPTIMIZERS = ("sgd", "muon", "adam")
-LEARNS = ("labels", "self", "teachers")
-DRAWS = ("point", "dropout", "swag", "ensemble")
 OBJECTIVES = {
     "soft_cross_entropy": ("SoftCrossEntropy", "temperature", "scale_student"),
     "dirichlet_negative_log_likelihood": ("DirichletNegativeLogLikelihood", "temperature"),
@@ -33,7 +29,7 @@ class RecipeError(UserError):
 
 @dataclasses.dataclass(frozen=True)
 class DataRecipe:
-    """What the network sees; statistics are of raw pixels, empty where there are none.
+    """What the network sees; `mean` and `stddev` are of raw pixels, one number for each channel.
 
     Example:
 
@@ -196,7 +192,7 @@ class Recipe:
     def train_arguments(self) -> str:
         """What `s2d train` takes to train this recipe."""
         own = f"{self.architecture}.{self.method} --data=FOLDER"
-        return self.name if self.own_data is None else own
+        return own if self.own_data else self.name
 
     @property
     def image_shape(self) -> Shape:
@@ -231,12 +227,12 @@ class Recipe:
 
     def sibling(self, method: str) -> Recipe:
         """The recipe of another method on the same network and data."""
-        from s2d_tf.zoo import recipes as registry
+        from s2d_tf.zoo import recipes
 
+        network = f"{self.architecture}.{method}"
         if self.own_data is not None:
-            names = f"{self.architecture}.{method}", self.dataset
-            return registry.resolve_own(*names, self.own_data)
-        return registry.resolve(f"{self.architecture}.{method}.{self.dataset}")
+            return recipes.resolve_own(network, self.dataset, self.own_data)
+        return recipes.resolve(f"{network}.{self.dataset}")
 
     @property
     def member_recipe(self) -> Recipe:
@@ -260,22 +256,15 @@ class Recipe:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Recipe:
         """Reads what `to_dict` wrote, checking every name, type and range."""
-        return files.read_record(cls, _without_removed(values), "recipe", RecipeError).checked()
-
-    def checked(self) -> Recipe:
-        """This recipe, if every value is in its range."""
+        kept = _without_removed(values) if isinstance(values, dict) else values
+        recipe = files.read_record(cls, kept, "recipe", RecipeError)
         for name, (holds, expected) in RULES.items():
-            value = operator.attrgetter(name)(self)
+            value = operator.attrgetter(name)(recipe)
             if value is not None and not holds(value):
                 raise RecipeError(
                     f"{name}: expected {expected}, received {value!r}. Correct the value."
                 )
-        if not (self.data.mean and self.data.stddev):
-            raise RecipeError(
-                "data.mean, data.stddev: expected one number for each channel, received "
-                f"{self.data.mean!r}, {self.data.stddev!r}. State those of the raw pixels."
-            )
-        return self
+        return recipe
 
 
 def _numbers(values, low, above=False):
@@ -294,41 +283,39 @@ _NOT_NEGATIVE = (lambda value: _numbers(value, 0), "not below 0")
 _FRACTIONS = (lambda value: all(0 < part < 1 for part in value), "in (0, 1)")
 _FRACTION = (lambda value: 0 <= value < 1, "in [0, 1)")
 
-_OWN_DATA = (
-    lambda value: (
-        len(value.image_shape) == 3
-        and all(1 <= size <= MAX_SIDE for size in value.image_shape)
-        and len(value.mean) == len(value.stddev) == value.image_shape[-1]
-        and len(set(value.class_names)) == len(value.class_names)
-    ),
-    f"three sizes from 1 to {MAX_SIDE}, statistics of each channel, and different class names",
-)
-
 RULES = {
-    "own_data": _OWN_DATA,
+    "own_data": (
+        lambda value: (
+            len(value.image_shape) == 3
+            and all(1 <= size <= MAX_SIDE for size in value.image_shape)
+            and len(value.mean) == len(value.stddev) == value.image_shape[-1]
+            and len(set(value.class_names)) == len(value.class_names)
+        ),
+        f"three sizes from 1 to {MAX_SIDE}, statistics of each channel, and different class names",
+    ),
     "num_classes": (lambda value: value >= 2, "at least 2"),
     "num_members": _COUNT,
     "heads": _COUNT,
-    "learns": _one_of(LEARNS),
-    "draws": _one_of(DRAWS),
+    "learns": _one_of(("labels", "self", "teachers")),
+    "draws": _one_of(("point", "dropout", "swag", "ensemble")),
     "objective": _one_of(OBJECTIVES),
     "detection_score": _one_of(("confidence", "total", "data", "knowledge")),
-    "data.mean": (lambda value: value == () or _numbers(value, float("-inf")), "numbers"),
-    "data.stddev": (lambda value: value == () or _numbers(value, 0, above=True), "above 0"),
+    "data.mean": (lambda value: _numbers(value, float("-inf")), "one number for each channel"),
+    "data.stddev": _POSITIVE,
     "data.batch_size": _COUNT,
-    "data.augmentation": _one_of(("none", *_choices.AUGMENTATIONS)),
-    "data.padding": _one_of(_choices.PADDINGS),
+    "data.augmentation": _one_of(("none", *_types.AUGMENTATIONS)),
+    "data.padding": _one_of(_types.PADDINGS),
     "data.max_shift": _NOT_NEGATIVE,
     "data.resolutions": _FRACTIONS,
     "data.resolution_milestones": _FRACTIONS,
     "training.epochs": _COUNT,
     "training.learning_rate": _POSITIVE,
-    "training.schedule": _one_of(SCHEDULES),
+    "training.schedule": _one_of(("steps", "cosine", "linear", "constant")),
     "training.milestones": (lambda value: not value or _numbers(value, 0, above=True), "above 0"),
     "training.factor": _POSITIVE,
     "training.warmup": _NOT_NEGATIVE,
     "training.momentum": _FRACTION,
-    "training.optimizer": _one_of(OPTIMIZERS),
+    "training.optimizer": _one_of(("sgd", "muon", "adam")),
     "training.sgd_ratio": _POSITIVE,
     "training.muon_momentum": _FRACTION,
     "training.weight_decay": _NOT_NEGATIVE,
@@ -337,11 +324,11 @@ RULES = {
     "model.noise_stddev": _NOT_NEGATIVE,
     "model.temperature": _POSITIVE,
     "model.student_weight": _NOT_NEGATIVE,
-    "model.proxy": _one_of(_choices.FIT_METHODS),
-    "model.student_loss": _one_of(_choices.STUDENT_LOSSES),
+    "model.proxy": _one_of(_types.FIT_METHODS),
+    "model.student_loss": _one_of(_types.STUDENT_LOSSES),
     "model.num_draws": _COUNT,
     "model.initial_scale": _POSITIVE,
-    "model.teacher_kind": _one_of(_choices.TEACHER_KINDS),
+    "model.teacher_kind": _one_of(_types.TEACHER_KINDS),
     "model.distribution_weight": _NOT_NEGATIVE,
     "start": (lambda value: 0 < value.at <= 1, "at in (0, 1]"),
 }
@@ -359,23 +346,14 @@ REMOVED: dict[str, Any] = {
 
 def _without_removed(values):
     """The values without fields of version 0.1 that are gone, if they had no effect."""
-    if not isinstance(values, dict):
-        return values
-    kept = {k: dict(v) if k in SECTIONS and isinstance(v, dict) else v for k, v in values.items()}
-    found = {}
+    kept = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
     for name, default in REMOVED.items():
         section, _, field = name.rpartition(".")
-        table = kept.get(section, {}) if section else kept
-        if isinstance(table, dict) and table.get(field, default) != default:
-            found[name] = table[field]
-        elif isinstance(table, dict):
-            table.pop(field, None)
-    temperature = isinstance(kept.get("model"), dict) and kept["model"].get("temperature")
-    if temperature == "auto":
-        found["model.temperature"] = temperature
-    for name, value in found.items():
-        raise RecipeError(
-            f"{name}: expected a recipe of this version, received {value!r:.80}, which s2d_tf 0.2 "
-            "removed. Install s2d_tf 0.1 to use it."
-        )
+        table = kept.get(section) if section else kept
+        value = table.pop(field, default) if isinstance(table, dict) else default
+        if value != default:
+            raise RecipeError(
+                f"{name}: expected a recipe of this version, received {value!r:.80}, which s2d_tf "
+                "0.2 removed. Install s2d_tf 0.1 to use it."
+            )
     return kept

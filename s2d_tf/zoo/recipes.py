@@ -95,13 +95,13 @@ def resolve_own(name: str, dataset: str, own_data: OwnData) -> Recipe:
     """
     check_network(name)
     dataset = own_name(dataset)
-    return _read(f"{name}.{dataset}", _merge(*name.split("."), dataset, own_data=own_data))
+    architecture, method = name.split(".")
+    return _read(f"{name}.{dataset}", _merge(architecture, method, dataset, own_data))
 
 
 def check_network(name: str) -> None:
     """Rejects what is not the name `architecture.method` of a recipe for own data."""
-    networks = _stems(PARTS[0])
-    known = [f"{network}.{method}" for network in networks for method in _stems(PARTS[1])]
+    known = list(map(".".join, itertools.product(*map(_stems, PARTS[:2]))))
     if name not in known:
         raise _unknown(name, known, "architecture.method for own data")
 
@@ -112,15 +112,12 @@ def own_name(dataset: str) -> str:
     return f"{dataset}_images" if taken else dataset
 
 
-def network(architecture: str) -> list[tuple[str, Any]]:
+def network(architecture: str) -> dict[str, Any]:
     """The backbone of an architecture of the zoo and its arguments, as a recipe has them."""
-    if architecture not in _stems(PARTS[0]):
-        raise RecipeError(
-            f"architecture: expected one of {', '.join(_stems(PARTS[0]))}, received "
-            f"{architecture!r:.80}. Use an architecture of the zoo."
-        )
-    record = _load(PARTS[0], architecture)
-    return [(key, record[key]) for key in ("backbone", "arguments")]
+    if architecture not in _stems("architecture"):
+        raise _unknown(architecture, _stems("architecture"), "an architecture of the zoo")
+    record = _load("architecture", architecture)
+    return {key: record[key] for key in ("backbone", "arguments")}
 
 
 def snapshots(recipe: Recipe) -> set[float]:
@@ -133,8 +130,10 @@ def snapshots(recipe: Recipe) -> set[float]:
     """
     if recipe.own_data is None and not _known(recipe.name.split(".")):
         return set()
-    names = [(recipe.architecture, method, recipe.dataset) for method in _stems("method")]
-    others = [_merge(*parts, own_data=recipe.own_data) for parts in names]
+    others = [
+        _merge(recipe.architecture, method, recipe.dataset, recipe.own_data)
+        for method in _stems("method")
+    ]
     starts = [other["start"] for other in others if "start" in other]
     return {start.get("at", 1.0) for start in starts if start["method"] == recipe.method} - {1.0}
 
@@ -164,39 +163,33 @@ def _has_its_dropout(values):
     return values.get("draws") != "dropout" or values["model"].get("dropout", 0) > 0
 
 
-def _merge(*parts, own_data=None):
+def _merge(architecture, method, name, own_data=None):
     """The three records as one: architecture, then dataset, then method, then special cases."""
-    architecture, method = map(_load, PARTS[:2], parts[:2])
-    dataset = _own_record(parts[2], own_data) if own_data else _load(PARTS[2], parts[2])
+    dataset = _own_record(name, own_data) if own_data else _load("dataset", name)
+    records = (_load("architecture", architecture), dataset, _load("method", method))
+    others = [*_lineage("architecture", architecture), *_lineage("method", method), name]
+    cases = [record.get("when", {}).get(other, {}) for record in records for other in others]
     merged: dict[str, Any] = {section: {} for section in SECTIONS}
-    records = (architecture, dataset, method)
-    others = [name for own in zip(PARTS[:2], parts[:2], strict=True) for name in _lineage(*own)]
-    cases = [
-        record.get("when", {}).get(other, {}) for record in records for other in (*others, parts[2])
-    ]
     for values in (*records, *cases):
         for key, value in values.items():
             if key in SECTIONS:
                 merged[key].update(value)
             elif key not in ("when", "extends"):
                 merged[key] = value
-    merged["source_dataset"] = dataset["dataset"]
-    if own_data:
-        batch_size = merged["data"]["batch_size"]
-        while batch_size > 1 and own_data.images < MIN_STEPS * batch_size:
-            batch_size //= 2
-        merged["data"]["batch_size"] = batch_size
-    return merged | dict(zip(PARTS, parts, strict=True))
+    numbers = merged["data"]
+    while own_data and numbers["batch_size"] > max(1, own_data.images / MIN_STEPS):
+        numbers["batch_size"] //= 2
+    names = {"architecture": architecture, "method": method, "dataset": name}
+    return merged | names | {"source_dataset": dataset["dataset"]}
 
 
 def _own_record(name, own_data):
     """What a TOML file of `zoo/datasets` would say of own data."""
-    statistics = {"mean": own_data.mean, "stddev": own_data.stddev}
     return {
         "dataset": name,
         "num_classes": len(own_data.class_names),
         "own_data": dataclasses.asdict(own_data),
-        "data": {"augmentation": "none", **statistics},
+        "data": {"augmentation": "none", "mean": own_data.mean, "stddev": own_data.stddev},
     }
 
 

@@ -1,4 +1,4 @@
-"""A run directory: what was trained, how far it is, and the predictor that came out."""
+"""A run directory: the names of its files, what was trained, and how far it is."""
 
 from __future__ import annotations
 
@@ -6,17 +6,40 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import re
 from typing import TYPE_CHECKING
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.zoo import layout
-from s2d_tf.zoo.layout import FINAL, RECIPE
 from s2d_tf.zoo.recipe_fields import REMOVED, Recipe
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor
+    from s2d_tf.posthoc import Step
+
+# The files and folders, in the order in which they appear.
+RECIPE = "recipe.json"
+LOCK = ".lock"
+LOG = "log.csv"
+CHECKPOINTS = "checkpoints"
+SNAPSHOT = "snapshots/epoch_{:03d}.safetensors"
+"""Weights after an epoch, from which other methods start."""
+TENSORBOARD = "tensorboard"
+TEACHER_LOGITS = "teacher_logits.npy"
+SUMMARY = "summary.json"
+FINAL = "final.safetensors"
+METRICS = "metrics.json"
+INTERVALS = "intervals.json"
+PREDICTIONS = "predictions"
+STEPS = "steps"
+"""Fitted post-hoc steps, such as `0_knn.safetensors`, in the order in which they stack."""
+MEMBER = "member_"
+"""How the names of an ensemble's member runs begin."""
+VIEW = "as_"
+"""How the names of the folders begin in which a run's weights are evaluated as another method."""
+
+_STEP = re.compile(r"(\d{1,2})_[A-Za-z0-9_]+\.safetensors")
 
 
 class RunError(UserError):
@@ -79,11 +102,10 @@ class Run:
             )
         try:
             facts = files.read_json(path)
-            recipe, seed, split = (facts[key] for key in ("recipe", "seed", "split"))
-            if not (isinstance(recipe, dict) and isinstance(seed, int) and isinstance(split, str)):
-                raise ValueError("expected a recipe, a seed and a split, received other types")
-            data = str(facts["data"]) if "data" in facts else None
-            return cls(directory, Recipe.from_dict(recipe), seed, split, data)
+            seed = files.read_record(int, facts["seed"], "seed")
+            split = files.read_record(str, facts["split"], "split")
+            recipe = Recipe.from_dict(facts["recipe"])
+            return cls(path.parent, recipe, seed, split, facts.get("data"))
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(
                 f"{path}: expected the record of a run, received another: {str(error).rstrip('.')}."
@@ -101,28 +123,40 @@ class Run:
         count = self.recipe.num_members if self.recipe.draws == "ensemble" else 0
         return [self.member_directory(i) for i in range(count)]
 
+    def member_directory(self, index: int) -> pathlib.Path:
+        return self.home / f"{MEMBER}{index}"
+
     @property
     def home(self) -> pathlib.Path:
         """Where the weights are: a view has the weights of the run that contains it."""
         parent = self.directory.resolve().parent
-        is_view = self.directory.name.startswith(layout.VIEW) and is_run(parent)
+        is_view = self.directory.name.startswith(VIEW) and is_run(parent)
         return parent if is_view else self.directory
-
-    def member_directory(self, index: int) -> pathlib.Path:
-        return self.home / f"{layout.MEMBER}{index}"
 
     @property
     def finished(self) -> bool:
         """Whether the final weights exist (for an ensemble: those of all members)."""
-        if self.recipe.draws != "ensemble":
-            return (self.home / FINAL).is_file()
-        return all((directory / FINAL).is_file() for directory in self.member_directories)
+        folders = self.member_directories or [self.home]
+        return all((folder / FINAL).is_file() for folder in folders)
 
     def weights(self, at: float = 1.0) -> pathlib.Path:
         """Path of the final weights, or of the snapshot after a fraction of the epochs."""
         if at == 1.0:
             return self.home / FINAL
-        return self.directory / layout.SNAPSHOT.format(snapshot_epoch(self.recipe, at))
+        return self.directory / SNAPSHOT.format(snapshot_epoch(self.recipe, at))
+
+    @property
+    def steps(self) -> list[str]:
+        """Names of the files of its fitted steps, in the order in which they stack."""
+        folder = self.directory / STEPS
+        names = [p.name for p in folder.glob("*") if not p.name.startswith(files.PARTIAL)]
+        places = {int(found[1]): found[0] for found in map(_STEP.fullmatch, names) if found}
+        if sorted(places) != list(range(len(names))):
+            raise RunError(
+                f"{folder}: expected files 0_NAME.safetensors, 1_NAME.safetensors, ..., received "
+                f"{sorted(names)[:5]}. Remove the folder and fit the steps again."
+            )
+        return [places[index] for index in range(len(names))]
 
     def predictor(self) -> Predictor:
         """The trained predictor."""
@@ -140,6 +174,11 @@ class Run:
                 recipe[section][field] = value
         facts = {"seed": self.seed, "split": self.split, "recipe": recipe}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def step_file(index: int, step: Step) -> str:
+    """The file of the step at a place in the stack, such as `0_knn.safetensors`."""
+    return f"{index}_{step.name or type(step).__name__}.safetensors"
 
 
 def snapshot_epoch(recipe: Recipe, at: float) -> int:

@@ -1,6 +1,7 @@
 """Where a trained model is: a run directory, or an entry's folder on disk, on the web or on a hub.
 
-Sources of entries only give bytes, at most as many as they are asked for.
+Sources of entries only give bytes, at most as many as they are asked for. The names of files and of
+other entries come from a record, which was checked when it was read.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ import time
 import urllib.parse
 import urllib.request
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from s2d_tf import _paths, files
+from s2d_tf import files
 from s2d_tf._types import PathLike
-from s2d_tf.zoo import recipes
-from s2d_tf.zoo.entries import ZooError, entry_name, file_name
-from s2d_tf.zoo.layout import ENTRY, RECIPE
-from s2d_tf.zoo.runs import Run, is_run
+from s2d_tf.zoo import entries, recipes
+from s2d_tf.zoo.entries import ENTRY, ZooError
+from s2d_tf.zoo.runs import RECIPE, Run, is_run
 
 TIMEOUT_SECONDS = 30
 """For each answer of a server, however little it is."""
@@ -51,17 +51,18 @@ def find(where: PathLike) -> Run | Source:
         return HubFolder.parse(text)
     if "://" in text:
         return WebFolder(text.removesuffix(f"/{ENTRY}"))
+    path = pathlib.Path(where).expanduser()
+    path = path.parent if path.name == ENTRY else path
     if text and os.sep not in text:
-        if text in pretrained_names():
-            return Folder(pretrained_directory() / text)
-        if not os.path.isdir(text) or text in recipes.names():
+        ours = entries.directory() / text
+        if (ours / ENTRY).exists():
+            return Folder(ours)
+        if not path.is_dir() or text in recipes.names():
             recipes.resolve(text)  # an unknown name lists near ones
             raise ZooError(
                 f"{text}: expected an entry with weights, received one without. `s2d train "
                 f"{text} --workdir=DIR` trains it; if the repository has it, pass that folder."
             )
-    path = pathlib.Path(where).expanduser()
-    path = path.parent if path.name == ENTRY else path
     if is_run(path):
         return Run.open(path)
     if not (path / ENTRY).exists():
@@ -70,22 +71,6 @@ def find(where: PathLike) -> Run | Source:
             "received neither. Check the path."
         )
     return Folder(path)
-
-
-def pretrained_directory() -> pathlib.Path:
-    """The folder of this library's entries with weights.
-
-    Example:
-
-    >>> (zoo.directory() / "wrn_10_2_s2.s2d.digits" / "README.md").is_file()
-    True
-    """
-    return _paths.zoo_directory() / "pretrained"
-
-
-def pretrained_names() -> set[str]:
-    """Names of this library's entries with weights."""
-    return {path.parent.name for path in pretrained_directory().glob(f"*/{ENTRY}")}
 
 
 class Folder:
@@ -97,24 +82,22 @@ class Folder:
     def __str__(self) -> str:
         return str(self.path)
 
-    def sibling(self, name: str) -> Folder:
-        """The folder of another entry, beside this one."""
-        return Folder(self.path.resolve().parent / entry_name(name))
+    def read(self, name: str, limit: int, entry: str | None = None) -> bytes:
+        """The bytes of a file: regular, not a link, at most `limit` bytes.
 
-    def read(self, name: str, limit: int) -> bytes:
-        """The bytes of a file in the folder: regular, not a link, at most `limit` bytes."""
-        return files.read_bytes(self.path / file_name(name), limit, ZooError, follow_links=False)
+        Args:
+            name: of the file.
+            limit: the most bytes that it may have.
+            entry: name of another entry beside this one that has the file.
+        """
+        folder = self.path.resolve().parent / entry if entry else self.path
+        return files.read_bytes(folder / name, limit, ZooError, follow_links=False)
 
 
 class WebFolder:
-    """An entry's folder on the web.
+    """An entry's folder on the web, at an http or https address."""
 
-    Args:
-        url: its http or https address.
-        deadline: `time.monotonic()` at which reading ends; default: in `TOTAL_SECONDS`.
-    """
-
-    def __init__(self, url: str, deadline: float | None = None) -> None:
+    def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.query or parts.fragment:
             raise ZooError(
@@ -122,19 +105,18 @@ class WebFolder:
                 "Pass that of the entry's folder."
             )
         self.url = url.rstrip("/")
-        self._deadline = time.monotonic() + TOTAL_SECONDS if deadline is None else deadline
+        self._deadline = time.monotonic() + TOTAL_SECONDS
 
     def __str__(self) -> str:
         return self.url
 
-    def sibling(self, name: str) -> WebFolder:
-        """The folder of another entry, beside this one."""
-        return WebFolder(f"{self.url.rpartition('/')[0]}/{entry_name(name)}", self._deadline)
-
-    def read(self, name: str, limit: int) -> bytes:
-        """The bytes of a file, at most `limit` of them."""
-        url = f"{self.url}/{urllib.parse.quote(file_name(name))}"
-        answer = {"error": TimeoutError(f"not all files within {TOTAL_SECONDS} seconds")}
+    def read(self, name: str, limit: int, entry: str | None = None) -> bytes:
+        """The bytes of a file; see `Folder.read`."""
+        folder = f"{self.url.rpartition('/')[0]}/{entry}" if entry else self.url
+        url = f"{folder}/{name}"
+        answer: dict[str, Any] = {
+            "error": TimeoutError(f"not all files within {TOTAL_SECONDS} seconds")
+        }
         # In a thread, since nothing else ends a server's headers, or a name server's search, that
         # come one byte at a time. A late thread ends with its connection, or with the process.
         thread = threading.Thread(target=self._fetch, args=(url, limit, answer), daemon=True)
@@ -145,13 +127,10 @@ class WebFolder:
                 f"{url}: expected a file, received an error: {answer['error']}. Check the address "
                 "and the network, or download the folder and load it from there."
             )
-        data, stated = files.within(answer["data"], limit, url, ZooError), answer["length"]
-        if stated.isdecimal() and len(stated) < 20 and len(data) < int(stated):
-            raise ZooError(f"{url}: expected {stated} bytes, received {len(data)}. Try again.")
-        return data
+        return files.within(answer["data"], limit, url, ZooError)
 
     def _fetch(self, url, limit, answer):
-        """Puts at most `limit` + 1 bytes and their stated number into `answer`, or the error."""
+        """Puts at most `limit` + 1 bytes into `answer`, or the error."""
         parts, room = [], limit + 1
         try:
             with urllib.request.build_opener(_WebOnly).open(url, timeout=TIMEOUT_SECONDS) as reply:
@@ -161,7 +140,7 @@ class WebFolder:
                         return
                     parts.append(part)
                     room -= len(part)
-            answer |= {"data": b"".join(parts), "length": reply.headers.get("Content-Length", "")}
+            answer["data"] = b"".join(parts)
             del answer["error"]
         # http.client has errors of its own for answers that are no HTTP.
         except (OSError, ValueError, http.client.HTTPException) as error:
@@ -211,39 +190,32 @@ class HubFolder:
         revision = f"@{self.revision}" if self.revision else ""
         return f"hf://{self.repo}{revision}" + (f"/{self.folder}" if self.folder else "")
 
-    def sibling(self, name: str) -> HubFolder:
-        """The folder of another entry in the same repository."""
-        if not self.folder:
-            raise ZooError(
-                f"{self}: expected an entry with all its weights, received one that refers to "
-                f"{name}, which is not in the repository. Publish it again."
-            )
-        parent = self.folder.rpartition("/")[0]
-        return HubFolder(self.repo, f"{parent}/{entry_name(name)}".lstrip("/"), self.revision)
-
-    def read(self, name: str, limit: int) -> bytes:
-        """The bytes of a file, at most `limit` of them."""
+    def read(self, name: str, limit: int, entry: str | None = None) -> bytes:
+        """The bytes of a file; see `Folder.read`."""
         hub, endpoint = hub_library(), os.environ.get("HF_ENDPOINT")
-        place = f"{self.folder}/{file_name(name)}".lstrip("/")
+        folder = f"{self.folder.rpartition('/')[0]}/{entry}" if entry else self.folder
+        place = f"{folder}/{name}".strip("/")
         try:
             url = hub.hf_hub_url(self.repo, place, revision=self.revision, endpoint=endpoint)
             facts = hub.get_hf_file_metadata(url)
-            if facts.size is None or facts.size > limit:
-                raise ZooError(
-                    f"{self}/{name}: expected at most {limit:,} bytes, received {facts.size}. "
-                    "Check that the repository is a zoo entry."
-                )
             # From here on the same commit, also if the branch moves meanwhile.
             self.revision = facts.commit_hash or self.revision
-            path = hub.hf_hub_download(self.repo, place, revision=self.revision, endpoint=endpoint)
-        except ZooError:
-            raise
+            fits = facts.size is not None and facts.size <= limit
+            if fits:
+                path = hub.hf_hub_download(
+                    self.repo, place, revision=self.revision, endpoint=endpoint
+                )
         except Exception as error:  # its own, and those of the HTTP client that it uses
             reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
             raise ZooError(
                 f"{self}/{name}: expected a file that can be fetched, received an error: {reason}. "
                 "Check the address and the network."
             ) from None
+        if not fits:
+            raise ZooError(
+                f"{self}/{name}: expected at most {limit:,} bytes, received {facts.size}. Check "
+                "that the repository is a zoo entry."
+            )
         return files.read_bytes(path, limit, ZooError)
 
 

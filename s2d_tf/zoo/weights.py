@@ -17,7 +17,6 @@ import numpy as np
 from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.files import arrays as packing
 
 if TYPE_CHECKING:
     import keras
@@ -36,17 +35,13 @@ def by_name(model: keras.Model) -> dict:
     Names do not depend on what was built before in the same process: a weight of the model itself
     is named without the model's (counted) name, and our layers have names of their own.
     """
-    names = [variable.path.removeprefix(f"{model.name}/") for variable in model.weights]
-    for name in (name for name in names if names.count(name) > 1):
+    named = {v.path.removeprefix(f"{model.name}/"): v for v in model.weights}
+    if not named or len(named) < len(model.weights):
         raise WeightsError(
-            f"{model.name}: expected weights of different names, received two called {name!r}. "
-            "Name the layers."
+            f"{model.name}: expected a built model whose weights have different names, received "
+            f"{len(model.weights)} weights of {len(named)} names. Name the layers."
         )
-    if not names:
-        raise WeightsError(
-            f"{model.name}: expected weights to save or load, received none. Pass a built model."
-        )
-    return dict(zip(names, model.weights, strict=True))
+    return named
 
 
 def save(model: keras.Model, path: PathLike, half: bool = False) -> None:
@@ -65,7 +60,7 @@ def save(model: keras.Model, path: PathLike, half: bool = False) -> None:
                 for name, array in arrays.items()
             }
     _check_finite(arrays, path, "Half precision cannot hold it." if half else "Nothing is written.")
-    files.write_bytes(path, packing.pack(arrays, {"sha256": _digest(arrays)}))
+    files.write_bytes(path, files.pack_arrays(arrays, {"sha256": _digest(arrays)}))
 
 
 def load(model: keras.Model, path: PathLike, sha256: str | None = None) -> None:
@@ -89,7 +84,7 @@ def assign(model: keras.Model, arrays: dict) -> None:
 def size_limit(model: keras.Model) -> int:
     """The most bytes that a weights file of this model can have."""
     numbers = sum(np.dtype(v.dtype).itemsize * math.prod(v.shape) for v in model.weights)
-    return numbers + _header_limit(model)
+    return numbers + HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(model.weights)
 
 
 def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = None) -> dict:
@@ -101,27 +96,20 @@ def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = 
         path: what to call the file in errors.
         sha256: expected hash of `data`, if known.
     """
-    received = hashlib.sha256(data).hexdigest()
-    if sha256 not in (None, received):
-        raise WeightsError(
-            f"{path}: expected the sha256 {sha256[:12]}..., received {received[:12]}... {_ADVICE}"
-        )
+    files.check_sha256(data, sha256, path, WeightsError)
     expected = by_name(model)
     try:
-        arrays, metadata = packing.unpack(data, _header_limit(model))
-        packing.check_fits(arrays, expected, half=True)
+        limit = HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(expected)
+        arrays, metadata = files.unpack_arrays(data, limit)
+        files.check_arrays(arrays, expected, half=True)
         if metadata != {"sha256": _digest(arrays)}:
-            raise packing.ArraysError(f"expected the digest of it all, received {metadata!r:.120}")
-    except packing.ArraysError as error:
+            raise files.ArraysError(f"expected the digest of it all, received {metadata!r:.120}")
+    except files.ArraysError as error:
         raise WeightsError(
             f"{path}: expected a weights file of this model, received another: {error}. {_ADVICE}"
         ) from None
     _check_finite(arrays, path, _ADVICE)
     return arrays
-
-
-def _header_limit(model):
-    return HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(model.weights)
 
 
 def _digest(arrays):

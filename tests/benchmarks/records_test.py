@@ -1,7 +1,5 @@
 """Goals, results on disk, comparison with a baseline, and the tables and page made from them."""
 
-import json
-
 import pytest
 
 import benchmarks
@@ -77,8 +75,6 @@ def test_the_table_shows_figures_goals_and_what_was_not_run():
     assert "not run  (`dirichlet` is not installed)" in lines["absent"]
     assert "3 h" in lines["guess"]
     assert lines["guess"].endswith("(predicted, not run)")
-    assert "oneDNN on" in text
-    assert "load 0.5" in text
 
 
 def test_the_page_is_made_from_the_results_alone(tmp_path):
@@ -103,18 +99,6 @@ def test_the_page_is_made_from_the_results_alone(tmp_path):
 
 def test_the_published_page_is_that_of_the_published_results(project_root, tmp_path):
     folder = project_root / "benchmarks"
-    if not (folder / "results.json").is_file():
-        pytest.skip("needs benchmarks/results.json, which is not part of this checkout")
-    json.loads((folder / "results.json").read_text())
     (tmp_path / "results.json").write_bytes((folder / "results.json").read_bytes())
     made = report.write_report(tmp_path).read_text(encoding="utf-8")
     assert made == (folder / "README.md").read_text(encoding="utf-8")
-
-
-def test_unknown_suites_are_refused_with_the_near_ones():
-    assert [suite.name for suite in benchmarks.find(["fit", "step"])] == ["fit", "step"]
-    assert len(benchmarks.find([])) == len(benchmarks.SUITES)
-    with pytest.raises(ValueError, match="did you mean predict"):
-        benchmarks.find(["predct"])
-    with pytest.raises(ValueError, match=r"known: step, predict"):
-        benchmarks.find(["zzz"])

@@ -83,6 +83,7 @@ def test_the_command_writes_results_compares_and_reports(run_benchmarks, tmp_pat
 
 
 def test_an_unknown_suite_ends_in_one_line(run_benchmarks):
+    assert [suite.name for suite in benchmarks.find(["fit", "step"])] == ["fit", "step"]
     wrong = run_benchmarks("stratup")
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert "did you mean startup" in wrong.stderr

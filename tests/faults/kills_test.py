@@ -67,13 +67,8 @@ class Trainer:
     """Runs `s2d train` again and again, each time in a new process."""
 
     def __init__(self):
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "TF_ENABLE_ONEDNN_OPTS": "1",
-        }
-        environment.pop("TF_CONFIG", None)
+        environment = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
+        environment |= {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
         self._server = subprocess.Popen(
             [sys.executable, "-c", SERVER],
             env=environment,
@@ -86,15 +81,9 @@ class Trainer:
 
     def start(self, directory, limit=None):
         """Starts the command; `limit` is the largest file that it may write. Returns its number."""
+        flags = f"--epochs={EPOCHS} --strategy=one_device --checkpoint_steps={INTERVAL}"
         job = {
-            "arguments": [
-                "train",
-                NAME,
-                f"--workdir={directory}",
-                f"--epochs={EPOCHS}",
-                "--strategy=one_device",
-                f"--checkpoint_steps={INTERVAL}",
-            ],
+            "arguments": ["train", NAME, f"--workdir={directory}", *flags.split()],
             "log": str(log_file(directory)),
             "progress": str(progress_file(directory)),
             "limit": limit,

@@ -47,7 +47,7 @@ def test_files_from_outside(tmp_path):
     assert files.read_bytes(path, 4) == files.read_bytes(tmp_path / "link", 4) == b"1234"
     for name, message, links in (
         ("a", "a: expected at most 3 bytes, received more", True),
-        ("none", "expected a file, received none", True),
+        ("none", "expected a file, received .No such file", True),
         ("pipe", "expected a regular file, received another kind", True),
         ("", "expected a regular file, received another kind", True),
         ("link", "expected a file, received '.*symbolic links'", False),
@@ -65,10 +65,4 @@ def test_a_lock_is_held_once_and_says_by_whom(tmp_path):
     ):
         pytest.fail("held twice")
     with files.locked(tmp_path / ".lock"):
-        pass
-
-
-def test_locks_can_be_imported_where_the_system_has_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(files.writing, "fcntl", None)
-    with files.locked(tmp_path / ".lock"), files.locked(tmp_path / ".lock"):
         pass

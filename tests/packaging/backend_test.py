@@ -1,6 +1,5 @@
 """Which Keras backend the package believes to be in use, and what it does about it."""
 
-import json
 import sys
 import types
 
@@ -24,36 +23,25 @@ def write_settings(folder, text):
     (folder / "keras.json").write_text(text)
 
 
-def test_tensorflow_where_nothing_is_set(fresh):
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"floatx": "float32"}'])
+def test_tensorflow_where_nothing_names_another(fresh, text):
+    if text is not None:
+        write_settings(fresh / ".keras", text)
     assert _backend.keras_backend()[0] == "tensorflow"
     _backend.require_tensorflow()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"floatx": "float32"}'])
-def test_a_file_that_names_no_backend_is_no_obstacle(fresh, text):
-    write_settings(fresh / ".keras", text)
-    _backend.require_tensorflow()
-
-
-def test_the_environment_comes_before_the_file(fresh, monkeypatch):
-    write_settings(fresh / ".keras", json.dumps({"backend": "torch"}))
+def test_a_running_keras_comes_before_the_environment_and_that_before_the_file(fresh, monkeypatch):
+    write_settings(fresh / ".keras", '{"backend": "torch"}')
     assert _backend.keras_backend()[0] == "torch"
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    _backend.require_tensorflow()
-    # Keras takes an empty variable for none.
-    monkeypatch.setenv("KERAS_BACKEND", "")
+    monkeypatch.setenv("KERAS_BACKEND", "")  # which Keras takes for none
     assert _backend.keras_backend()[0] == "torch"
-
-
-def test_keras_home_moves_the_file(fresh, monkeypatch):
-    write_settings(fresh / "elsewhere", json.dumps({"backend": "jax"}))
+    write_settings(fresh / "elsewhere", '{"backend": "jax"}')
     monkeypatch.setenv("KERAS_HOME", str(fresh / "elsewhere"))
     assert _backend.keras_backend() == ("jax", f"by {fresh / 'elsewhere' / 'keras.json'}")
-
-
-def test_a_running_keras_decides(fresh, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    _backend.require_tensorflow()
     running = types.SimpleNamespace(config=types.SimpleNamespace(backend=lambda: "torch"))
     monkeypatch.setitem(sys.modules, "keras", running)
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
     with pytest.raises(_backend.KerasBackendError, match=r"received 'torch'.*already imported"):
         _backend.require_tensorflow()

@@ -28,7 +28,8 @@ def test_the_overview_is_quick_and_loads_no_trainer(tree, tmp_path, run_python):
 
 
 def test_a_command_starts_without_tensorflow(s2d_process):
-    assert s2d_process("modules").stdout == "[]\n"
+    program = "import sys; print({'tensorflow', 'keras', 'numpy', 'sklearn'} & set(sys.modules))"
+    assert s2d_process("run", program).stdout == "set()\n"
 
 
 def test_a_reader_that_leaves_early_is_no_error(tree, tmp_path):
@@ -47,10 +48,17 @@ def test_a_reader_that_leaves_early_is_no_error(tree, tmp_path):
     assert process.wait(timeout=30) == 128 + signal.SIGPIPE
 
 
+START_TENSORFLOW = """
+import os, sys, tensorflow as tf
+print("one line of our own", file=sys.stderr)
+print(int(tf.constant(1) + 1), os.environ["TF_ENABLE_ONEDNN_OPTS"])
+"""
+
+
 @pytest.mark.slow
 def test_tensorflow_starts_quietly_and_faster(s2d_process):
     clean = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "1"}
-    result = s2d_process("start_tensorflow", **clean)
+    result = s2d_process("run", START_TENSORFLOW, **clean)
     assert (result.returncode, result.stdout) == (0, "2 1\n")
     assert result.stderr == "one line of our own\n"
 
@@ -75,7 +83,7 @@ def test_the_import_of_tensorflow_keeps_what_matters(s2d_process, tree, tmp_path
         )
     )
     path = os.pathsep.join([str(tree), str(tmp_path)])
-    result = s2d_process("start_tensorflow", PYTHONPATH=path, TF_CPP_MIN_LOG_LEVEL="2")
+    result = s2d_process("run", START_TENSORFLOW, PYTHONPATH=path, TF_CPP_MIN_LOG_LEVEL="2")
     assert (result.returncode, result.stdout[:2]) == (0, "2 ")
     assert result.stderr.splitlines() == [
         "E0000 00:00:17.03 4830 bfc_allocator.cc:9] out of memory",
@@ -83,7 +91,7 @@ def test_the_import_of_tensorflow_keeps_what_matters(s2d_process, tree, tmp_path
         "one line of our own",
     ]
     # Who wants to see more sees all.
-    result = s2d_process("start_tensorflow", PYTHONPATH=path, TF_CPP_MIN_LOG_LEVEL="0")
+    result = s2d_process("run", START_TENSORFLOW, PYTHONPATH=path, TF_CPP_MIN_LOG_LEVEL="0")
     assert "oneDNN is on" in result.stderr
 
 
@@ -98,29 +106,15 @@ def test_another_keras_backend_is_rejected_in_one_line(s2d_process, tmp_path, wh
     else:
         (home / ".keras" / "keras.json").write_text('{"backend": "jax"}')
         source = str(home / ".keras" / "keras.json")
-    result = s2d_process("needs_keras", **env)
+    result = s2d_process("run", "import s2d_tf; s2d_tf.layers", **env)
     assert result.returncode == 1
     assert result.stderr == (
-        "s2d needs_keras: error: Keras backend: expected 'tensorflow', received 'jax' "
+        "s2d run: error: Keras backend: expected 'tensorflow', received 'jax' "
         f"(chosen by {source}). Set KERAS_BACKEND=tensorflow in the environment "
         "before Python starts.\n"
     )
     # What needs no Keras still answers.
     assert s2d_process("greet", "Ann", **env).stdout == "hello Ann\n"
-
-
-def test_list_answers_without_tensorflow(project_root, run_python):
-    if not (project_root / "trainers" / "list.py").is_file():
-        pytest.skip("needs the command `list`")
-    program = (
-        "import sys\n"
-        "from s2d_tf import cli\n"
-        "assert cli.main(['list']) == 0\n"
-        "print(sorted({'tensorflow', 'keras'} & set(sys.modules)), file=sys.stderr)\n"
-    )
-    # Nor does it mind what Keras is set to.
-    result = run_python("-c", program, env={"KERAS_BACKEND": "jax"})
-    assert (result.returncode, result.stderr) == (0, "[]\n")
 
 
 def test_every_real_command_has_a_summary_and_help(project_root, run_python):

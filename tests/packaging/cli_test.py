@@ -17,9 +17,8 @@ def test_the_overview_lists_every_command_with_its_summary(s2d, args):
     assert [line.split()[0] for line in others.splitlines()] == [
         name for name in named if name not in ("list", "train")
     ]
-    commands = others
-    assert "Says hello to people." in commands
-    assert "The rest of the story." not in commands
+    assert "Says hello to people." in others
+    assert "The rest of the story." not in others
 
 
 @pytest.mark.parametrize("args", [("greet", "--help"), ("help", "greet"), ("greet", "Ann", "-h")])
@@ -62,7 +61,7 @@ def test_version(s2d, project_root):
     ("args", "message"),
     [
         (("gret",), "s2d: error: command: expected greet, received 'gret'. `s2d --help` lists the"),
-        (("zzz",), "s2d: error: command: expected one of fail, greet, "),
+        (("zzz",), "s2d: error: command: expected one of greet, list, run, "),
         (
             ("help", "gret"),
             "s2d: error: command: expected greet, received 'gret'. `s2d --help` lists the",
@@ -89,56 +88,59 @@ def test_wrong_usage_is_one_line_and_exit_code_2(s2d, args, message):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("value", "s2d fail: error: num_samples: expected at least 1, received 0\n"),
-        ("file", "s2d fail: error: [Errno 2] No such file or directory: '/no/such/file'\n"),
-        ("directory", "s2d fail: error: [Errno 21] Is a directory: '/'\n"),
-        ("loss", "s2d fail: error: the loss is nan\n"),
-        ("extra", "s2d fail: error: FastAPI: expected it, received none. Run `pip install x`.\n"),
-        ("empty", "s2d fail: error: UserError\n"),
+        ("raise UserError('size: expected 1,\\n  received 0')", "size: expected 1, received 0"),
+        ("open('/no/such/file')", "[Errno 2] No such file or directory: '/no/such/file'"),
+        ("open('/')", "[Errno 21] Is a directory: '/'"),
+        ("raise NonFiniteLossError('the loss is nan')", "the loss is nan"),
+        ("raise ImportError('FastAPI: expected it.')", "FastAPI: expected it."),
+        ("raise UserError", "UserError"),
     ],
 )
 def test_an_expected_failure_is_one_line_and_exit_code_1(s2d, how, message):
-    result = s2d("fail", how)
-    assert (result.returncode, result.stderr) == (1, message)
+    result = s2d("run", how)
+    assert (result.returncode, result.stderr) == (1, f"s2d run: error: {message}\n")
 
 
 @pytest.mark.parametrize(
     ("args", "env"),
     [
-        (("fail", "value", "--debug"), {}),
-        (("--debug", "fail", "value"), {}),
-        (("fail", "value"), {"S2D_DEBUG": "1"}),
+        (("run", "raise UserError(1)", "--debug"), {}),
+        (("--debug", "run", "raise UserError(1)"), {}),
+        (("run", "raise UserError(1)"), {"S2D_DEBUG": "1"}),
     ],
 )
 def test_debug_adds_the_traceback(s2d, args, env):
     result = s2d(*args, **env)
     assert result.returncode == 1
     assert result.stderr.startswith("Traceback")
-    assert result.stderr.endswith("s2d fail: error: num_samples: expected at least 1, received 0\n")
+    assert result.stderr.endswith("s2d run: error: 1\n")
 
 
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("type", "TypeError: an accident"),
-        ("value_of_python", "ValueError: invalid literal for int() with base 10: 'many'"),
-        ("value_of_a_library", "json.decoder.JSONDecodeError: Expecting property name"),
-        ("runtime_of_python", "RuntimeError: dictionary changed size during iteration"),
-        ("import", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("memory", "MemoryError"),
-        ("recursion", "RecursionError: maximum recursion depth exceeded"),
+        ("raise TypeError('an accident')", "TypeError: an accident"),
+        ("int('many')", "ValueError: invalid literal for int() with base 10: 'many'"),
+        ("import json; json.loads('{')", "json.decoder.JSONDecodeError: Expecting property name"),
+        ("d = {1: 1, 2: 2}; [d.pop(k) for k in d]", "RuntimeError: dictionary changed size"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("bytearray(1 << 62)", "MemoryError"),
+        ("main(argv)", "RecursionError: maximum recursion depth exceeded"),
     ],
 )
 def test_a_bug_keeps_its_traceback(s2d, how, message):
-    result = s2d("fail", how)
+    result = s2d("run", how)
     assert result.returncode == 1
     assert result.stderr.startswith("Traceback")
     assert result.stderr.splitlines()[-1].startswith(message)
 
 
-@pytest.mark.parametrize(("how", "code"), [("0", 0), ("3", 3), ("exit", 5), ("interrupt", 130)])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("0", 0), ("3", 3), ("raise SystemExit(5)", 5), ("raise KeyboardInterrupt", 130)],
+)
 def test_exit_codes_pass_through(s2d, how, code):
-    result = s2d("fail", how)
+    result = s2d("run", how)
     assert result.returncode == code
     assert "Traceback" not in result.stderr
 
@@ -147,7 +149,7 @@ def test_two_commands_in_one_process_may_share_a_flag(s2d):
     before = set(flags.FLAGS)
     results = [
         s2d(*args.split())
-        for args in ("greet Ann --times=2", "fail 3 --times=7", "greet Bob", "greet --times=0")
+        for args in ("greet Ann --times=2", "run 3 --times=7", "greet Bob", "greet --times=0")
     ]
     assert [result.returncode for result in results] == [0, 3, 0, 2]
     assert "".join(r.stdout for r in results) == "hello Ann\nhello Ann\nhello Bob\n"

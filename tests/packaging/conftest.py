@@ -9,7 +9,7 @@ import pytest
 
 from s2d_tf import _paths, cli
 
-DISPATCHER = ("__init__", "__main__", "_backend", "_lazy", "_paths", "_quiet", "cli", "errors")
+DISPATCHER = ("__init__", "__main__", "_backend", "_lazy", "_paths", "cli", "errors")
 TRAINERS = {
     "__init__": '"""Programs."""',
     "_private": '"""Not a command."""',
@@ -33,53 +33,20 @@ TRAINERS = {
                 text = text.upper() if _MOOD.value == "loud" else text
                 print(f"{i} {text}" if _COUNT.value else text)
     ''',
-    "fail": '''
-        """Fails as it is told."""
-        import json
-        import pathlib
-
+    "run": '''
+        """Runs a line of Python."""
         from absl import flags
 
         from s2d_tf.errors import UserError
 
+        flags.DEFINE_integer("times", 1, "shares its name with a flag of another command")
+
         class NonFiniteLossError(UserError):
             pass
 
-        _TIMES = flags.DEFINE_integer("times", 1, "shares its name with a flag of another command")
-
         def main(argv):
-            how = argv[1]
-            if how == "value":
-                raise UserError("num_samples: expected at least 1,\\n    received 0")
-            if how == "file":
-                open("/no/such/file")
-            if how == "loss":
-                raise NonFiniteLossError(f"the loss is {float('nan')}")
-            if how == "extra":
-                raise ImportError("FastAPI: expected it, received none. Run `pip install x`.")
-            if how == "directory":
-                pathlib.Path("/").read_text()
-            if how == "empty":
-                raise UserError
-            if how == "type":
-                raise TypeError("an accident")
-            if how == "value_of_python":
-                int("many")
-            if how == "value_of_a_library":
-                json.loads("{")
-            if how == "runtime_of_python":
-                next(iter({1: 1})) and [d.pop(k) for d in [{1: 1, 2: 2}] for k in d]
-            if how == "import":
-                import no_such_module
-            if how == "memory":
-                bytearray(1 << 62)
-            if how == "recursion":
-                main(argv)
-            if how == "interrupt":
-                raise KeyboardInterrupt
-            if how == "exit":
-                raise SystemExit(5)
-            return int(how)
+            exec(argv[1], globals() | {"argv": argv})
+            return int(argv[1]) if argv[1].isdecimal() else 0
     ''',
     "talk_much": '''
         """Prints more than a pipe holds."""
@@ -88,33 +55,8 @@ TRAINERS = {
             for i in range(100_000):
                 print("line", i)
     ''',
-    "start_tensorflow": '''
-        """Imports TensorFlow and says so."""
-
-        def main(argv):
-            import os
-            import sys
-            import tensorflow as tf
-
-            print("one line of our own", file=sys.stderr)
-            print(int(tf.constant(1) + 1), os.environ["TF_ENABLE_ONEDNN_OPTS"])
-    ''',
-    "needs_keras": '''
-        """Loads a submodule that needs Keras."""
-
-        def main(argv):
-            import s2d_tf
-            s2d_tf.layers
-    ''',
     "train": '"""Comes after list."""',
     "list": '"""Comes first."""',
-    "modules": '''
-        """Prints which of the heavy modules are loaded."""
-        import sys
-
-        def main(argv):
-            print(sorted({"tensorflow", "keras", "numpy", "sklearn"} & set(sys.modules)))
-    ''',
 }
 
 
@@ -158,12 +100,8 @@ def build(project_root):
     """
     rules = Rules(project_root)
     names = {kind: rules.rule(kind) for kind in ("py_library", "py_binary", "py_test", "filegroup")}
-    names.update(
-        glob=rules.glob,
-        package=lambda **_: None,
-        licenses=lambda _: None,
-        exports_files=lambda _: None,
-    )
+    names |= {name: lambda *_, **__: None for name in ("package", "licenses", "exports_files")}
+    names["glob"] = rules.glob
     exec(compile((project_root / "BUILD").read_text(), "BUILD", "exec"), names)
     rules.libraries = names["LIBRARIES"]
     return rules

@@ -85,10 +85,8 @@ def test_the_command_and_the_private_modules_import_no_room(library_imports):
 
 def test_the_library_does_not_import_the_laboratory(project_root):
     for path in sources(project_root, "s2d_tf"):
-        names = [name for name, _ in imports(path)]
-        assert not [name for name in names if name.startswith(("trainers", "s2d_tf.trainers"))], (
-            path
-        )
+        for name, _ in imports(path):
+            assert not name.startswith(("trainers", "s2d_tf.trainers")), path
 
 
 def private_names(path, own):

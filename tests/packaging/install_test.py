@@ -1,6 +1,5 @@
 """What a wheel holds, and that what it holds works where nothing else of the project is."""
 
-import ast
 import configparser
 import fnmatch
 import os
@@ -14,6 +13,8 @@ import venv
 import zipfile
 
 import pytest
+
+from tests.packaging.imports_test import imports
 
 CODE_FOLDERS = {"s2d_tf": "s2d_tf", "trainers": "s2d_tf/trainers"}
 
@@ -245,13 +246,6 @@ def test_every_dependency_of_the_library_is_declared(project_root, configuration
         line.split("#")[0].strip().split(">=")[0].split("[")[0] for line in declared.splitlines()
     }
     for path in (p for folder in CODE_FOLDERS for p in (project_root / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules = []
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                modules = [node.module] if not node.level else []
-            for module in modules:
-                top = module.split(".")[0]
-                if top not in sys.stdlib_module_names and top != "s2d_tf":
-                    assert distributions.get(top, top) in names, f"{path.name} imports {top}"
+        for top in {name.split(".")[0] for name, _ in imports(path)} - {"s2d_tf", "trainers"}:
+            if top not in sys.stdlib_module_names:
+                assert distributions.get(top, top) in names, f"{path.name} imports {top}"

@@ -1,20 +1,11 @@
 """What a person reads when something went wrong: where, why, and what to do."""
 
-import errno
-import os
-import pathlib
-import signal
-
 import pytest
 
 from s2d_tf import cli, files, zoo
 from s2d_tf.export.saved_model import write_version
 
 NAME = "wrn_10_2_s2.s2d.digits"
-
-
-def full_disk(*_, **__):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_an_unfinished_run_says_how_to_continue_it(tmp_path, capsys):
@@ -41,20 +32,7 @@ def test_a_missing_flag_says_what_it_is_for(command, flag, purpose, capsys):
     )
 
 
-def test_a_full_disk_names_the_path_and_what_to_do(tmp_path, monkeypatch):
-    path = tmp_path / "metrics.json"
-    with monkeypatch.context() as patch:
-        patch.setattr(pathlib.Path, "write_bytes", full_disk)
-        with pytest.raises(files.DiskFullError) as caught:  # as `s2d evaluate` and `report` write
-            files.write_json(path, {})
-    assert str(caught.value) == (
-        f"{path}: expected room to write, received 'No space left on device'. Free some space, "
-        "then run the same command again."
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_so_does_an_export_whose_writer_has_errors_of_its_own(tmp_path):
+def test_a_full_disk_is_explained_where_a_writer_has_errors_of_its_own(tmp_path):
     def write(folder):
         (folder / "half").write_text("x")
         raise RuntimeError("{{node Save}} half; No space left on device")
@@ -62,19 +40,3 @@ def test_so_does_an_export_whose_writer_has_errors_of_its_own(tmp_path):
     with pytest.raises(files.DiskFullError, match=r"models: expected room .* Free some space"):
         write_version(tmp_path / "models", write)
     assert list((tmp_path / "models").iterdir()) == []
-
-
-def test_ctrl_c_says_where_the_run_is_saved(monkeypatch, capsys):
-    from s2d_tf.trainers.training import callbacks
-
-    stop = callbacks.StopRequest()
-    stop.signal = signal.SIGINT
-
-    def interrupted(*_):
-        raise stop.error("at epoch 3, step 7, where it is saved")
-
-    monkeypatch.setattr(cli, "_run", interrupted)
-    assert cli.main(["train"]) == 130
-    assert capsys.readouterr().err == (
-        "\ninterrupted at epoch 3, step 7, where it is saved; the same command continues.\n"
-    )

@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+import s2d_tf
+
 RELEASE, TESTS = "release.yml", "tests.yml"
 
 
@@ -40,29 +42,20 @@ def test_the_release_notes_are_the_section_of_the_version(workflows, tmp_path):
     extract = next(line for line in script.splitlines() if line.startswith("awk"))
     text = "# Changelog\n\n## [0.2.0]\n\n- new\n\n## [0.1.0] - today\n- first\n\n## [0.0.1]\n"
     (tmp_path / "CHANGELOG.md").write_text(text)
-    subprocess.run(
-        ["bash", "-c", extract],
-        cwd=tmp_path,
-        env={"TAG": "v0.1.0", "PATH": "/usr/bin:/bin"},
-        check=True,
-    )
+    assert run(extract, tmp_path, "v0.1.0") == 0
     assert (tmp_path / "notes.md").read_text().strip() == "- first"
 
 
 def test_the_version_check_finds_the_version(workflows, project_root, tmp_path):
-    import s2d_tf
-
     (script,) = (s["run"] for s in workflows[RELEASE]["jobs"]["version"]["steps"] if "run" in s)
+    (tmp_path / "s2d_tf").mkdir()
+    source = project_root / "s2d_tf" / "__init__.py"
+    (tmp_path / "s2d_tf" / "__init__.py").write_bytes(source.read_bytes())
+    (tmp_path / "CHANGELOG.md").write_text(f"## [{s2d_tf.__version__}]\n")
+    assert run(script, tmp_path, f"v{s2d_tf.__version__}") == 0
+    assert run(script, tmp_path, "v9.9.9") != 0
 
-    def run(tag):
-        (tmp_path / "s2d_tf").mkdir(exist_ok=True)
-        source = (project_root / "s2d_tf" / "__init__.py").read_text()
-        (tmp_path / "s2d_tf" / "__init__.py").write_text(source)
-        (tmp_path / "CHANGELOG.md").write_text(f"## [{s2d_tf.__version__}]\n")
-        command = ["bash", "-e", "-c", script]
-        return subprocess.run(
-            command, cwd=tmp_path, env={"TAG": tag, "PATH": "/usr/bin:/bin"}
-        ).returncode
 
-    assert run(f"v{s2d_tf.__version__}") == 0
-    assert run("v9.9.9") != 0
+def run(script, folder, tag):
+    env = {"TAG": tag, "PATH": "/usr/bin:/bin"}
+    return subprocess.run(["bash", "-ec", script], cwd=folder, env=env).returncode

@@ -8,8 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from s2d_tf import posthoc
-from s2d_tf.files import arrays as packing
+from s2d_tf import files, posthoc
 from s2d_tf.posthoc import saving
 from s2d_tf.posthoc.predictor import fingerprint
 
@@ -27,10 +26,10 @@ def good(model, data, tmp_path_factory):
 
 def changed(data, arrays=None, **facts):
     """A file with other arrays and facts, and the digest that fits the arrays."""
-    held, metadata = packing.unpack(data)
+    held, metadata = files.unpack_arrays(data)
     held = held if arrays is None else arrays
     stated = json.loads(metadata["step"]) | {"sha256": fingerprint(held)} | facts
-    return packing.pack(held, {"step": json.dumps(stated)})
+    return files.pack_arrays(held, {"step": json.dumps(stated)})
 
 
 def with_header(data, change):
@@ -45,7 +44,7 @@ def zeros(**shapes):
 
 
 def repacked(text):
-    return lambda d: packing.pack(packing.unpack(d)[0], {"step": text})
+    return lambda d: files.pack_arrays(files.unpack_arrays(d)[0], {"step": text})
 
 
 HUGE = {"shape": [2**20, 2**20]}
@@ -59,7 +58,10 @@ CRAFTED = {
         lambda d: with_header(d, lambda h: h | {"training": h["training"] | HUGE}),
         "expected a safetensors file",
     ),
-    "no facts": (lambda d: packing.pack(packing.unpack(d)[0]), "expected names and values"),
+    "no facts": (
+        lambda d: files.pack_arrays(files.unpack_arrays(d)[0]),
+        "expected names and values",
+    ),
     "facts that are no JSON": (repacked("{"), "a fitted post-hoc step"),
     "deep facts": (repacked("[" * 100_000), "a fitted post-hoc step"),
 }
@@ -133,7 +135,7 @@ def test_no_more_is_read_than_a_step_can_have(model, good, tmp_path, monkeypatch
     (tmp_path / "knn").write_bytes(good)
     with pytest.raises(posthoc.StepError, match=r"expected at most .* bytes, received more"):
         posthoc.load(tmp_path / "knn", model)
-    with pytest.raises(posthoc.StepError, match="expected a file, received none"):
+    with pytest.raises(posthoc.StepError, match="expected a file, received 'No such file"):
         posthoc.load(tmp_path / "none", model)
 
 

@@ -8,7 +8,7 @@ import pytest
 from s2d_tf import files, zoo
 from s2d_tf.trainers.publishing import provenance
 from s2d_tf.zoo import entries, networks, recipes, weights
-from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN
+from s2d_tf.zoo.entries import CARD, ENTRY, GOLDEN
 
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
 SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
@@ -51,7 +51,12 @@ def make_entry(folder, name, members=1):
         parameters=predictor.num_parameters,
         weights=tuple(items),
         golden=entries.GoldenFile(GOLDEN, files.sha256(folder / name / GOLDEN)),
-        metrics={"digits/accuracy": 0.125, "digits/nll": 2.0, "digits/ece": 0.01},
+        metrics={
+            "digits/accuracy": 0.125,
+            "digits/nll": 2.0,
+            "digits/ece": 0.01,
+            "cost/relative_inference_time": 1.0,
+        },
         spread={"digits/accuracy": {"mean": 0.125, "stddev": 0.01, "seeds": 3}},
         provenance={"split": "train", "seeds": list(range(members))},
         inputs=predictor.contract.to_dict(),

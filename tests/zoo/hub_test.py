@@ -5,18 +5,15 @@ import hashlib
 import http.server
 import json
 import re
-import shutil
 import threading
 import urllib.parse
 
 import numpy as np
 import pytest
 
-from s2d_tf import files, zoo
+from s2d_tf import zoo
 from s2d_tf.trainers import publishing
-from s2d_tf.trainers.publishing import hub as publishing_hub
 from s2d_tf.zoo import sources
-from s2d_tf.zoo.sources import HubFolder
 
 NAME = "wrn_10_2_s2.s2d.digits"
 FOLDER = zoo.directory() / NAME
@@ -97,15 +94,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.card = json.loads(body)["content"]
             self.answer({"errors": [], "warnings": []})
         elif "/preupload/" in path:
-            listed = [
-                {
-                    "path": each["path"],
-                    "uploadMode": "lfs" if each["path"].endswith("safetensors") else "regular",
-                    "shouldIgnore": False,
-                    "oid": None,
-                }
-                for each in json.loads(body)["files"]
-            ]
+            listed = json.loads(body)["files"]
+            for each in listed:
+                mode = "lfs" if each["path"].endswith("safetensors") else "regular"
+                each |= {"uploadMode": mode, "shouldIgnore": False, "oid": None}
             self.answer({"files": listed})
         elif path.endswith(".git/info/lfs/objects/batch"):
             listed = [
@@ -176,11 +168,10 @@ def test_all_files_come_from_one_commit(stand_in):
 def test_a_folder_in_a_repository_and_its_neighbors(stand_in):
     stand_in.commit("me/zoo", contents(f"entries/{NAME}"))
     assert zoo.load(f"hf://me/zoo/entries/{NAME}").num_classes == 8
-    neighbor = HubFolder.parse("hf://me/zoo/entries/a.b.c").sibling(NAME)
-    assert str(neighbor) == f"hf://me/zoo/entries/{NAME}"
-    assert neighbor.read("entry.json", 10**6) == (FOLDER / "entry.json").read_bytes()
-    with pytest.raises(zoo.ZooError, match="expected an entry with all its weights"):
-        HubFolder.parse("hf://me/zoo").sibling(NAME)
+    beside = sources.find("hf://me/zoo/entries/a.b.c")
+    assert beside.read("entry.json", 10**6, entry=NAME) == (FOLDER / "entry.json").read_bytes()
+    with pytest.raises(zoo.ZooError, match="expected a file that can be fetched"):
+        sources.find("hf://me/zoo").read("entry.json", 10**6, entry=NAME)
 
 
 def test_what_is_too_large_is_not_fetched(stand_in):
@@ -233,26 +224,6 @@ def test_an_entry_without_its_weights_is_not_sent(stand_in, tmp_path):
     with pytest.raises(publishing.PublishError, match=r"refers to fast_resnet_half\.individual"):
         publishing.upload(folder, "hf://me/new")
     assert stand_in.commits == {}
-
-
-def test_publish_to_keeps_nothing_here_unless_told(stand_in, monkeypatch, tmp_path):
-    places = []
-
-    def publish(directory, name, zoo_dir, log, **options):
-        assert (directory, name, options) == ("run", NAME, {"precision": "float32"})
-        places.append(zoo_dir)
-        return shutil.copytree(FOLDER, f"{zoo_dir}/{name}")
-
-    monkeypatch.setattr(publishing_hub, "publish", publish)
-    quiet = [].append
-    for place in (None, tmp_path):
-        publishing.publish_to("hf://me/a", "run", NAME, place, quiet, precision="float32")
-    temporary, kept = places
-    assert not (tmp_path.__class__(temporary)).exists()
-    assert files.sha256(kept / NAME / "entry.json") == files.sha256(FOLDER / "entry.json")
-    with pytest.raises(zoo.ZooError, match="where: expected an address"):
-        publishing.publish_to("me/a", "run", NAME)
-    assert len(places) == 2
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch):

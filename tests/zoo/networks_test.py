@@ -7,11 +7,8 @@ import pytest
 from s2d_tf import backbones, data, layers, losses, models, uncertainty
 from s2d_tf.trainers.training import schedules
 from s2d_tf.zoo import networks, recipes
+from tests.zoo.recipes_test import METHODS
 
-METHODS = (
-    "individual", "s2d", "mimo", "s2d_mimo", "swag", "s2d_swag", "mc", "s2d_mc", "ensemble",
-    "s2d_ensemble", "end", "en2d", "h2d_dir", "h2d_gauss", "h2d", "plain_dir",
-)  # fmt: skip
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
 
@@ -41,7 +38,7 @@ PRODUCTS = ("mimo", "s2d_swag", "s2d_mc", "ensemble")
 
 @pytest.mark.parametrize(
     "method",
-    [pytest.param(m, marks=pytest.mark.slow) if m in PRODUCTS else m for m in METHODS],
+    [pytest.param(m, marks=pytest.mark.slow) if m in PRODUCTS else m for m in sorted(METHODS)],
 )
 def test_two_steps(method, digits, monkeypatch):
     monkeypatch.setattr(backbones, "one_convolution", one_convolution, raising=False)
@@ -50,28 +47,24 @@ def test_two_steps(method, digits, monkeypatch):
         return tiny(method).replace(backbone="one_convolution", arguments={})
 
     recipe = small(method)
-    trained_networks = []
     members = 2 if recipe.draws == "ensemble" else 1
-    trained = recipe.member_recipe if recipe.draws == "ensemble" else recipe
+    trained = recipe.member_recipe if members == 2 else recipe
     trained = trained.replace(backbone="one_convolution")
-    for seed in range(members):
-        network = networks.build_network(trained, seed)
-        trained_networks.append(network)
-        if seed:
-            continue
-        network.compile(schedules.optimizer(trained.training, 2), run_eagerly=True)
-        if recipe.learns == "teachers":
-            teacher = small(recipe.teachers).member_recipe.replace(backbone="one_convolution")
-            network.learn_from(models.Ensemble([networks.build_network(teacher, seed=5)]))
-        dataset = data.train_pipeline(
-            *digits, batch_size=trained.data.batch_size, seed=seed, num_heads=trained.heads
-        )
-        before = [w.copy() for w in network.get_weights()]
-        history = network.fit(dataset, steps_per_epoch=2, verbose=0).history
-        assert all(np.isfinite(values).all() for values in history.values())
-        after = network.get_weights()
-        assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-    predictor = networks.build_predictor(recipe, trained_networks)
+    built = [networks.build_network(trained, seed) for seed in range(members)]
+    network = built[0]
+    network.compile(schedules.optimizer(trained.training, 2), run_eagerly=True)
+    if recipe.learns == "teachers":
+        teacher = small(recipe.teachers).member_recipe.replace(backbone="one_convolution")
+        network.learn_from(models.Ensemble([networks.build_network(teacher, seed=5)]))
+    dataset = data.train_pipeline(
+        *digits, batch_size=trained.data.batch_size, seed=0, num_heads=trained.heads
+    )
+    before = [w.copy() for w in network.get_weights()]
+    history = network.fit(dataset, steps_per_epoch=2, verbose=0).history
+    assert all(np.isfinite(values).all() for values in history.values())
+    after = network.get_weights()
+    assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    predictor = networks.build_predictor(recipe, built)
     if recipe.draws == "swag":
         predictor.recompute_statistics([digits[0][:32], digits[0][32:]])
     stack = predictor.member_logits(digits[0][:8])
@@ -80,22 +73,13 @@ def test_two_steps(method, digits, monkeypatch):
     assert all(np.isfinite(value).all() for value in answer.values())
     dirichlet = method.startswith(("s2d", "h2d", "en2d", "plain_dir"))
     assert predictor.kind == ("dirichlet" if dirichlet else "categorical")
-    expected = {"mimo": 2, "s2d_mimo": 2, "ensemble": 2, "s2d_ensemble": 2}
-    expected |= {"h2d_gauss": 50}
-    drawn = 5 if recipe.draws in ("swag", "dropout") else 1
-    assert stack.shape == (expected.get(method, drawn), 8, 8)
+    drawn = 5 if recipe.draws in ("swag", "dropout") else members * recipe.heads
+    assert stack.shape == (50 if method == "h2d_gauss" else drawn, 8, 8)
 
 
 def test_numbers_of_the_recipe_reach_the_model():
-    recipe = tiny("s2d").replace(
-        model={
-            "noise_stddev": (0.1, 0.2),
-            "temperature": 2.0,
-            "student_weight": 0.3,
-            "dropout": 0.4,
-        },
-        training={"weight_decay": 0.7},
-    )
+    numbers = {"noise_stddev": (0.1, 0.2), "temperature": 2.0, "student_weight": 0.3}
+    recipe = tiny("s2d").replace(model=numbers | {"dropout": 0.4}, training={"weight_decay": 0.7})
     network = networks.build_network(recipe, seed=3)
     assert network.noise.stddev == (0.1, 0.2)
     assert (network.temperature, network.student_weight) == (2.0, 0.3)
@@ -145,7 +129,7 @@ def test_published_parameter_counts(name, parameters):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["densenet_bc_100_12", "wrn_28_10"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sorted(METHODS))
 def test_two_steps_at_full_architecture(architecture, method):
     """Small batches of CIFAR's shape; noise images, because the data may not be at hand."""
     recipe = recipes.resolve(f"{architecture}.{method}.cifar100")

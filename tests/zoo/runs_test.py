@@ -47,7 +47,6 @@ def test_snapshots(tmp_path, recipe):
         ("model", "student_draws", "independent", "balanced"),
         ("model", "concentration_temperature", 1.0, 2.0),
         ("model", "detach_scale", False, True),
-        ("model", "temperature", 1.5, "auto"),
         ("data", "label_noise", None, "symmetric@0.2"),
     ],
 )

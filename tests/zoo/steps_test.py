@@ -9,8 +9,8 @@ import pytest
 
 from s2d_tf import data, files, posthoc, zoo
 from s2d_tf.posthoc import chain
-from s2d_tf.zoo import entries, recipes, steps, weights
-from s2d_tf.zoo.layout import ENTRY
+from s2d_tf.zoo import entries, loading, recipes, runs, weights
+from s2d_tf.zoo.entries import ENTRY
 from tests.zoo.conftest import SINGLE, make_run
 
 FACTS = {"data": "digits", "split": "train"}
@@ -27,8 +27,10 @@ def fitted():
 def save_steps(folder, predictor):
     """Writes the steps as `s2d fit-step` does."""
     folder.mkdir(exist_ok=True)
-    for index, own in enumerate(chain(predictor)):
-        posthoc.save(own, folder / steps.file_name(index, own.step), FACTS)
+    return [
+        posthoc.save(own, folder / runs.step_file(index, own.step), FACTS)
+        for index, own in enumerate(chain(predictor))
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +45,10 @@ def run(tmp_path_factory, fitted):
 @pytest.fixture
 def entry(tmp_path, fitted):
     folder = shutil.copytree(zoo.directory() / SINGLE, tmp_path / SINGLE)
-    save_steps(folder, fitted)
     record = entries.read((folder / ENTRY).read_bytes(), folder)
-    names = [steps.file_name(index, own.step) for index, own in enumerate(chain(fitted))]
     listed = tuple(
-        entries.StepFile(name, files.sha256(folder / name), repr(own.step), "digits/train")
-        for name, own in zip(names, chain(fitted), strict=True)
+        entries.StepFile(path.name, files.sha256(path), repr(own.step), "digits/train")
+        for path, own in zip(save_steps(folder, fitted), chain(fitted), strict=True)
     )
     files.write_text(folder / ENTRY, dataclasses.replace(record, steps=listed).to_json())
     return folder
@@ -63,9 +63,6 @@ def test_steps_come_with_the_model(run, entry, fitted):
         for key in expected:
             np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
     assert not chain(zoo.open_run(zoo.Run.open(run), with_steps=False).predictor)
-
-
-def test_the_metadata_name_the_steps_and_their_data(run):
     described = zoo.load(run).metadata["steps"]
     assert [item["fitted_on"] for item in described] == ["digits/train"] * 2
     assert described[1]["step"].startswith("KNN(k=5")
@@ -133,7 +130,7 @@ def test_crafted_steps_of_an_entry_are_rejected_with_their_own_hash(entry):
 
 
 def test_no_more_is_read_than_all_steps_may_have(run, entry, monkeypatch):
-    monkeypatch.setattr(steps, "MAX_BYTES", 500)
+    monkeypatch.setattr(loading, "MAX_STEP_BYTES", 500)
     for where in (run, entry):
         with pytest.raises(zoo.ZooError, match=r"expected at most .* bytes, received more"):
             zoo.load(where)

@@ -14,7 +14,7 @@ from s2d_tf import files
 from s2d_tf.evaluation import names
 from s2d_tf.uncertainty import decomposes
 from s2d_tf.zoo import entries, loading
-from s2d_tf.zoo.layout import CARD, ENTRY
+from s2d_tf.zoo.entries import CARD, ENTRY
 from s2d_tf.zoo.sources import Folder, HubFolder, hub_library
 
 from .card import LICENSE

@@ -22,9 +22,8 @@ from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation import evaluator, figures, names, run_evaluation, views
 from s2d_tf.models import Predictor
-from s2d_tf.zoo.layout import MEMBER, METRICS, SUMMARY, TEACHER_LOGITS
 from s2d_tf.zoo.recipes import SECTIONS, Recipe
-from s2d_tf.zoo.runs import Run, is_run
+from s2d_tf.zoo.runs import MEMBER, METRICS, SUMMARY, TEACHER_LOGITS, Run, is_run
 
 TABLE_METRICS = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")
 PICTURE = "uncertainty.png"

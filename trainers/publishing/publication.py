@@ -18,9 +18,9 @@ from typing import Any
 from s2d_tf import __version__, data, evaluation, files, posthoc, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import run_evaluation, views
-from s2d_tf.zoo import entries, recipes, sources, weights
-from s2d_tf.zoo import steps as steps_lib
-from s2d_tf.zoo.layout import CARD, ENTRY, GOLDEN, METRICS, STEPS, weights_file
+from s2d_tf.zoo import entries, loading, recipes, runs, sources, weights
+from s2d_tf.zoo.entries import CARD, ENTRY, GOLDEN
+from s2d_tf.zoo.runs import MEMBER, METRICS, STEPS
 
 from ..studies import results
 from ..training import run_setup
@@ -106,7 +106,7 @@ def publish(
             spread=spread,
             provenance=facts | provenance.strengths(run, opened, folder, data_dir),
             steps=tuple(
-                _listed(own, posthoc.save(own, folder / steps_lib.file_name(i, own.step)))
+                _listed(own, posthoc.save(own, folder / runs.step_file(i, own.step)))
                 for i, own in enumerate(posthoc.chain(predictor))
             ),
             inputs=predictor.contract.to_dict(),
@@ -172,7 +172,7 @@ def fit_step(
                 "entry's folder first."
             )
         fitted, facts = _fit(opened, step, split, data_dir, batch_size, log)
-        name = steps_lib.file_name(len(posthoc.chain(opened.predictor)), step)
+        name = runs.step_file(len(posthoc.chain(opened.predictor)), step)
         if source is None:
             return posthoc.save(fitted, opened.run.directory / STEPS / name, facts)
         folder = stack.enter_context(files.folder_written_beside(source.path))
@@ -213,7 +213,7 @@ def _write_golden(predictor, folder):
 
 
 def _listed(predictor, path):
-    about = repr(predictor.step), steps_lib.fitted_on(predictor)
+    about = repr(predictor.step), loading.fitted_on(predictor)
     return entries.StepFile(path.name, files.sha256(path), *about)
 
 
@@ -310,7 +310,8 @@ def _write(opened, folder, target, precision):
         )
         item = next(same, None)
         if item is None:
-            name = weights_file(index if opened.run.members else None)
+            stem = f"{MEMBER}{index}" if opened.run.members else "model"
+            name = f"{stem}.safetensors"
             weights.save(network, folder / name, half=precision == "float16")
             digest = files.sha256(folder / name)
             item = entries.WeightsFile(name, digest, precision, part.seed, source, entry=None)

@@ -14,7 +14,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.evaluation import figures, intervals, tables
 from s2d_tf.evaluation.names import dataset_title
 from s2d_tf.zoo import recipes
-from s2d_tf.zoo.layout import METRICS
+from s2d_tf.zoo.runs import METRICS
 
 from .. import training
 

@@ -29,14 +29,14 @@ from s2d_tf.evaluation.names import (
     metric_title,
 )
 from s2d_tf.evaluation.tables import metric_keys, metric_table, uncertainty_keys
-from s2d_tf.zoo import Run, layout
+from s2d_tf.zoo import Run, runs
 
 from . import claims, paper_tables
 from .detectors import detector_tables
 from .results import Result, by_title, by_variant, collect, groups, markdown, ood_names, public
 
 RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
-KEPT = (layout.RECIPE, layout.INTERVALS, layout.SUMMARY)
+KEPT = (runs.RECIPE, runs.INTERVALS, runs.SUMMARY)
 # Other networks are shown in the shape of these tables, which have every method.
 DEFAULT_ARCHITECTURE = "densenet_bc_100_12"
 
@@ -152,9 +152,9 @@ def _copy(run, target):
     for name in KEPT:
         if (run.directory / name).is_file():
             shutil.copyfile(run.directory / name, target / name)
-    if (run.directory / layout.METRICS).is_file():
+    if (run.directory / runs.METRICS).is_file():
         files.write_json(
-            target / layout.METRICS, public(files.read_json(run.directory / layout.METRICS))
+            target / runs.METRICS, public(files.read_json(run.directory / runs.METRICS))
         )
     members = [Run.open(d) for d in views.own_member_directories(run) if d.is_dir()]
     for part in [*members, *views.held(run)]:

@@ -19,8 +19,8 @@ from s2d_tf import files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation import names, tables, views
-from s2d_tf.zoo.layout import METRICS
 from s2d_tf.zoo.recipes import Recipe
+from s2d_tf.zoo.runs import METRICS
 
 FACTS = ("run", "data", "versions", "time", "shift")
 """What keys begin with that are not metrics."""

@@ -17,7 +17,6 @@ from absl import logging
 from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.files import arrays as packing
 
 if TYPE_CHECKING:
     import keras
@@ -65,7 +64,7 @@ def write(
         _manifest(folder)
         return  # the same step of the same run: the same bits
     with files.folder_written_beside(folder) as beside:
-        packed = packing.pack(arrays)
+        packed = files.pack_arrays(arrays)
         digest = hashlib.sha256(packed).hexdigest()
         (beside / ARRAYS).write_bytes(packed)
         manifest = {"format": FORMAT, "step": step, "sha256": {ARRAYS: digest}, "facts": facts}
@@ -148,12 +147,12 @@ def _read_arrays(path, variables):
     """The arrays of the variables and of the metrics, if they are those of this model."""
     named = {_key(i, v): v for i, v in enumerate(variables)}
     try:
-        stored, _ = packing.unpack(path.read_bytes())
+        stored, _ = files.unpack_arrays(path.read_bytes())
         metrics = {key: stored.pop(key) for key in sorted(stored) if key.startswith(_METRICS)}
-        packing.check_fits(stored, named)
+        files.check_arrays(stored, named)
         if not all(array.dtype.kind in "biuf" for array in metrics.values()):
-            raise packing.ArraysError("expected metrics that are numbers, received others")
-    except packing.ArraysError as error:
+            raise files.ArraysError("expected metrics that are numbers, received others")
+    except files.ArraysError as error:
         # Not damage, which the sha256 shows, unless somebody wrote that as well.
         raise CheckpointError(
             f"{path}: expected the arrays of this model, received others: {error}. Continue with "

@@ -22,7 +22,7 @@ from absl import logging
 
 from s2d_tf import data, files, zoo
 from s2d_tf.errors import UserError
-from s2d_tf.zoo import layout, networks, recipes, weights
+from s2d_tf.zoo import networks, recipes, runs, weights
 from s2d_tf.zoo.runs import Run, RunError, snapshot_epoch
 
 from . import callbacks, checkpoints, run_setup, schedules, strategies, teachers
@@ -189,7 +189,7 @@ def _train_network(run, settings, strategy, team, stop):
     called += [moments] if moments else []
     called.append(
         callbacks.Checkpoint(
-            run.directory / layout.CHECKPOINTS, state, facts, held, steps, settings, stop, team
+            run.directory / runs.CHECKPOINTS, state, facts, held, steps, settings, stop, team
         )
     )
     verbose = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
@@ -212,7 +212,7 @@ def _train_network(run, settings, strategy, team, stop):
 def _restore(run, state, steps, conditions):
     """What the newest checkpoint says, or the beginning."""
     beginning = {"epoch": 0, "step_in_epoch": 0, "history": [], "seconds": 0.0, "step": 0}
-    held = checkpoints.restore(run.directory / layout.CHECKPOINTS, state) or beginning
+    held = checkpoints.restore(run.directory / runs.CHECKPOINTS, state) or beginning
     for name, value in conditions.items():
         if held.get(name, value) != value:
             what = "of another run (recipe, seed or split)" if name == "run" else held[name]
@@ -236,9 +236,9 @@ def _at_epoch_ends(run, network, history):
             weights.save(network, run.weights(kept[epoch + 1]))
 
     return [
-        callbacks.RunLog(run.directory / layout.LOG, history),
+        callbacks.RunLog(run.directory / runs.LOG, history),
         keras.callbacks.LambdaCallback(on_epoch_end=keep_weights),
-        keras.callbacks.TensorBoard(run.directory / layout.TENSORBOARD, write_graph=False),
+        keras.callbacks.TensorBoard(run.directory / runs.TENSORBOARD, write_graph=False),
     ]
 
 
@@ -276,7 +276,7 @@ def _finish(run, network, moments, images, history, facts):
         batches = tf.data.Dataset.from_tensor_slices(images).batch(recipe.data.batch_size)
         trained.recompute_statistics(batches)
     files.write_json(
-        run.directory / layout.SUMMARY,
+        run.directory / runs.SUMMARY,
         {
             "name": recipe.name,
             "seed": run.seed,

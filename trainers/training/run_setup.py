@@ -14,7 +14,7 @@ from absl import logging
 
 from s2d_tf import data, files
 from s2d_tf._types import PathLike
-from s2d_tf.zoo import layout, recipes
+from s2d_tf.zoo import recipes, runs
 from s2d_tf.zoo.recipes import SECTIONS, OwnData, Recipe, RecipeError
 from s2d_tf.zoo.runs import Run, RunError, is_run
 
@@ -192,19 +192,19 @@ def create(
 
 def lock(run: Run) -> AbstractContextManager[None]:
     """Holds a run's directory for this process; a second one is rejected."""
-    return files.locked(run.directory / layout.LOCK, RunError)
+    return files.locked(run.directory / runs.LOCK, RunError)
 
 
 def summary(run: Run) -> str:
     """What was trained, how long it took and where it is, for a person."""
     lines = []
-    trained = [d for d in run.member_directories if (d / layout.FINAL).is_file()]
+    trained = [d for d in run.member_directories if (d / runs.FINAL).is_file()]
     for directory in trained or [run.directory]:
-        facts = files.read_json(directory / layout.SUMMARY)
+        facts = files.read_json(directory / runs.SUMMARY)
         logs = ", ".join(f"{k} {v:.4g}" for k, v in facts["last_epoch"].items())
         lines.append(
             f"{facts['name']}, seed {facts['seed']}: {facts['parameters']:,} parameters, "
-            f"{facts['training_seconds'] / 60:.1f} minutes; {logs}\n  {directory / layout.FINAL}"
+            f"{facts['training_seconds'] / 60:.1f} minutes; {logs}\n  {directory / runs.FINAL}"
         )
     if run.member_directories and not run.finished:
         lines.append(

@@ -14,8 +14,8 @@ from absl import logging
 from s2d_tf import files, models, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.zoo import networks, weights
-from s2d_tf.zoo.layout import ENTRY, RECIPE, TEACHER_LOGITS
-from s2d_tf.zoo.runs import Run, RunError, is_run
+from s2d_tf.zoo.entries import ENTRY
+from s2d_tf.zoo.runs import RECIPE, TEACHER_LOGITS, Run, RunError, is_run
 
 from . import run_setup
 

@@ -14,7 +14,7 @@ from s2d_tf.trainers import publishing, training
 from s2d_tf.trainers.publishing import card, hub, provenance, publication
 from s2d_tf.trainers.studies import results
 from s2d_tf.zoo import entries, recipes
-from s2d_tf.zoo.layout import CARD, ENTRY
+from s2d_tf.zoo.entries import CARD, ENTRY
 from tests.trainers.publishing.conftest import (
     ENSEMBLE,
     MONTE_CARLO,

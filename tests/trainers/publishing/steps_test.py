@@ -11,7 +11,7 @@ from s2d_tf.evaluation import run_evaluation
 from s2d_tf.posthoc import chain, root
 from s2d_tf.trainers import publishing
 from s2d_tf.zoo import recipes, sources, weights
-from s2d_tf.zoo.layout import ENTRY
+from s2d_tf.zoo.entries import ENTRY
 from tests.trainers.publishing.conftest import SINGLE, quiet, without_times
 
 
@@ -51,7 +51,7 @@ def images():
 
 @pytest.fixture
 def entry(tmp_path):
-    return shutil.copytree(sources.pretrained_directory() / SINGLE, tmp_path / SINGLE)
+    return shutil.copytree(zoo.directory() / SINGLE, tmp_path / SINGLE)
 
 
 def fitted_by_hand(directory):

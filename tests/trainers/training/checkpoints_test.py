@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from s2d_tf import files
-from s2d_tf.files import arrays as packing
 from s2d_tf.trainers.training import checkpoints
 
 CRASH = 86
@@ -262,7 +261,7 @@ def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     arrays = checkpoints.collect(state(7), [Value("loss/total", np.float32(7))])
     key = list(arrays)[which]
     arrays[key] = np.zeros(arrays[key].shape, dtype)
-    rewrite(tmp_path / "step_000000007", packing.pack(arrays))
+    rewrite(tmp_path / "step_000000007", files.pack_arrays(arrays))
     if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables do not exist yet
         assert checkpoints.restore(tmp_path, state(0))["metrics"] == [0]
         return

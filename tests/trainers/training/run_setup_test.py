@@ -10,7 +10,7 @@ from s2d_tf import files
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import run_setup
 from s2d_tf.zoo import recipes, runs
-from s2d_tf.zoo.layout import FINAL
+from s2d_tf.zoo.runs import FINAL
 
 S2D, STUDENT = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.h2d_gauss.digits"
 
