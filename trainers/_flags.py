@@ -25,6 +25,4 @@ def batch_size() -> flags.FlagHolder:
 
 
 def table_format() -> flags.FlagHolder:
-    return flags.DEFINE_enum(
-        "format", "text", ["text", "markdown", "csv", "latex", "html"], "Output format."
-    )
+    return flags.DEFINE_enum("format", "text", ["text", "markdown", "csv"], "Output format.")

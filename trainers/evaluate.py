@@ -58,6 +58,8 @@ _DETECTORS = flags.DEFINE_string(
 def main(argv: list[str]) -> None:
     from s2d_tf import evaluation, zoo
 
+    from . import studies
+
     if len(argv) > 1 and argv[1].endswith((".parquet", ".csv")):
         from . import scoring
 
@@ -79,21 +81,18 @@ def main(argv: list[str]) -> None:
     }
     run = zoo.Run.open(argv[1]) if zoo.is_run(argv[1]) else None
     if run and (_DATA.value is None or run.recipe.own_data):
-        found = evaluation.evaluate_run(
-            argv[1],
-            _DATA_DIR.value,
-            _BATCH_SIZE.value,
-            _BOOTSTRAP.value,
-            log,
-            _AS.value,
-            _MEMBERS.value,
-            **data,
-        )
+        viewed = studies.views.view(run, _AS.value, _MEMBERS.value)
+        if viewed != run:
+            viewed.write()
+        shared = _DATA_DIR.value, _BATCH_SIZE.value, _BOOTSTRAP.value, log
+        found = evaluation.evaluate_run(viewed.directory, *shared, **data)
     elif _AS.value or _MEMBERS.value or _BOOTSTRAP.value:
         raise ValueError(
             "--as, --members and --bootstrap: expected a run directory, on the data of the run, "
             f"received {argv[1]}. Leave these flags out."
         )
     else:
-        found = evaluation.evaluate_entry(argv[1], _DATA_DIR.value, _BATCH_SIZE.value, log, **data)
+        opened = zoo.open_model(argv[1])
+        shared = _DATA_DIR.value, None, _BATCH_SIZE.value, log
+        found, _ = evaluation.evaluate_opened(opened, *shared, **data)
     print(json.dumps(found, indent=2))

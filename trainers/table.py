@@ -1,9 +1,9 @@
 """Prints the paper's tables, filled in with your runs.
 
-usage: s2d table RUNS... [--table=N] [--format=markdown|csv|latex|text|html] [--keep=DIR]
+usage: s2d table RUNS... [--table=N] [--format=text|markdown|csv] [--keep=DIR]
 
     s2d table runs/*
-    s2d table runs/* --table=3 --format=latex
+    s2d table runs/* --table=3 --format=markdown
     s2d table runs/* --keep=results      # copy the runs' numbers, write tables.md
 
 RUNS are evaluated run directories (`s2d evaluate`); with --keep, also folders of `s2d tune`. Tables

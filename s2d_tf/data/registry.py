@@ -78,9 +78,9 @@ def register(record: DatasetInfo) -> None:
     Example:
 
     >>> data.register(data.DatasetInfo(
-    ...     name="noise", title="Uniform noise", splits={"test": 5}, distance="far",
+    ...     name="uniform_noise", title="Uniform noise", splits={"test": 5}, distance="far",
     ...     load=lambda name, split, data_dir: (np.zeros([5, 8, 8, 1], np.uint8), [-1] * 5)))
-    >>> data.load_arrays("noise", "test")[0].shape
+    >>> data.load_arrays("uniform_noise", "test")[0].shape
     (5, 8, 8, 1)
     """
     if _REGISTRY.setdefault(record.name, record) != record:

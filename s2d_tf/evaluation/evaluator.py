@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+import pathlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from s2d_tf import data, metrics
+from s2d_tf import data, metrics, models
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation import detectors as detectors_lib
 from s2d_tf.evaluation import intervals, tables
-from s2d_tf.evaluation.predictions import Scored, predict, score
-from s2d_tf.evaluation.sources import open_source
+from s2d_tf.evaluation.example_scores import Scored, choose_detectors, posthoc_scores, score
+from s2d_tf.evaluation.predictions import open_source, predict
 from s2d_tf.metrics import checks
-
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
 
 # Share of the examples that are still answered in `risk_at_80_coverage`.
 COVERAGE = 0.8
-HALVES_SEED = 0
 
 
 def evaluate(
-    predictor: Predictor,
+    predictor: models.Predictor,
     dataset: Any,
     ood: Any = (),
     data_dir: PathLike | None = None,
@@ -71,16 +66,23 @@ def evaluate(
     >>> sorted(found)[:2], "noise/auroc/knowledge" in found
     (['mine/accuracy', 'mine/adaptive_ece'], True)
     """
-    chosen = detectors_lib.choose(detectors, predictor)
-    options: dict[str, Any] = {"data_dir": data_dir, "split": split, "cache_dir": cache_dir}
-    options |= {"batch_size": batch_size, "name": name}
-    scored = score_datasets(predictor, dataset, ood, detectors=chosen, training=training, **options)
-    return scored.metrics()
+    return score_datasets(
+        predictor,
+        dataset,
+        ood,
+        data_dir,
+        split,
+        cache_dir,
+        batch_size,
+        name,
+        choose_detectors(detectors, predictor),
+        training,
+    ).metrics()
 
 
 def compare(
-    first: Predictor,
-    second: Predictor,
+    first: models.Predictor,
+    second: models.Predictor,
     dataset: Any,
     ood: Any = (),
     name: str = "data",
@@ -105,11 +107,9 @@ def compare(
     >>> table.rows[0][1].text, len(table.rows)
     ('Acc', 4)
     """
-    own, other = (
-        score_datasets(each, dataset, ood, name=name, **options) for each in (first, second)
-    )
-    found = own.intervals(other, num_resamples)
-    return tables.difference_table(found, "First minus second", num_resamples)
+    pair = [score_datasets(each, dataset, ood, name=name, **options) for each in (first, second)]
+    differences = pair[0].intervals(pair[1], num_resamples)
+    return tables.difference_table(differences, "First minus second", num_resamples)
 
 
 @dataclasses.dataclass
@@ -121,9 +121,8 @@ class ModelScores:
         known: its `Scored`.
         unknown: `{name: Scored}` of the out-of-distribution sets.
         missing: `{name: why}` of the datasets that are not available.
-        facts: `{name: {"images", "fingerprint"}}` of all sets that were read; `images` counts
-            examples of any kind.
-        inputs: `{name: hash}` of their inputs in order: where it differs, examples are not pairs.
+        facts: `{name: {"images", "fingerprint"}}` of all sets that were read, of any kind.
+        inputs: `{name: hash}` of their inputs in order.
         step_metrics: flat dict of the prediction sets and abstention of the model's own steps.
         seconds: time of the forward passes; what came from the cache took none.
 
@@ -145,13 +144,18 @@ class ModelScores:
 
     def metrics(self) -> dict[str, float]:
         """The flat dict of `evaluate`."""
-        found = classification(self.dataset, self.known)
+        found = _classification(self.dataset, self.known)
         for name, scored in self.unknown.items():
-            found |= detection(name, self.known, scored)
+            found |= {
+                f"{name}/{metric}/{key}": getattr(metrics, metric)(values, scored.scores[key])
+                for key, values in self.known.scores.items()
+                for metric in ("auroc", "aupr", "fpr_at_95_recall")
+            }
         for name, scored in {self.dataset: self.known, **self.unknown}.items():
             if "knowledge" in scored.scores:
-                pair = scored.scores["data"], scored.scores["knowledge"]
-                found[f"{name}/rank_correlation"] = metrics.rank_correlation(*pair)
+                found[f"{name}/rank_correlation"] = metrics.rank_correlation(
+                    scored.scores["data"], scored.scores["knowledge"]
+                )
         return found | self.step_metrics
 
     def intervals(
@@ -167,57 +171,45 @@ class ModelScores:
             Flat dict `{"cifar100/nll": {"estimate", "low", "high", "level"}, ...}`, of a difference
             for the datasets and uncertainties that both have.
         """
-        if other is not None:
-            self._check_pairs(other)
-        logits = other and other.known.log_probs
-        args = self.known.log_probs, self.known.labels, logits, num_resamples
+        shared = [n for n in self.unknown if other is None or n in other.unknown]
+        for name in (self.dataset, *shared):
+            sets = [(m.inputs.get(name), m.facts.get(name)) for m in (self, other or self)]
+            if sets[0] != sets[1]:
+                raise UserError(
+                    f"{name}: expected the same examples in the same order for both models, "
+                    "received different ones. Evaluate both on the same data, without shuffling."
+                )
+        logits, known = other and other.known.log_probs, self.known
+        args = known.log_probs, known.labels, logits, num_resamples
         found = {self.dataset: intervals.classification(*args)}
-        for name, unknown in self.unknown.items():
-            if other is None or name in other.unknown:
-                pair = other and (other.known.scores, other.unknown[name].scores)
-                sets = self.known.scores, unknown.scores
-                found[name] = intervals.detection(*sets, pair, num_resamples)
+        for name in shared:
+            pair = other and (other.known.scores, other.unknown[name].scores)
+            own = self.known.scores, self.unknown[name].scores
+            found[name] = intervals.detection(*own, pair, num_resamples)
         return {
             f"{name}/{key}": dataclasses.asdict(interval)
             for name, own in found.items()
             for key, interval in own.items()
         }
 
-    def _check_pairs(self, other):
-        own, others = self.facts[self.dataset], other.facts[other.dataset]
-        if own != other.facts.get(self.dataset):
-            raise UserError(
-                "second: expected a model that was tested on the same images as the first, "
-                f"{self.dataset} ({own['fingerprint'][:12]}), received {other.dataset} "
-                f"({others['fingerprint'][:12]}). Evaluate both on the same data."
-            )
-        for name, inputs in self.inputs.items():
-            if other.inputs.get(name, inputs) != inputs:
-                raise UserError(
-                    f"{name}: expected the same examples in the same order for both models, "
-                    "received others. Remove the shuffling from the dataset."
-                )
-
 
 def score_datasets(
-    predictor: Predictor,
+    predictor: models.Predictor,
     dataset: Any,
     ood: Any = (),
     data_dir: PathLike | None = None,
     split: str = "test",
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
-    skip_missing: bool = False,
     name: str = "data",
     detectors: Iterable[str] = (),
     training: Any = "train",
+    skip_missing: bool = False,
 ) -> ModelScores:
     """All forward passes of `evaluate`, as `ModelScores`.
 
-    `detectors` are names from `detectors.choose`; they are fitted on the split `training`.
-
-    With `skip_missing` an out-of-distribution set that is not on this machine is left out and
-    recorded; else it is an error, as for `dataset` always.
+    `detectors` are names that `choose_detectors` returned. With `skip_missing` an out-of-
+    distribution set that is not on this machine is left out and recorded; else it is an error.
 
     Example:
 
@@ -246,22 +238,28 @@ def score_datasets(
         break
     shared: dict[str, Any] = {"cache_dir": cache_dir, "batch_size": batch_size}
     made = [predict(predictor, source, **shared) for source in sources.values()]
-    scored = [score(predictions) for predictions in made]
-    added, step_metrics = detectors_lib.posthoc_scores(
-        predictor,
-        made,
-        list(sources.values()),
-        detectors,
-        lambda: _training_source(predictor, dataset, named, training, reading),
-        cache_dir,
-        batch_size,
+
+    def training_source():
+        if not isinstance(training, str):
+            return open_source(predictor, training, named, labeled=True, **reading)
+        if not isinstance(dataset, (str, pathlib.Path)):
+            raise UserError(
+                f"training: expected data to fit detectors on, received {training!r}, a split of "
+                "arrays. Pass training=(x, y)."
+            )
+        return open_source(predictor, dataset, named, training, labeled=True, **reading)
+
+    added, step_metrics = posthoc_scores(
+        predictor, made, list(sources.values()), detectors, training_source, **shared
     )
-    for own, more in zip(scored, added, strict=True):
-        own.scores.update(more)
+    scored = {}
+    for predictions, more in zip(made, added, strict=True):
+        scored[predictions.dataset] = score(predictions)
+        scored[predictions.dataset].scores.update(more)
     return ModelScores(
         dataset=named,
-        known=scored[0],
-        unknown=dict(zip([p.dataset for p in made[1:]], scored[1:], strict=True)),
+        known=scored.pop(named),
+        unknown=scored,
         missing=missing,
         facts={p.dataset: {"images": len(p), "fingerprint": p.fingerprint} for p in made},
         inputs={p.dataset: p.inputs for p in made},
@@ -270,10 +268,10 @@ def score_datasets(
     )
 
 
-def classification(dataset: str, scored: Scored) -> dict[str, float]:
+def _classification(dataset, scored):
     """Metrics of the dataset whose classes the model knows."""
     found = {f"{dataset}/accuracy": metrics.accuracy(scored.probs, scored.labels)}
-    found |= _calibration(f"{dataset}/", scored.log_probs, scored.labels)
+    found |= calibration(f"{dataset}/", scored.log_probs, scored.labels)
     for name, values in scored.scores.items():
         pair = values, scored.errors
         found |= {
@@ -286,57 +284,7 @@ def classification(dataset: str, scored: Scored) -> dict[str, float]:
     return found
 
 
-def detection(ood: str, known: Scored, unknown: Scored) -> dict[str, float]:
-    """Metrics of detecting the dataset `ood` among the one that the model knows."""
-    return {
-        f"{ood}/{metric}/{name}": getattr(metrics, metric)(values, unknown.scores[name])
-        for name, values in known.scores.items()
-        for metric in ("auroc", "aupr", "fpr_at_95_recall")
-    }
-
-
-def scaled_metrics(
-    dataset: str, scored: Scored, validation: Scored | None = None
-) -> dict[str, float]:
-    """Metrics after temperature scaling, under keys such as `"cifar100/scaled_nll"`.
-
-    A temperature is fitted on examples that the model has not been trained on. Where a run has kept
-    the validation split out of its training, that is the validation split. A run that was trained
-    on all training images has none left; then the test split is cut into two halves and each is
-    scaled by the temperature of the other, so that no example helps to choose its own temperature.
-
-    Args:
-        dataset: name of the dataset.
-        scored: `Scored` of its test split.
-        validation: `Scored` of held-out examples, or None for the halves of the test split.
-
-    Returns:
-        Flat dict: `temperature` (of the halves the geometric mean), `scaled_nll`, `scaled_ece`,
-        `scaled_adaptive_ece`, `scaled_brier`. Accuracy does not change.
-
-    Example:
-
-    >>> scored = evaluation.score(evaluation.predict(model, (images, labels)))
-    >>> list(evaluation.scaled_metrics("mine", scored))[:2]
-    ['mine/temperature', 'mine/scaled_nll']
-    """
-    count = len(scored.labels)
-    if validation is not None:
-        pairs: list[tuple] = [(np.arange(count), validation.log_probs, validation.labels)]
-    else:
-        order = np.random.default_rng(HALVES_SEED).permutation(count)
-        halves = order[::2], order[1::2]
-        pairs = [(o, scored.log_probs[p], scored.labels[p]) for o, p in (halves, halves[::-1])]
-    log_probs, temperatures = np.empty_like(scored.log_probs), []
-    for own, *fit_on in pairs:
-        temperatures.append(metrics.fit_temperature(*fit_on))
-        log_probs[own] = metrics.scale_log_probs(scored.log_probs[own], temperatures[-1])
-    temperature = temperatures[0] if validation else float(np.sqrt(np.prod(temperatures)))
-    found = _calibration(f"{dataset}/scaled_", log_probs, scored.labels)
-    return {f"{dataset}/temperature": temperature, **found}
-
-
-def _calibration(prefix, log_probs, labels):
+def calibration(prefix: str, log_probs: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """The metrics that temperature scaling changes, under keys that begin with `prefix`."""
     probs = np.exp(log_probs)
     return {
@@ -345,18 +293,6 @@ def _calibration(prefix, log_probs, labels):
         f"{prefix}adaptive_ece": metrics.adaptive_calibration_error(probs, labels),
         f"{prefix}brier": metrics.brier_score(probs, labels),
     }
-
-
-def _training_source(predictor, dataset, name, training, reading):
-    """What detectors are fitted on."""
-    if not isinstance(training, str):
-        return open_source(predictor, training, name, labeled=True, **reading)
-    if isinstance(dataset, (str, os.PathLike)):
-        return open_source(predictor, dataset, name, training, labeled=True, **reading)
-    raise UserError(
-        f"training: expected data to fit detectors on, received {training!r}, a split of arrays. "
-        "Pass training=(x, y)."
-    )
 
 
 def _named_sets(ood):

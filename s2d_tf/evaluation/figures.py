@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import matplotlib
@@ -25,8 +25,6 @@ INK, FAINT, GRID = "#222222", "#666666", "#EEEEEE"
 OVERCONFIDENT, UNDERCONFIDENT = "#F3BE99", "#A9D3EE"
 DPI = 160
 INCHES_PER_NAME = 1.75
-# A dataset that is almost all in one bin would make the others invisible.
-MAX_PEAK_RATIO = 4.0
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -64,66 +62,56 @@ def reliability_diagram(
         for (upper, lower), (label, pair) in zip(axes.T, named.items(), strict=True):
             curve = metrics.reliability_curve(*pair, num_bins)
             error = metrics.expected_calibration_error(*pair, num_bins)
-            filled = curve.count > 0
-            accuracy, confidence = curve.accuracy[filled], curve.confidence[filled]
-            center = curve.edges[:-1][filled] + 0.5 / num_bins
-            base, bars = np.minimum(accuracy, confidence), {"width": 0.92 / num_bins}
-            upper.bar(center, base, color=PALETTE[0], **bars)
-            upper.bar(center, confidence - base, bottom=base, color=OVERCONFIDENT, **bars)
-            upper.bar(center, accuracy - base, bottom=base, color=UNDERCONFIDENT, **bars)
+            gap = np.nan_to_num(curve.confidence - curve.accuracy)
+            accuracy = np.nan_to_num(curve.accuracy)
+            bars = {"x": curve.edges[:-1] + 0.5 / num_bins, "width": 0.92 / num_bins}
+            upper.bar(height=accuracy, color=PALETTE[0], **bars)
+            colors = np.where(gap > 0, OVERCONFIDENT, UNDERCONFIDENT)
+            upper.bar(height=gap, bottom=accuracy, color=colors, **bars)
             upper.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
             upper.set_title(label)
             upper.text(0.04, 0.95, f"ECE {100 * error:.1f}%", transform=upper.transAxes, va="top")
-            lower.bar(center, curve.count[filled] / curve.count.sum(), color="#9A9A9A", **bars)
-            _percent_below(lower, "Confidence")
-        _percent_beside(axes[0][0], "Accuracy", 1)
-        _percent_beside(axes[1][0], "Share")
-        colors = {
+            lower.bar(height=curve.count / curve.count.sum(), color=FAINT, **bars)
+            _percent(lower.xaxis, "Confidence", 1)
+        _percent(axes[0][0].yaxis, "Accuracy", 1)
+        _percent(axes[1][0].yaxis, "Share")
+        legend = {
             "accuracy": PALETTE[0],
             "overconfident by": OVERCONFIDENT,
             "underconfident by": UNDERCONFIDENT,
         }
-        _legend(axes, [Patch(color=color, label=name) for name, color in colors.items()])
+        _legend(axes, [Patch(color=color, label=name) for name, color in legend.items()])
     return path
 
 
 def uncertainty_histograms(
-    named: dict[str, dict[str, dict[str, np.ndarray]]],
-    path: PathLike,
-    uncertainties: Sequence[str] | None = None,
-    num_bins: int = 50,
-    by_dataset: bool = False,
+    named: dict[str, dict[str, dict[str, np.ndarray]]], path: PathLike, num_bins: int = 50
 ) -> PathLike:
-    """Histograms of each uncertainty: a row per model with the datasets over one another.
+    """Histograms of each uncertainty, one over another in each panel, all as high as the panel.
 
     Args:
-        named: `{label: {dataset title: scores by uncertainty}}`.
+        named: `{row: {label: scores by uncertainty}}`, such as a row for each model with the
+            datasets over one another; or, as in the paper, a row for each dataset with the models.
+            A column has one scale. A panel without scores says that they do not decompose.
         path: PNG file to write.
-        uncertainties: which to draw, one column each; by default what the scores hold, except
-            confidence. A model without one has an empty panel that says so.
         num_bins: bins over the range that holds all but the largest thousandth.
-        by_dataset: draw a row per dataset with the models as lines, all rows on one scale.
     """
-    rows: dict[str, dict] = {}
-    for label, sets in named.items():
-        for name, scores in sets.items():
-            row, series = (name, label) if by_dataset else (label, name)
-            rows.setdefault(row, {})[series] = scores
-    held = {key for sets in rows.values() for scores in sets.values() for key in scores}
-    columns = uncertainties or [key for key in UNCERTAINTIES[1:] if key in held]
-    with _frame(path, (len(rows), len(columns)), (2.5, 1.7 if by_dataset else 1.55)) as axes:
+    rows = list(named.values())
+    held = {key for own in rows for scores in own.values() for key in scores}
+    columns = [key for key in UNCERTAINTIES[1:] if key in held]
+    labels = list(dict.fromkeys(label for own in rows for label in own))
+    with _frame(path, (len(rows), len(columns)), (2.5, 1.6), sharex="col") as axes:
         for column, key in enumerate(columns):
-            drawn = [[scores.get(key) for scores in own.values()] for own in rows.values()]
-            common = _range([s for own in drawn for s in own]) if by_dataset else None
-            for axis, own in zip(axes[:, column], drawn, strict=True):
-                _histogram(axis, own, num_bins, not by_dataset, common or _range(own))
-            axes[0][column].set_title(LONG_NAMES.get(key, key))
+            drawn = [scores[key] for own in rows for scores in own.values() if key in scores]
+            # A few far examples would squeeze all others into one bin.
+            edges = np.linspace(0.0, np.quantile(np.concatenate(drawn), 0.999) or 1.0, num_bins + 1)
+            for axis, own in zip(axes[:, column], rows, strict=True):
+                _histograms(axis, {n: s[key] for n, s in own.items() if key in s}, edges, labels)
+            axes[0][column].set_title(LONG_NAMES[key])
             axes[-1][column].set_xlabel("nats")
-        for axis, name in zip(axes[:, 0], rows, strict=True):
+        for axis, name in zip(axes[:, 0], named, strict=True):
             axis.set_ylabel(name, fontweight="bold")
-        names = list(dict.fromkeys(name for own in rows.values() for name in own))
-        patches = [Patch(color=c, label=n) for n, c in zip(names, PALETTE, strict=False)]
-        _legend(axes, _lines(names) if by_dataset else patches)
+        _legend(axes, _lines(labels))
     return path
 
 
@@ -142,8 +130,7 @@ def roc_curves(named: dict[str, tuple[dict, dict]], path: PathLike) -> PathLike:
         }
         for u in UNCERTAINTIES
     }
-    labels = "Known images flagged", "OOD images found"
-    return curves(panels, path, *labels, percent=True, top=1.0)
+    return curves(panels, path, "Known images flagged", "OOD images found", percent=True, top=1.0)
 
 
 def risk_coverage_curves(named: dict[str, tuple[dict, np.ndarray]], path: PathLike) -> PathLike:
@@ -189,15 +176,13 @@ def curves(
     with _frame(path, (1, len(panels)), (2.3, 2.2), sharey=percent) as axes:
         for axis, (title, lines) in zip(axes[0], panels.items(), strict=True):
             for label, (x, y) in lines.items():
-                marker = "" if percent else "."
-                axis.plot(x, y, marker=marker, **_line_style(labels.index(label)))
-            axis.set_title(title, fontsize=10 if percent else 9)
+                axis.plot(x, y, marker="" if percent else ".", **_line_style(labels.index(label)))
+            axis.set(title=title, xlabel=xlabel)
             axis.grid(color=GRID, linewidth=0.8)
-            axis.set_xlabel(xlabel)
             if percent:
-                _percent_below(axis, xlabel)
+                _percent(axis.xaxis, xlabel, 1)
         if percent:
-            _percent_beside(axes[0][0], ylabel, top)
+            _percent(axes[0][0].yaxis, ylabel, top)
         _legend(axes, _lines(labels))
     return path
 
@@ -214,16 +199,16 @@ def _frame(
     with files.room_for(path), matplotlib.rc_context(style):
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         # Not pyplot: a library must neither open windows nor keep figures alive.
-        size = (panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6)
-        figure = Figure(figsize=size, layout="constrained")
+        width, height = panel[0] * grid[1] + 0.5, panel[1] * grid[0] + 0.6
+        figure = Figure(figsize=(width, height), layout="constrained")
         yield figure.subplots(*grid, squeeze=False, **options)
         figure.savefig(path, dpi=DPI)
 
 
 def _line_style(index):
     """Color and dashes of the line with this index; all of the first 16 differ."""
-    dashes = DASHES[index // len(PALETTE) % len(DASHES)]
-    return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
+    repeated, color = divmod(index, len(PALETTE))
+    return {"color": PALETTE[color], "linestyle": DASHES[repeated % len(DASHES)]}
 
 
 def _lines(names):
@@ -237,46 +222,24 @@ def _legend(axes, handles):
     figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), room))
 
 
-def _percent_beside(axis, name, top=None):
-    axis.set(ylabel=name, ylim=(0, top))
-    axis.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
+def _percent(axis, name, top=None):
+    """An axis of fractions from 0 on, in percent."""
+    axis.set_label_text(name)
+    axis.set_major_formatter(ticker.PercentFormatter(1, 0))
+    axis.set_major_locator(ticker.MaxNLocator(2))
+    axis.axes.set(**{f"{axis.axis_name}lim": (0, top)})
 
 
-def _percent_below(axis, name):
-    """0, 50 and 100% below a panel, the outer ones inside it: neighbors' labels do not touch."""
-    axis.set(xlabel=name, xlim=(0, 1))
-    axis.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
-    for label, side in zip(axis.get_xticklabels(), ("left", "center", "right"), strict=True):
-        label.set_horizontalalignment(side)
-
-
-def _range(series):
-    """Up to where to draw: a few far examples would squeeze all others into one bin."""
-    held = [values for values in series if values is not None]
-    return (float(np.quantile(np.concatenate(held), 0.999)) if held else 0.0) or 1.0
-
-
-def _histogram(axis, series, num_bins, fill, high):
-    """Densities over one another; one that is None keeps its color but is not drawn."""
-    axis.set_yticks([])
+def _histograms(axis, series, edges, labels):
+    """Densities over one another; a label has the same color in all panels."""
+    axis.set(yticks=[], xlim=edges[[0, -1]])
     axis.spines["left"].set_visible(False)
-    edges = np.linspace(0.0, high, num_bins + 1)
-    held = {i: values for i, values in enumerate(series) if values is not None}
-    densities = {i: np.histogram(values, edges)[0] / len(values) for i, values in held.items()}
-    for index, density in densities.items():
-        if fill:
-            axis.stairs(density, edges, fill=True, color=PALETTE[index], alpha=0.45)
-        axis.stairs(density, edges, linewidth=1.2, **_line_style(index))
-    if not densities:
+    for label, values in series.items():
+        # Heights of their own: a dataset that is almost all in one bin would hide the others.
+        density = np.histogram(values, edges)[0]
+        style = _line_style(labels.index(label))
+        axis.stairs(density / max(1, density.max()), edges, linewidth=1.2, **style)
+        axis.stairs(density / max(1, density.max()), edges, fill=True, alpha=0.15, **style)
+    if not series:
         axis.text(0.5, 0.5, "does not decompose", transform=axis.transAxes, ha="center",
                   va="center", color=FAINT)  # fmt: skip
-        axis.set_xticks([])
-        return
-    peaks = [density.max() for density in densities.values()]
-    top = max(peaks)
-    if top > 1.2 * MAX_PEAK_RATIO * min(peaks):
-        top = MAX_PEAK_RATIO * min(peaks)
-        axis.text(0.99, 1.0, f"cut: the peak is\n{max(peaks) / top:.1f} times as high", va="top",
-                  ha="right", transform=axis.transAxes, color=FAINT, fontsize=7)  # fmt: skip
-    axis.set(xlim=(0.0, high), ylim=(0.0, 1.05 * top))
-    axis.xaxis.set_major_locator(ticker.MaxNLocator(4))

@@ -15,8 +15,6 @@ metrics the examples are sorted once. The first row of every result is the test 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,9 +22,8 @@ import numpy as np
 
 from s2d_tf import metrics
 from s2d_tf._types import ArrayLike
-from s2d_tf.errors import UserError
 from s2d_tf.metrics import checks
-from s2d_tf.metrics.statistics import LEVEL, mean_interval
+from s2d_tf.metrics.statistics import LEVEL
 
 NUM_RESAMPLES = 10_000
 # Counts are handled in pieces of this many bytes, which stay in the processor's cache.
@@ -64,25 +61,25 @@ def classification(
     models = [checks.as_matrix(m, "log_probs") for m in (log_probs, other) if m is not None]
     for model in models:
         labels = checks.as_labels(labels, *model.shape)
-    checks.as_positive_int(num_resamples, "num_resamples")
     columns = [_per_example(model, labels) for model in models]
-    samples: list[dict] = [{name: [] for name in ("accuracy", "nll", "brier")} for _ in models]
-    gaps: list[list] = [[] for _ in models]
-    for counts in draw_counts(labels.size, num_resamples, (seed, 0)):
-        for own, held, (means, confidence) in zip(samples, gaps, columns, strict=True):
-            held.append(metrics.calibration_gaps(confidence, means[:, 0], counts=counts))
-            # One product for each model: the same model twice has the same sums to the last bit.
-            for values, column in zip(own.values(), (counts @ means / labels.size).T, strict=True):
-                values.append(column)
-    samples = [{n: np.concatenate(values) for n, values in own.items()} for own in samples]
-    joined = [np.concatenate(held) for held in gaps]
-    for own, held in zip(samples, joined, strict=True):
-        own["ece"] = np.abs(held).sum(axis=1)
-    # What resampling alone makes: the distance of the bins' gaps from those of the whole set.
-    noise = np.abs(joined[0] - joined[0][0]).sum(axis=1)
+    # One product for each model: the same model twice has the same sums to the last bit.
+    parts = [
+        [
+            (counts @ own / labels.size, metrics.calibration_gaps(sure, own[:, 0], counts=counts))
+            for own, sure in columns
+        ]
+        for counts in draw_counts(labels.size, num_resamples, (seed, 0))
+    ]
+    samples = []
+    for model_parts in zip(*parts, strict=True):
+        means, gaps = (np.concatenate(own) for own in zip(*model_parts, strict=True))
+        own = dict(zip(("accuracy", "nll", "brier"), means.T, strict=True))
+        samples.append({**own, "ece": np.abs(gaps).sum(axis=1)})
     found = {name: percentiles(samples, name) for name in ("accuracy", "nll", "ece", "brier")}
     ece = basic(found["ece"], may_be_negative=other is not None)
-    if other is None and ece.estimate <= np.quantile(noise[1:], (1.0 + LEVEL) / 2.0):
+    # What resampling alone makes: the distance of the bins' gaps from those of the whole set.
+    noise = np.abs(gaps[1:] - gaps[0]).sum(axis=1)
+    if other is None and ece.estimate <= np.quantile(noise, (1.0 + LEVEL) / 2.0):
         ece = dataclasses.replace(ece, low=0.0)
     return found | {"ece": ece}
 
@@ -111,13 +108,6 @@ def detection(
     pairs = [scores for scores in ((id_scores, ood_scores), other) if scores]
     shared = [name for name in id_scores if name in pairs[-1][0]]
     flat = [[side[name] for side in pair] for name in shared for pair in pairs]
-    if len({tuple(map(len, sets)) for sets in flat}) != 1:
-        raise UserError(
-            "other: expected the same scores of the same examples, received "
-            f"{[[len(part) for part in sets] for sets in flat]!r} examples. Score both models on "
-            "the same data."
-        )
-    checks.as_positive_int(num_resamples, "num_resamples")
     sizes = [len(part) for part in flat[0]]
     step = _step(sum(sizes))
     drawn = [draw_counts(n, num_resamples, (seed, i), step) for i, n in enumerate(sizes)]
@@ -126,14 +116,13 @@ def detection(
         [(own.auroc(*counts), own.aupr(*counts)) for own in rankings]
         for counts in zip(*drawn, strict=True)
     ]
-    samples = iter(
+    samples = [
         dict(zip(("auroc", "aupr"), np.hstack(own), strict=True))
         for own in zip(*parts, strict=True)
-    )
-    resampled = {name: [next(samples) for _ in pairs] for name in shared}
+    ]
     return {
-        f"{metric}/{name}": percentiles(own, metric)
-        for name, own in resampled.items()
+        f"{metric}/{name}": percentiles(samples[i * len(pairs) :][: len(pairs)], metric)
+        for i, name in enumerate(shared)
         for metric in ("auroc", "aupr")
     }
 
@@ -142,6 +131,7 @@ def draw_counts(
     num_examples: int, num_resamples: int, seed: Any, step: int | None = None
 ) -> Iterator[np.ndarray]:
     """Yields how often each example is drawn, first once each: float64 `[step, num_examples]`."""
+    checks.as_positive_int(num_resamples, "num_resamples")
     rng, step = np.random.default_rng(seed), step or _step(num_examples)
     yield np.ones((1, num_examples))
     for start in range(0, num_resamples, step):
@@ -154,7 +144,7 @@ def draw_counts(
 
 def percentiles(samples: Sequence[dict[str, np.ndarray]], name: str) -> Interval:
     """Of one model's resamples, or of the first's minus the second's; the estimate comes first."""
-    values = functools.reduce(operator.sub, [part[name] for part in samples])
+    values = samples[0][name] - (samples[1][name] if len(samples) > 1 else 0.0)
     low, high = np.quantile(values[1:], [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     return Interval(float(values[0]), float(low), float(high))
 
@@ -167,22 +157,6 @@ def basic(interval: Interval, may_be_negative: bool) -> Interval:
     return Interval(interval.estimate, low, high)
 
 
-@dataclasses.dataclass(frozen=True)
-class SeedComparison:
-    """A paired comparison over seeds; differences are first minus second.
-
-    `low` and `high` are Student's 95% interval for the mean difference, None for a single pair;
-    `positive` and `negative` count the signs.
-    """
-
-    num_pairs: int
-    mean_difference: float
-    low: float | None
-    high: float | None
-    positive: int
-    negative: int
-
-
 def mean_and_two_std(values: ArrayLike) -> tuple[float, float | None]:
     """Mean and two sample standard deviations (divisor n - 1) over seeds.
 
@@ -191,20 +165,6 @@ def mean_and_two_std(values: ArrayLike) -> tuple[float, float | None]:
     """
     values = checks.as_scores(values, "values")
     return float(values.mean()), float(2.0 * values.std(ddof=1)) if values.size > 1 else None
-
-
-def compare_over_seeds(first: ArrayLike, second: ArrayLike) -> SeedComparison:
-    """Compares a metric of two methods, one pair per seed; differences are first minus second."""
-    first, second = checks.as_scores(first, "first"), checks.as_scores(second, "second")
-    if first.size != second.size:
-        raise UserError(
-            f"second: expected {first.size} values, paired by seed, received {second.size}. Pass "
-            "those of seeds that both have."
-        )
-    differences = first - second
-    signs = int((differences > 0).sum()), int((differences < 0).sum())
-    interval: tuple[Any, Any, Any] = mean_interval(differences)  # Finite, so it has a mean.
-    return SeedComparison(differences.size, *interval, *signs)
 
 
 def _step(num_examples):

@@ -22,8 +22,6 @@ METHODS = (
 )
 # A plain method and the one that trains the same network with S2D.
 TWINS = {"individual": "s2d", "mimo": "s2d_mimo", "swag": "s2d_swag", "mc": "s2d_mc"}
-# Members of an ensemble whose method's name needs no number.
-USUAL_MEMBERS = 5
 
 
 class Metric(typing.NamedTuple):
@@ -104,8 +102,3 @@ def score_title(name: str) -> str:
 def dataset_title(name: str) -> str:
     """A dataset's name for people: that of its record, or else the name."""
     return data.info(name).title if name in data.names() else name
-
-
-def variant(method: str, members: int | None = None) -> str:
-    """`method`, with the number of members where it is not the usual 5: `"ensemble_10"`."""
-    return method if members in (None, USUAL_MEMBERS) else f"{method}_{members}"

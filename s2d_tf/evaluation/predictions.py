@@ -1,4 +1,4 @@
-"""Member predictions of a model on a dataset, computed once and kept; and their scores.
+"""Member predictions of a model on any data, computed once and kept; and how long they take.
 
 A file is named after the dataset, the split and a hash of all that decides its content: the
 weights, how members are drawn, and the inputs with their order. Whatever changes, the old file is
@@ -12,24 +12,111 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import math
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+import timeit
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf import data, files, models, uncertainty
-from s2d_tf._types import ArrayLike, PathLike
+from s2d_tf import data, files, models, zoo
+from s2d_tf._types import PathLike
+from s2d_tf.data import location
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation.sources import open_source
+from s2d_tf.models import inputs as inputs_lib
+from s2d_tf.zoo.runs import MEMBER, PREDICTIONS
 
 # Raised when networks or draws answer differently for the same weights.
 FORMAT = 1
 # Some megabytes with all temporaries, which stay in the processor's cache.
 CHUNK_ELEMENTS = 2**18
+# Arrays are one batch: their labels are all checked before the first forward pass.
+_ALL = 2**62
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Examples under a name, read from the beginning as often as needed.
+
+    Attributes:
+        name: begins the keys of the metrics.
+        split: of a registered dataset or a folder; "" of others.
+        data: what `models.inputs.examples` takes.
+        contract: what the model takes.
+        batch_size: of the batches of an unbatched `tf.data.Dataset`.
+    """
+
+    name: str
+    split: str
+    data: Any
+    contract: Any
+    batch_size: int = 256
+
+    def batches(self) -> Iterator[tuple]:
+        """A pass over `(inputs, labels)`: NumPy arrays, or lists and dicts of them, and int64 class
+        numbers, -1 where there is none."""
+        size = self.batch_size if isinstance(self.data, tf.data.Dataset) else _ALL
+        for inputs, labels in inputs_lib.examples(self.data, self.contract, size):
+            inputs = tf.nest.map_structure(np.asarray, inputs)
+            count = len(tf.nest.flatten(inputs)[0])
+            yield inputs, inputs_lib.class_numbers(labels, count, f"{self.name}, labels")
+
+
+def open_source(
+    model: models.Predictor,
+    dataset: Any,
+    name: str,
+    split: str = "test",
+    data_dir: PathLike | None = None,
+    batch_size: int = 256,
+    labeled: bool = False,
+) -> Source:
+    """Makes a `Source` of anything that can be evaluated.
+
+    Args:
+        model: what the data is for.
+        dataset: the name of a registered dataset; `(x, y)`; inputs alone, for out-of-distribution
+            data; or a `tf.data.Dataset` of `(x, y)` or of inputs, batched or not. As in Keras
+            several inputs are a dict or a list, and a tuple is `(x, y)`. Labels are class numbers
+            or one-hot rows. A `pathlib.Path` is a folder of images, see `data.open_folder`.
+        name: begins the keys of the metrics.
+        split: of a registered dataset or a folder.
+        data_dir: TFDS folder.
+        batch_size: size of the batches of an unbatched `tf.data.Dataset`.
+        labeled: whether a folder has a subfolder for each class; else all images in it are taken.
+    """
+    if isinstance(dataset, Source):
+        return dataset
+    if not isinstance(name, str) or not name or "/" in name:
+        raise UserError(
+            f"name: expected a text without '/', since keys are 'name/metric', received {name!r}."
+            " Choose another."
+        )
+    if hasattr(dataset, "__next__"):
+        raise UserError(
+            f"{name}: expected data that can be read more than once, received "
+            f"{type(dataset).__name__}. Pass arrays or a tf.data.Dataset."
+        )
+    shape: Any = model.image_shape
+    if isinstance(dataset, pathlib.Path) and (not shape or None in shape):
+        raise UserError(
+            f"{name}: expected a model of images of a fixed size for the folder {dataset}, "
+            f"received one of the image shape {shape}. Pass arrays or a tf.data.Dataset."
+        )
+    if isinstance(dataset, str):
+        dataset = data.load_arrays(dataset, split, data_dir)
+    elif isinstance(dataset, pathlib.Path) and labeled:
+        folder = data.open_folder(
+            dataset, image_shape=shape, class_names=tuple(model.class_names or ()) or None
+        )
+        dataset = folder.load_arrays(split)
+    else:
+        split = ""
+        if isinstance(dataset, pathlib.Path):
+            dataset = data.load_images(dataset, shape)
+    return Source(name, split, dataset, model.contract, batch_size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +131,8 @@ class Predictions:
         labels: int64 `[n]`, -1 where unknown.
         dataset, split: names; the split is "" where there is none.
         fingerprint: the data's, whatever its order.
-        seconds: time of the forward passes; 0 where all came from the cache.
         inputs: hash of the inputs in their order.
+        seconds: time of the forward passes; 0 where all came from the cache.
 
     Example:
 
@@ -60,15 +147,11 @@ class Predictions:
     dataset: str
     split: str
     fingerprint: str
-    seconds: float = 0.0
-    inputs: str = ""
+    inputs: str
+    seconds: float
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    @property
-    def num_members(self) -> int:
-        return len(self.rows(0, 1))
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """All members for a range of examples, `[members, stop - start, classes]`."""
@@ -79,38 +162,6 @@ class Predictions:
         step = max(1, CHUNK_ELEMENTS // self.rows(0, 1).size)
         for start in range(0, len(self), step):
             yield self.rows(start, min(start + step, len(self)))
-
-
-@dataclasses.dataclass(frozen=True)
-class Scored:
-    """A dataset as a model sees it.
-
-    Attributes:
-        log_probs: float64 `[n, K]`, the log of the members' mean prediction.
-        scores: `{uncertainty: [n]}`, larger is more uncertain. "confidence" is the negated log of
-            the largest probability; "data" and "knowledge" are missing where a prediction does not
-            decompose.
-        labels: int64 `[n]`.
-
-    Example:
-
-    >>> scored = evaluation.score(evaluation.predict(model, (images, labels)))
-    >>> scored.probs.shape, scored.errors.dtype
-    ((40, 3), dtype('bool'))
-    """
-
-    log_probs: np.ndarray
-    scores: dict[str, np.ndarray]
-    labels: np.ndarray
-
-    @property
-    def probs(self) -> np.ndarray:
-        return np.exp(self.log_probs)
-
-    @property
-    def errors(self) -> np.ndarray:
-        """Where the most probable class is not the label."""
-        return self.log_probs.argmax(axis=-1) != self.labels
 
 
 def predict(
@@ -126,13 +177,13 @@ def predict(
 
     Args:
         predictor: the model.
-        dataset: one of `data.names()`, arrays or a `tf.data.Dataset`; see `sources.open_source`.
-            A `tf.data.Dataset` is streamed: only labels and predictions stay in memory.
-        split: split of a registered dataset.
+        dataset: as for `evaluation.evaluate`. A `tf.data.Dataset` is streamed: only labels and
+            predictions stay in memory.
+        split: split of a registered dataset or a folder.
         data_dir: TFDS folder.
         cache_dir: folder to look in and to write to; None keeps nothing.
         batch_size: examples per forward pass.
-        name: of data that is not registered.
+        name: of the data.
 
     Example:
 
@@ -142,22 +193,20 @@ def predict(
     """
     source = open_source(predictor, dataset, name, split, data_dir, batch_size, labeled=True)
     began, parts = time.monotonic(), predictor.cached_predictors
-    content: Any = None
-    raw: list[Any] = [None] * len(parts)
-    paths: list[Any] = [None] * len(parts)
-    if cache_dir:
-        content = source.content()
-        stem = f"{source.name}.{source.split}" if source.split else source.name
-        paths = [_path(pathlib.Path(cache_dir), stem, part, content) for part in parts]
-        shapes = [(len(content), part.num_classes) for part in parts]
-        raw = [read_array(*pair) for pair in zip(paths, shapes, strict=True)]
+    content: Any = read(source)[0] if cache_dir else None
+    paths: list[Any] = [cache_dir and _path(cache_dir, source, each, content) for each in parts]
+    raw: list[Any] = [
+        read_array(path, (len(content), part.num_classes)) if path else None
+        for path, part in zip(paths, parts, strict=True)
+    ]
     missing = [i for i, held in enumerate(raw) if held is None]
     if missing:
-        seen, made = _forward(source, [parts[i] for i in missing], batch_size)
+        seen, made = read(source, [parts[i] for i in missing], batch_size)
         if content and content.inputs != seen.inputs:
             raise UserError(
                 f"{source.name}: expected the same examples in the same order in every pass, "
-                "received others in the second. Remove the shuffling, or evaluate without a cache."
+                "received a different order in the second. Remove the shuffling, or evaluate "
+                "without a cache."
             )
         content = seen
         for i, array in zip(missing, made, strict=True):
@@ -171,45 +220,26 @@ def predict(
         dataset=source.name,
         split=source.split,
         fingerprint=content.fingerprint,
-        seconds=time.monotonic() - began if missing else 0.0,
         inputs=content.inputs,
+        seconds=time.monotonic() - began if missing else 0.0,
     )
 
 
-def score(predictions: Predictions) -> Scored:
-    """`Scored` of `Predictions`, chunk by chunk.
-
-    Example:
-
-    >>> scored = evaluation.score(evaluation.predict(model, (images, labels)))
-    >>> list(scored.scores)
-    ['confidence', 'total', 'data', 'knowledge']
-    """
-    parts = [scores(predictions.kind, chunk) for chunk in predictions.chunks()]
-    joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    return Scored(joined.pop("log_probs"), joined, predictions.labels)
-
-
-def scores(kind: str, member_logits: ArrayLike) -> dict[str, np.ndarray]:
-    """Log-probabilities and uncertainty scores of a member stack.
-
-    Args:
-        kind: "categorical" or "dirichlet".
-        member_logits: `[members, n, K]`, logits, or log-concentrations of Dirichlets.
-
-    Returns:
-        Dict of float64 arrays: "log_probs" `[n, K]` and `[n]` "confidence", "total" and, unless it
-        is a single categorical prediction, "data" and "knowledge".
-
-    Example:
-
-    >>> kind, member_logits = model.predict_members(images)
-    >>> sorted(evaluation.scores(kind, member_logits))
-    ['confidence', 'data', 'knowledge', 'log_probs', 'total']
-    """
-    logits = np.asarray(member_logits, dtype=np.float64)
-    found = _compiled(kind, logits.shape[0], logits.shape[-1])(logits)
-    return {key: value.numpy() for key, value in found.items()}
+def read(
+    source: Source, parts: Sequence[models.Predictor] = (), batch_size: int = 256
+) -> tuple[data.Content, list[np.ndarray]]:
+    """The hashes and labels of all examples, and the raw outputs of each part, from one pass."""
+    content = data.Content()
+    made: list[list[np.ndarray]] = [[] for _ in parts]
+    for inputs, labels in source.batches():
+        content.update(inputs, labels)
+        for part, outputs in zip(parts, made, strict=True):
+            outputs.append(part.predict_raw(inputs, batch_size))
+    if not len(content):
+        raise UserError(
+            f"{source.name}: expected at least one example, received none. Check the data."
+        )
+    return content, [np.concatenate(outputs, axis=1) for outputs in made]
 
 
 def weights_hash(predictor: models.Predictor) -> str:
@@ -229,56 +259,63 @@ def weights_hash(predictor: models.Predictor) -> str:
     return digest.hexdigest()
 
 
-def read_array(path: pathlib.Path | None, shape: tuple[int, int]) -> np.ndarray | None:
+def cache_directory(model: zoo.Run | zoo.TrainedModel) -> pathlib.Path:
+    """Where a model's predictions are: an ensemble and its members share those of the ensemble.
+
+    Example:
+
+    >>> evaluation.cache_directory(zoo.Run.open("run")).name
+    'predictions'
+    """
+    run: Any = getattr(model, "run", model)
+    if run is None:
+        return location.cache_dir() / PREDICTIONS / model.recipe.name
+    home = run.home.resolve()
+    is_member = home.name.startswith(MEMBER) and zoo.is_run(home.parent)
+    return (home.parent if is_member else home) / PREDICTIONS
+
+
+def read_array(path: pathlib.Path, shape: tuple[int, int]) -> np.ndarray | None:
     """Stored float32 outputs `[outputs, *shape]`; None where missing, damaged or of another shape.
 
     The file stays on disk: what is read of the array is read when it is used.
     """
     try:
-        raw = np.load(path, mmap_mode="r", allow_pickle=False) if path else None
+        raw = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError):
         return None
-    matches = raw is not None and raw.shape[1:] == shape and raw.dtype == np.float32
-    return raw if matches else None
+    return raw if raw.shape[1:] == shape and raw.dtype == np.float32 else None
 
 
-def _forward(source, parts, batch_size):
-    """The content of a source, and the raw outputs of each part, from one pass over it."""
-    content = data.Content()
-    made: list[list[np.ndarray]] = [[] for _ in parts]
-    for inputs, labels in source.batches():
-        content.update(inputs, labels)
-        for part, outputs in zip(parts, made, strict=True):
-            outputs.append(part.predict_raw(inputs, batch_size))
-    if not len(content):
-        raise UserError(
-            f"{source.name}: expected at least one example, received none. Check the data."
-        )
-    return content, [np.concatenate(outputs, axis=1) for outputs in made]
-
-
-def _path(folder, stem, part, content):
+def _path(cache_dir, source, part, content):
     """Where a part's outputs are, under whatever name of the data, or where they will be."""
     key = hashlib.sha256((weights_hash(part) + content.inputs).encode()).hexdigest()[:20]
+    stem = f"{source.name}.{source.split}" if source.split else source.name
+    folder = pathlib.Path(cache_dir)
     return next(folder.glob(f"*.{key}.npy"), folder / f"{stem}.{key}.npy")
 
 
-@functools.cache
-def _compiled(kind, num_members, num_classes):
-    # The number of members must be known to the graph: one does not decompose as many do.
-    signature = [tf.TensorSpec([num_members, None, num_classes], tf.float64)]
+def inference_time(
+    predictor: models.Predictor,
+    reference: models.Predictor,
+    batch_size: int = 64,
+    repetitions: int = 10,
+) -> tuple[float, float]:
+    """Milliseconds per example, and how many times those of a reference model.
 
-    @tf.function(input_signature=signature)
-    def compute(logits):
-        answer = uncertainty.from_members(kind, logits)
-        log_sum = tf.reduce_logsumexp(tf.nn.log_softmax(logits, axis=-1), axis=0)
-        found = {
-            "log_probs": log_sum - math.log(num_members),
-            "confidence": uncertainty.confidence_score(kind, logits),
-            "total": answer["total"],
-        }
-        if uncertainty.decomposes(kind, num_members):
-            found |= {"data": answer["data"], "knowledge": answer["knowledge"]}
-        return found
-
-    return compute
+    The two take turns, so that whatever else the machine does slows both; each repetition gives
+    one ratio and the median is taken.
+    """
+    contract = predictor.contract
+    inputs = tf.nest.map_structure(
+        lambda values, spec: tf.constant(values, spec.dtype),
+        contract.sample(batch_size),
+        contract.specs(),
+    )
+    functions = [tf.function(model.member_logits) for model in (predictor, reference)]
+    calls = [functools.partial(lambda f: f(inputs).numpy(), each) for each in functions]
+    # The first repetition traces the graphs.
+    rounds = range(1 + repetitions)
+    times = [[timeit.timeit(call, number=1) for call in calls] for _ in rounds][1:]
+    own = float(np.median([each for each, _ in times]))
+    return 1000.0 * own / batch_size, float(np.median([each / other for each, other in times]))

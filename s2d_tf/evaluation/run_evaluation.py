@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import importlib.metadata
 import pathlib
 import platform
-import statistics
-import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import tensorflow as tf
+import numpy as np
 
-from s2d_tf import __version__, data, files, zoo
+from s2d_tf import __version__, data, files, metrics, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation import detectors as detectors_lib
-from s2d_tf.evaluation import intervals, names, tables, views
-from s2d_tf.evaluation.evaluator import ModelScores, scaled_metrics, score_datasets
-from s2d_tf.evaluation.predictions import predict, score, weights_hash
-from s2d_tf.zoo import loading, networks, recipes
-from s2d_tf.zoo.runs import INTERVALS, MEMBER, METRICS, PREDICTIONS
-
-if TYPE_CHECKING:
-    from s2d_tf import models
-    from s2d_tf.zoo import Run, TrainedModel
+from s2d_tf.evaluation import intervals, names, tables
+from s2d_tf.evaluation.evaluator import ModelScores, calibration, score_datasets
+from s2d_tf.evaluation.example_scores import Scored, choose_detectors, score
+from s2d_tf.evaluation.predictions import (
+    cache_directory,
+    inference_time,
+    predict,
+    weights_hash,
+)
+from s2d_tf.zoo import Run, TrainedModel, loading, networks, recipes
+from s2d_tf.zoo.runs import INTERVALS, METRICS
 
 PACKAGES = ("tensorflow", "keras", "numpy", "scikit-learn")
 NAMED = "named score"
-REPETITIONS = 10
+HALVES_SEED = 0
 
 
 def evaluate_run(
@@ -39,11 +37,7 @@ def evaluate_run(
     batch_size: int = 256,
     bootstrap: int = 0,
     log: Callable[[str], Any] = print,
-    method: str | None = None,
-    members: int | None = None,
-    folder: PathLike | None = None,
-    ood: Iterable[str] = (),
-    detectors: str | Iterable[str] = (),
+    **options: Any,
 ) -> dict:
     """Evaluates a finished run and writes `metrics.json` into it.
 
@@ -56,18 +50,11 @@ def evaluate_run(
         batch_size: images per forward pass.
         bootstrap: number of resamples for confidence intervals (`intervals.json`); 0 makes none.
         log: function that gets lines for a person.
-        method, members: evaluate the same weights as another method, or with another number of
-            members, see `views`; the files then go into a folder of that name in the run.
-        folder: where the images of a run on own data are now; None: where they were.
-        ood: more out-of-distribution data: registered names, and folders of images.
-        detectors: names of post-hoc detectors, or "all"; see `detectors.choose`.
+        **options: `folder`, `ood` and `detectors`, as for `evaluate_opened`.
 
     Returns:
         Flat dict of metrics as of `evaluate`, with facts such as `"cost/parameters"` and
         `"versions/keras"`.
-
-    Raises:
-        UserError: the run's weights cannot be evaluated as `method` or with `members`.
 
     Example:
 
@@ -75,53 +62,22 @@ def evaluate_run(
     >>> "digits/nll" in found, pathlib.Path("run/metrics.json").is_file()
     (True, True)
     """
-    run = zoo.Run.open(directory)
-    viewed = views.view(run, method, members)
-    shared: dict[str, Any] = {"folder": folder, "ood": ood, "detectors": detectors}
-    if viewed == run:
+    run = Run.open(directory)
+    if run.home == run.directory:  # A view has the members of its run.
         for member in run.members:
-            evaluate_run(member.directory, data_dir, batch_size, 0, log, **shared)
-    out = views.directory(run, viewed)
-    log(f"evaluating {out}")
-    # Steps were fitted on the run's own way to draw members.
-    opened = zoo.open_run(viewed, with_steps=viewed == run)
-    found, scored = evaluate_opened(opened, data_dir, None, batch_size, log, out=out, **shared)
-    if viewed != run:
-        dataclasses.replace(viewed, directory=out).write()
-    before = files.read_json(out / METRICS) if (out / METRICS).is_file() else {}
+            evaluate_run(member.directory, data_dir, batch_size, 0, log, **options)
+    log(f"evaluating {run.directory}")
+    found, scored = evaluate_opened(
+        zoo.open_run(run), data_dir, None, batch_size, log, out=run.directory, **options
+    )
+    path = run.directory / METRICS
+    before = files.read_json(path) if path.is_file() else {}
     found["run/test_readings"] = before.get("run/test_readings", 0) + 1
-    files.write_json(out / METRICS, found)
+    files.write_json(path, found)
     if bootstrap:
         log(f"resampling {bootstrap:,} times")
-        files.write_json(out / INTERVALS, scored.intervals(None, bootstrap))
+        files.write_json(run.directory / INTERVALS, scored.intervals(None, bootstrap))
     return found
-
-
-def evaluate_entry(
-    where: PathLike,
-    data_dir: PathLike | None = None,
-    batch_size: int = 256,
-    log: Callable[[str], Any] = print,
-    **options: Any,
-) -> dict:
-    """Evaluates a zoo entry, or anything else that `zoo.open_model` opens; writes nothing.
-
-    Args:
-        where: an entry's name, folder or address; or a run directory.
-        data_dir, batch_size, log: as for `evaluate_run`.
-        **options: `ood` and `detectors`, as for `evaluate_run`; `folder`, a folder of images with
-            the model's classes to evaluate on in place of its dataset.
-
-    Returns:
-        The flat dict of metrics, as `evaluate_run`.
-
-    Example:
-
-    >>> found = evaluation.evaluate_entry("wrn_10_2_s2.s2d.digits", log=lambda line: None)
-    >>> found["digits/accuracy"] > 0.9
-    True
-    """
-    return evaluate_opened(zoo.open_model(where), data_dir, None, batch_size, log, **options)[0]
 
 
 def evaluate_opened(
@@ -135,13 +91,16 @@ def evaluate_opened(
     detectors: str | Iterable[str] = (),
     out: PathLike | None = None,
 ) -> tuple[dict, ModelScores]:
-    """All metrics of a `zoo.TrainedModel`, and the `ModelScores` behind them.
+    """All metrics of a `zoo.TrainedModel`, and the `ModelScores` behind them; writes no metrics.
 
     Args:
-        opened: the model.
-        data_dir, batch_size, log, ood, detectors: as for `evaluate_run`.
+        opened: what `zoo.open_model` returned.
+        data_dir, batch_size, log: as for `evaluate_run`.
         cache_dir: folder of predictions; None: that of the run or entry.
-        folder: of its images; None: the recipe's registered dataset, or where own data was.
+        folder: where the images of a run on own data are now; for any other model a folder of
+            images with its classes, in place of its dataset. None: the recipe's dataset.
+        ood: more out-of-distribution data: registered names, and folders of images.
+        detectors: names of post-hoc detectors, or "all".
         out: folder whose `metrics.json` names out-of-distribution data to evaluate on again.
 
     Example:
@@ -152,24 +111,32 @@ def evaluate_opened(
     True
     """
     predictor, recipe = opened.predictor, opened.recipe
-    own, more = _data_of(opened, folder, ood, out)
-    dataset = own["name"]
-    own |= {"data_dir": data_dir, "cache_dir": cache_dir or cache_directory(opened)}
-    own |= {"batch_size": batch_size}
-    # The validation split of other images was not held out of this training.
-    held_out = opened.split == "train_without_validation" and dataset == recipe.source_dataset
-    sets = {name: name for name in recipe.out_of_distribution} | more
-    chosen = detectors_lib.choose(detectors, predictor, log)
-    fitting = {"detectors": chosen, "training": opened.split}
-    scored = score_datasets(predictor, ood=sets, skip_missing=True, **fitting, **own)
+    chosen = choose_detectors(detectors, predictor, log)
+    own, sets = _data_of(opened, folder, ood, out)
+    own |= {
+        "data_dir": data_dir,
+        "cache_dir": cache_dir or cache_directory(opened),
+        "batch_size": batch_size,
+    }
+    scored = score_datasets(
+        predictor,
+        ood=sets,
+        detectors=chosen,
+        training=opened.split,
+        skip_missing=True,
+        **own,
+    )
     for name, reason in scored.missing.items():
         registered = f"not available (`s2d data {name}` says how to get it)"
         log(f"skipped {name}: {registered if sets[name] == name else reason}")
-    validation = predict(predictor, split="validation", **own) if held_out else None
-    found = scored.metrics()
-    found |= scaled_metrics(dataset, scored.known, score(validation) if validation else None)
+    # The validation split of other images was not held out of this training.
+    held_out = opened.split == "train_without_validation" and own["name"] == recipe.source_dataset
+    validation = score(predict(predictor, split="validation", **own)) if held_out else None
     reference = networks.build_network(recipe.sibling("individual"))
     milliseconds, ratio = inference_time(predictor, reference)
+    found: dict[str, Any] = scored.metrics() | scaled_metrics(
+        scored.dataset, scored.known, validation
+    )
     found |= {
         "cost/parameters": predictor.num_parameters,
         "cost/inference_ms": milliseconds,
@@ -184,7 +151,7 @@ def evaluate_opened(
         "run/weights": weights_hash(predictor),
         **{f"data/{name}/{key}": fact[key] for name, fact in scored.facts.items() for key in fact},
         **{f"data/{name}/missing": reason for name, reason in scored.missing.items()},
-        **{f"data/{n}/folder": str(p) for n, p in more.items() if isinstance(p, pathlib.Path)},
+        **{f"data/{n}/folder": str(p) for n, p in sets.items() if isinstance(p, pathlib.Path)},
         "run/name": opened.name,
         "run/seed": opened.seeds[0],
         "run/split": opened.split,
@@ -198,10 +165,48 @@ def evaluate_opened(
     return found, scored
 
 
+def scaled_metrics(
+    dataset: str, scored: Scored, validation: Scored | None = None
+) -> dict[str, float]:
+    """Metrics after temperature scaling, under keys such as `"cifar100/scaled_nll"`.
+
+    A temperature is fitted on examples that the model was not trained on. A run that was trained on
+    all training images has none left; then the test split is cut into two halves and each is scaled
+    by the temperature of the other, so that no example helps to choose its own temperature.
+
+    Args:
+        dataset: name of the dataset.
+        scored: `Scored` of its test split.
+        validation: `Scored` of held-out examples, or None for the halves of the test split.
+
+    Returns:
+        Flat dict: `temperature` (of the halves the geometric mean), `scaled_nll`, `scaled_ece`,
+        `scaled_adaptive_ece`, `scaled_brier`. Accuracy does not change.
+
+    Example:
+
+    >>> scored = evaluation.score(evaluation.predict(model, (images, labels)))
+    >>> list(evaluation.scaled_metrics("mine", scored))[:2]
+    ['mine/temperature', 'mine/scaled_nll']
+    """
+    if validation is not None:
+        temperature = metrics.fit_temperature(validation.log_probs, validation.labels)
+        log_probs = metrics.scale_log_probs(scored.log_probs, temperature)
+    else:
+        order = np.random.default_rng(HALVES_SEED).permutation(len(scored.labels))
+        halves, log_probs, fitted = (order[::2], order[1::2]), scored.log_probs.copy(), []
+        for own, other in (halves, halves[::-1]):
+            fitted.append(metrics.fit_temperature(scored.log_probs[other], scored.labels[other]))
+            log_probs[own] = metrics.scale_log_probs(scored.log_probs[own], fitted[-1])
+        temperature = float(np.sqrt(np.prod(fitted)))
+    return {
+        f"{dataset}/temperature": temperature,
+        **calibration(f"{dataset}/scaled_", log_probs, scored.labels),
+    }
+
+
 def score_run(
-    where: PathLike | TrainedModel,
-    data_dir: PathLike | None = None,
-    folder: PathLike | None = None,
+    where: PathLike | TrainedModel, data_dir: PathLike | None = None, folder: PathLike | None = None
 ) -> ModelScores:
     """`ModelScores` of a run or an entry, from its cached predictions where it has them.
 
@@ -215,9 +220,8 @@ def score_run(
     >>> evaluation.score_run("run").dataset
     'digits'
     """
-    opened = where if isinstance(where, zoo.TrainedModel) else zoo.open_model(where)
-    own, more = _data_of(opened, folder, (), opened.run and opened.run.directory)
-    sets = {name: name for name in opened.recipe.out_of_distribution} | more
+    opened = where if isinstance(where, TrainedModel) else zoo.open_model(where)
+    own, sets = _data_of(opened, folder, (), opened.run and opened.run.directory)
     own |= {"data_dir": data_dir, "cache_dir": cache_directory(opened)}
     return score_datasets(opened.predictor, ood=sets, skip_missing=True, **own)
 
@@ -233,9 +237,8 @@ def compare_runs(
 
     Args:
         first, second: run directories; or names, folders or addresses of zoo entries.
-        data_dir: TFDS folder.
+        data_dir, folder: as for `score_run`.
         num_resamples: number of bootstrap resamples of the test examples, in pairs.
-        folder: where the images of runs on own data are now; None: where they were.
 
     Returns:
         Table of the differences, first minus second, with paired 95% intervals. If both recipes
@@ -252,32 +255,15 @@ def compare_runs(
     """
     opened = [zoo.open_model(each) for each in (first, second)]
     scored = [score_run(each, data_dir, folder) for each in opened]
-    chosen, notes = [each.recipe.detection_score for each in opened], []
-    if None not in chosen:
-        for each, key in zip(scored, map(str, chosen), strict=True):
+    chosen, notes = [str(each.recipe.detection_score) for each in opened], []
+    if "None" not in chosen:
+        for each, key in zip(scored, chosen, strict=True):
             for part in (each.known, *each.unknown.values()):
                 part.scores[NAMED] = part.scores[key]
-        titles = [names.score_title(str(key)).lower() for key in chosen]
+        titles = [names.score_title(key).lower() for key in chosen]
         notes = [f"{NAMED.capitalize()}: {titles[0]} of the first, {titles[1]} of the second."]
-    found = scored[0].intervals(scored[1], num_resamples)
-    return tables.difference_table(found, f"{first} minus {second}", num_resamples, notes)
-
-
-def cache_directory(model: Run | TrainedModel) -> pathlib.Path:
-    """Where a model's predictions are: an ensemble and its members share those of the ensemble.
-
-    Example:
-
-    >>> evaluation.cache_directory(zoo.Run.open("run")).name
-    'predictions'
-    """
-    run = getattr(model, "run", model)
-    if run is None:
-        return data.cache_dir() / PREDICTIONS / model.name
-    home = run.home.resolve()
-    if home.name.startswith(MEMBER) and zoo.is_run(home.parent):
-        home = home.parent
-    return home / PREDICTIONS
+    differences = scored[0].intervals(scored[1], num_resamples)
+    return tables.difference_table(differences, f"{first} minus {second}", num_resamples, notes)
 
 
 def own_folder(run: Run, folder: PathLike | None = None) -> pathlib.Path | None:
@@ -293,57 +279,22 @@ def own_folder(run: Run, folder: PathLike | None = None) -> pathlib.Path | None:
     return pathlib.Path(place)
 
 
-def inference_time(
-    predictor: models.Predictor, reference: models.Predictor, batch_size: int = 64
-) -> tuple[float, float]:
-    """Milliseconds per example, and how many times those of a reference model.
-
-    The two take turns, so that whatever else the machine does slows both; each repetition gives
-    one ratio and the median is taken.
-
-    Args:
-        predictor: a `models.Predictor`.
-        reference: another that takes the same inputs, usually the individual network.
-        batch_size: examples per pass.
-    """
-    contract = predictor.contract
-    inputs = tf.nest.map_structure(
-        lambda values, spec: tf.constant(values, spec.dtype),
-        contract.sample(batch_size),
-        contract.specs(),
-    )
-
-    def seconds(function):
-        began = time.perf_counter()
-        function(inputs).numpy()
-        return time.perf_counter() - began
-
-    functions = [tf.function(model.member_logits) for model in (predictor, reference)]
-    # The first repetition traces the graphs.
-    times = [[seconds(function) for function in functions] for _ in range(1 + REPETITIONS)][1:]
-    own = statistics.median(each for each, _ in times)
-    return 1000.0 * own / batch_size, statistics.median(each / other for each, other in times)
-
-
 def _data_of(opened, folder, ood, out):
     """What a model is evaluated on: `dataset` and its `name`, and `{name: name or folder}` of
-    out-of-distribution data that the recipe does not name."""
+    out-of-distribution data: the recipe's, that of an evaluation before, and `ood`."""
     recipe, name = opened.recipe, opened.recipe.source_dataset
     known = own_folder(opened.run, folder) if opened.run else None
     if known is None and folder:
         known, name = pathlib.Path(folder), recipes.own_name(data.folder_name(folder))
-    more = _remembered(out, recipe) if out else {}
-    return {"dataset": known or name, "name": name}, more | _named(ood)
-
-
-def _remembered(directory, recipe):
-    """`{name: name or folder}` of the OOD data that a run was evaluated on before."""
-    path = pathlib.Path(directory) / METRICS
-    metrics = files.read_json(path) if path.is_file() else {}
-    held = [key.split("/")[1] for key in metrics if key.endswith("/fingerprint")]
-    others = set(held) - {recipe.source_dataset, *recipe.out_of_distribution}
-    folders = {name: metrics.get(f"data/{name}/folder") for name in held if name in others}
-    return {name: pathlib.Path(place) if place else name for name, place in folders.items()}
+    sets = {each: each for each in recipe.out_of_distribution}
+    path = pathlib.Path(out or "") / METRICS
+    before = files.read_json(path) if out and path.is_file() else {}
+    for key in before:
+        each, fact = key.split("/")[1:] if key.startswith("data/") else ("", "")
+        if fact == "fingerprint" and each not in (recipe.source_dataset, *sets):
+            place = before.get(f"data/{each}/folder")
+            sets[each] = pathlib.Path(place) if place else each
+    return {"dataset": known or name, "name": name}, sets | _named(ood)
 
 
 def _named(ood):

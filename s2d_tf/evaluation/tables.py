@@ -1,13 +1,11 @@
-"""Small tables for people: one record, five ways to print it; and tables of metrics."""
+"""Small tables for people: one record that prints as text, Markdown or CSV; tables of metrics."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import html
 import io
 import itertools
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -21,15 +19,6 @@ from s2d_tf.evaluation.names import (
     format_value,
     metric,
     metric_title,
-)
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "±": r"$\pm$",
-        "×": r"$\times$",
-        **{character: rf"\{character}" for character in "%_&#${}"},
-    }
 )
 
 
@@ -74,7 +63,7 @@ class Table:
         """`(group, number of neighboring columns that share it)`; empty where no column has one."""
         if not any(group for group, _ in self.columns):
             return []
-        runs = itertools.groupby(self.columns, operator.itemgetter(0))
+        runs = itertools.groupby(self.columns, lambda column: column[0])
         return [(group, len(list(columns))) for group, columns in runs]
 
 
@@ -91,30 +80,27 @@ def make(
         tuple(tuple(c if isinstance(c, Cell) else Cell(str(c)) for c in row) for row in block)
         for block in blocks
     )
-    table = Table(caption, named, cells, stub, tuple(footnotes))
-    for row in table.rows:
-        if len(row) != len(named):
-            raise ValueError(
-                f"blocks: expected {len(named)} cells in each row of {caption!r}, received "
-                f"{len(row)}. Add or remove cells."
-            )
-    return table
+    return Table(caption, named, cells, stub, tuple(footnotes))
 
 
 def render(table: Table, form: str = "text") -> str:
     """The table as a string in one of `FORMATS`."""
     if form not in FORMATS:
-        raise ValueError(
-            f"form: expected one of {', '.join(FORMATS)}, received {form!r}. Choose one of them."
-        )
-    function, escape, best, overall, note = _RENDERERS[form]
+        raise ValueError(f"form: expected one of {', '.join(FORMATS)}, received {form!r}.")
+    return FORMATS[form](table)
+
+
+def mark(
+    table: Table, best: str, overall: str, note: str = "{} ({})", escape: Callable = str
+) -> list[list[list[str]]]:
+    """The texts of all blocks, with the best cells and the notes written by these patterns."""
 
     def write(cell):
         pattern = overall if cell.best_overall else best if cell.best else "{}"
         text = pattern.format(escape(cell.text))
         return note.format(text, escape(cell.note)) if cell.note else text
 
-    return function(table, [[list(map(write, row)) for row in block] for block in table.blocks])
+    return [[list(map(write, row)) for row in block] for block in table.blocks]
 
 
 def metric_table(
@@ -155,7 +141,8 @@ def metric_table(
     for key in keys:
         best = best_of(key, {label: mean for label, (mean, _) in found[key].items()})
         # `dataset/metric/uncertainty`: the same metric by other uncertainties
-        rivals = [other for other in keys if key.count("/") == 2 and _stem(other) == _stem(key)]
+        stem = key.rpartition("/")[0]
+        rivals = [k for k in keys if k.count("/") == 2 and k.rpartition("/")[0] == stem]
         means = {(k, label): mean for k in rivals for label, (mean, _) in found[k].items()}
         overall = best_of(key, means) if len(rivals) > 1 else ()
         for label, row in rows.items():
@@ -256,49 +243,25 @@ def best_of(key: str, means: dict[Any, float]) -> set:
     return {label for label, mean in means.items() if format_value(key, mean) == best}
 
 
-def _stem(key):
-    return key.rpartition("/")[0]
-
-
-def _markdown(table, blocks):
+def _markdown(table):
     rules = ["---"] * table.stub + ["---:"] * (len(table.columns) - table.stub)
+    blocks = mark(table, "**{}**", "***{}***", escape=lambda text: text.replace("|", r"\|"))
     lines = [f"**{table.caption}**", ""] if table.caption else []
     rows = [table.titles, rules, *itertools.chain(*blocks)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, *(f"\n{note}" for note in table.footnotes)]) + "\n"
 
 
-def _csv(table, _):
-    """Plain numbers; the notes go into columns of their own, if there are any."""
-    noted = [any(row[i].note for row in table.rows) for i in range(len(table.columns))]
-    head = [Cell(title, note=f"{title} (paper)") for title in table.titles]
+def _csv(table):
+    """Numbers without marks and notes."""
+    rows = [[cell.text for cell in row] for row in table.rows]
     file = io.StringIO()
-    for row in [head, *table.rows]:
-        parts = [(c.text, c.note) if has else (c.text,) for c, has in zip(row, noted, strict=True)]
-        csv.writer(file, lineterminator="\n").writerow(itertools.chain(*parts))
+    csv.writer(file, lineterminator="\n").writerows([table.titles, *rows])
     return file.getvalue()
 
 
-def _latex(table, blocks):
-    def line(cells):
-        return " & ".join(cells) + r" \\"
-
-    spans = [rf"\multicolumn{{{n}}}{{c}}{{{g.translate(_LATEX)}}}" for g, n in table.groups]
-    spec = "l" * table.stub + "c" * (len(table.columns) - table.stub)
-    lines = [
-        *(r"\begin{table}", r"\centering", rf"\caption{{{table.caption.translate(_LATEX)}}}"),
-        *(rf"\begin{{tabular}}{{{spec}}}", r"\toprule"),
-        *([line(spans)] if spans else []),
-        line(name.translate(_LATEX) for name in table.names),
-    ]
-    for block in blocks:
-        lines += [r"\midrule", *map(line, block)]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\footnotesize {note.translate(_LATEX)}" for note in table.footnotes]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-
-def _text(table, blocks):
+def _text(table):
+    blocks = mark(table, "{}*", "{}**")
     columns = zip(table.names, *itertools.chain(*blocks), strict=True)
     widths = [max(map(len, column)) for column in columns]
     heads, start = [], 0
@@ -321,56 +284,4 @@ def _text(table, blocks):
     return "\n".join([*lines, *(["", *table.footnotes] if table.footnotes else [])]) + "\n"
 
 
-def _html(table, blocks):
-    def row(cells):
-        heads = (f'<th scope="row">{cell}</th>' for cell in cells[: table.stub])
-        return (
-            f"<tr>{''.join([*heads, *(f'<td>{cell}</td>' for cell in cells[table.stub :])])}</tr>"
-        )
-
-    # What heads nothing is no head: a reader of the page aloud would name it.
-    spans = "".join(
-        f'<th colspan="{count}" scope="colgroup" class=group>{html.escape(group)}</th>'
-        if group
-        else f'<td colspan="{count}"></td>'
-        for group, count in table.groups
-    )
-    names = "".join(
-        f'<th scope="col"{" class=stub" if i < table.stub else ""}>{html.escape(name)}</th>'
-        for i, name in enumerate(table.names)
-    )
-    heads = "".join(f"<tr>{cells}</tr>" for cells in (spans, names) if cells)
-    bodies = "".join(f"<tbody>{''.join(map(row, block))}</tbody>" for block in blocks)
-    notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.footnotes)
-    caption = f"<caption>{html.escape(table.caption)}</caption>" if table.caption else ""
-    body = f"<table>{caption}<thead>{heads}</thead>{bodies}</table>"
-    return f'<figure class=table><div class=scroll tabindex="0">{body}</div>{notes}</figure>\n'
-
-
-# How to write a table; and a cell's text, the best of a column and overall, and a note.
-_RENDERERS: dict[str, tuple[Callable, Callable[[str], str], str, str, str]] = {
-    "markdown": (
-        _markdown,
-        lambda text: text.replace("|", r"\|"),
-        "**{}**",
-        "***{}***",
-        "{} ({})",
-    ),
-    "csv": (_csv, str, "{}", "{}", "{} ({})"),
-    "latex": (
-        _latex,
-        lambda text: text.translate(_LATEX),
-        r"\textbf{{{}}}",
-        r"\textcolor{{blue}}{{\textbf{{{}}}}}",
-        r"{} {{\scriptsize({})}}",
-    ),
-    "text": (_text, str, "{}*", "{}**", "{} ({})"),
-    "html": (
-        _html,
-        html.escape,
-        '<b class="best">{}</b>',
-        '<b class="overall">{}</b>',
-        "{} <small>{}</small>",
-    ),
-}
-FORMATS = tuple(_RENDERERS)
+FORMATS = {"text": _text, "markdown": _markdown, "csv": _csv}

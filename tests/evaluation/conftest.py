@@ -7,6 +7,7 @@ two devices.
 import pytest
 
 ARCHITECTURE = "wrn_10_2_s2"
+NO_TIMES = "s2d_tf.evaluation.run_evaluation.inference_time", lambda *_: (0.5, 1.25)
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
 
@@ -35,12 +36,15 @@ def network():
     """`network(cls, seed)` makes a small model of digits with random weights."""
     import keras
 
-    def make(cls, seed=0):
+    from s2d_tf import layers
+
+    def make(cls, seed=0, dropout=0.0, **options):
         images = keras.Input((8, 8, 1))
         initializer = keras.initializers.GlorotUniform(seed)
         features = keras.layers.Flatten()(images)
         features = keras.layers.Dense(12, "relu", kernel_initializer=initializer)(features)
-        return cls(keras.Model(images, features), 8, mean=(78.0,), stddev=(96.0,), seed=seed)
+        backbone = keras.Model(images, layers.Dropout(dropout, seed=seed)(features))
+        return cls(backbone, 8, mean=(78.0,), stddev=(96.0,), seed=seed, **options)
 
     return make
 
@@ -65,26 +69,20 @@ def untrained():
     return make
 
 
-def without_times(patch):
-    """No times are measured."""
-    from s2d_tf.evaluation import run_evaluation
-
-    patch.setattr(run_evaluation, "inference_time", lambda *_: (0.5, 1.25))
-
-
 @pytest.fixture
 def no_times(monkeypatch):
-    without_times(monkeypatch)
+    """No times are measured, which is tested by itself."""
+    monkeypatch.setattr(*NO_TIMES)
 
 
 @pytest.fixture(scope="session")
 def evaluate():
-    """`evaluation.evaluate_run` without measuring times, which is tested by itself."""
+    """`evaluation.evaluate_run` without a log and without measuring times."""
     from s2d_tf import evaluation
 
     def run(*args, **kwargs):
         with pytest.MonkeyPatch.context() as patch:
-            without_times(patch)
+            patch.setattr(*NO_TIMES)
             return evaluation.evaluate_run(*args, **{"log": lambda _: None, **kwargs})
 
     return run

@@ -1,4 +1,4 @@
-"""Intervals over examples and over seeds, against scipy and closed forms."""
+"""Bootstrap intervals against scipy and closed forms."""
 
 import numpy as np
 import pytest
@@ -37,9 +37,8 @@ def test_intervals_of_means_approach_the_normal_ones():
 def test_auroc_interval_agrees_with_delong():
     rng = np.random.default_rng(3)
     id_scores, ood_scores = rng.normal(size=400), rng.normal(0.8, size=300)
-    interval = intervals.detection({"total": id_scores}, {"total": ood_scores}, num_resamples=3000)[
-        "auroc/total"
-    ]
+    pair = {"total": id_scores}, {"total": ood_scores}
+    interval = intervals.detection(*pair, num_resamples=3000)["auroc/total"]
     wins = (ood_scores[:, np.newaxis] > id_scores).astype(float)
     variance = wins.mean(axis=1).var(ddof=1) / 300 + wins.mean(axis=0).var(ddof=1) / 400
     assert interval.estimate == pytest.approx(wins.mean(), abs=1e-12)
@@ -51,10 +50,8 @@ def test_calibration_interval_knows_noise_from_error(sharpness, low):
     logits, labels = random_logits(1000, sharpness=sharpness)
     interval = intervals.classification(logits, labels, num_resamples=500)["ece"]
     assert interval.estimate > 0.0
-    if low == 0.0:
-        assert interval.low == 0.0  # Calibrated: the percentiles alone would exclude the truth.
-    else:
-        assert low < interval.low < interval.estimate
+    # Calibrated: the percentiles alone would exclude the truth.
+    assert interval.low == 0.0 if low == 0.0 else low < interval.low < interval.estimate
     assert interval.estimate <= interval.high <= 1.0
 
 
@@ -84,10 +81,7 @@ def test_pairing_narrows_the_difference():
     rng = np.random.default_rng(4)
     id_scores, ood_scores = rng.normal(size=300), rng.normal(1.0, size=300)
     a = ({"total": id_scores, "data": id_scores}, {"total": ood_scores, "data": ood_scores})
-    b = (
-        {"total": id_scores + 0.3 * rng.normal(size=300)},
-        {"total": ood_scores + 0.3 * rng.normal(size=300)},
-    )
+    b = [{"total": own + 0.3 * rng.normal(size=300)} for own in (id_scores, ood_scores)]
     differences = intervals.detection(*a, b, num_resamples=500)
     assert list(differences) == ["auroc/total", "aupr/total"]
     own = intervals.detection(*a, num_resamples=500)
@@ -103,46 +97,16 @@ def test_counts_are_resamples():
     assert [len(part) for part in parts] == [70, 70, 10]
     np.testing.assert_array_equal(whole, np.ones((1, 500)))
     counts = np.concatenate(parts)
+    others = np.concatenate(list(intervals.draw_counts(500, 150, 0, step=40)))
+    np.testing.assert_array_equal(others[1:], counts)
     np.testing.assert_array_equal(counts.sum(axis=1), 500)
     # A count is binomial(n, 1/n): mean 1, variance 1 - 1/n; exp(-1) of the examples stay out.
     assert counts.var() == pytest.approx(0.998, rel=0.03)
     assert (counts == 0).mean() == pytest.approx((1 - 1 / 500) ** 500, rel=0.02)
 
 
-def test_nothing_depends_on_the_chunks(monkeypatch):
-    logits, labels = random_logits(100)
-    rng = np.random.default_rng(2)
-    pair = {"total": rng.normal(size=60)}, {"total": rng.normal(1.0, size=40)}
-
-    def found():
-        both = intervals.classification(logits, labels, num_resamples=50)
-        return both | intervals.detection(*pair, num_resamples=50)
-
-    whole = found()
-    monkeypatch.setattr(intervals, "_CHUNK_BYTES", 2400)
-    for name, interval in found().items():
-        assert interval.low == pytest.approx(whole[name].low, rel=1e-12)
-        assert interval.high == pytest.approx(whole[name].high, rel=1e-12)
-
-
-def test_over_seeds_equals_scipy():
-    a, b = np.array([0.5, 0.6, 0.55, 0.7, 0.4]), np.array([0.45, 0.5, 0.56, 0.6, 0.4])
-    found = intervals.compare_over_seeds(a, b)
-    oracle = stats.ttest_rel(a, b).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
-    assert found.mean_difference == pytest.approx(0.048, abs=1e-12)
-    assert (found.positive, found.negative, found.num_pairs) == (3, 1, 5)
-
-
-def test_one_seed_has_no_spread():
-    found = intervals.compare_over_seeds([0.5], [0.4])
-    assert (found.low, found.high) == (None, None)
-    assert intervals.mean_and_two_std([0.25]) == (0.25, None)
-    same = intervals.compare_over_seeds([1.0, 2.0], [1.0, 2.0])
-    assert (same.low, same.high, same.positive, same.negative) == (0.0, 0.0, 0, 0)
-
-
 def test_mean_and_two_std_by_hand():
+    assert intervals.mean_and_two_std([0.25]) == (0.25, None)
     mean, two_std = intervals.mean_and_two_std([1.0, 2.0, 3.0, 4.0])
     assert mean == 2.5
     assert two_std == pytest.approx(2.0 * np.sqrt(5.0 / 3.0), abs=1e-15)
@@ -152,37 +116,14 @@ def test_mean_and_two_std_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("args", "message"),
     [
-        (lambda: intervals.mean_and_two_std([]), "values: expected at least one"),
-        (lambda: intervals.mean_and_two_std([np.nan]), "values: expected finite"),
-        (
-            lambda: intervals.compare_over_seeds([1.0], [1.0, 2.0]),
-            "second: expected 1 values, paired by seed, received 2",
-        ),
-        (
-            lambda: intervals.classification([[0.0, 1.0]], [1], num_resamples=0),
-            "num_resamples: expected an integer of at least 1",
-        ),
-        (
-            lambda: intervals.classification([[0.0, -np.inf]], [1]),
-            "log_probs: expected finite numbers",
-        ),
-        (
-            lambda: intervals.detection({"a": [1.0], "b": [1.0, 2.0]}, {"a": [1], "b": [1]}),
-            "the same examples, received",
-        ),
-        (
-            lambda: intervals.detection({"a": [1.0]}, {"a": [1.0]}, ({"b": [1.0]}, {"b": [1.0]})),
-            "expected the same scores",
-        ),
-        (
-            lambda: intervals.classification([[0.0, 1.0]], [1], np.zeros((2, 2))),
-            r"labels: expected the shape \(2,\)",
-        ),
+        (([[0.0, 1.0]], [1], None, 0), "num_resamples: expected an integer of at least 1"),
+        (([[0.0, -np.inf]], [1]), "log_probs: expected finite numbers"),
+        (([[0.0, 1.0]], [1], np.zeros((2, 2))), r"labels: expected the shape \(2,\)"),
     ],
 )
-def test_bad_input_is_rejected_in_one_line(call, message):
+def test_bad_input_is_rejected_in_one_line(args, message):
     with pytest.raises(ValueError, match=message) as caught:
-        call()
+        intervals.classification(*args)
     assert "\n" not in str(caught.value)

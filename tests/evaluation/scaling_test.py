@@ -5,7 +5,7 @@ import pytest
 import scipy.optimize
 import scipy.special
 
-from s2d_tf.evaluation import Scored, evaluator
+from s2d_tf.evaluation import Scored, run_evaluation
 
 
 def overconfident(num, seed, factor=2.5):
@@ -23,29 +23,27 @@ def nll(log_probs, labels, temperature):
 
 
 def best_temperature(scored):
+    options = {"bounds": (0.1, 20), "method": "bounded", "options": {"xatol": 1e-9}}
     return scipy.optimize.minimize_scalar(
-        lambda t: nll(scored.log_probs, scored.labels, t), bounds=(0.1, 20), method="bounded",
-        options={"xatol": 1e-9},
-    ).x  # fmt: skip
+        lambda t: nll(scored.log_probs, scored.labels, t), **options
+    ).x
 
 
 def test_the_temperature_is_that_of_the_held_out_examples():
     test, held_out = overconfident(800, 0), overconfident(500, 1)
-    found = evaluator.scaled_metrics("digits", test, held_out)
+    found = run_evaluation.scaled_metrics("digits", test, held_out)
     expected = best_temperature(held_out)
     assert found["digits/temperature"] == pytest.approx(expected, rel=1e-5)
-    assert found["digits/scaled_nll"] == pytest.approx(
-        nll(test.log_probs, test.labels, expected), abs=1e-7
-    )
+    scaled = nll(test.log_probs, test.labels, expected)
+    assert found["digits/scaled_nll"] == pytest.approx(scaled, abs=1e-7)
     assert found["digits/scaled_nll"] < nll(test.log_probs, test.labels, 1.0)
 
 
 def test_without_them_each_half_is_scaled_by_the_other():
     test = overconfident(801, 0)
-    found = evaluator.scaled_metrics("digits", test)
-    order = np.random.default_rng(evaluator.HALVES_SEED).permutation(801)
-    total = 0.0
-    temperatures = []
+    found = run_evaluation.scaled_metrics("digits", test)
+    order = np.random.default_rng(run_evaluation.HALVES_SEED).permutation(801)
+    total, temperatures = 0.0, []
     for own, other in ((order[::2], order[1::2]), (order[1::2], order[::2])):
         part = Scored(test.log_probs[other], {}, test.labels[other])
         temperatures.append(best_temperature(part))

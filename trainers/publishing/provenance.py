@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 import s2d_tf
-from s2d_tf import data, files, metrics, uncertainty, zoo
+from s2d_tf import data, evaluation, files, metrics, uncertainty, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation import evaluator, figures, names, run_evaluation, views
+from s2d_tf.evaluation import evaluator, figures, names
 from s2d_tf.models import Predictor
 from s2d_tf.zoo.recipes import SECTIONS, Recipe
 from s2d_tf.zoo.runs import MEMBER, METRICS, SUMMARY, TEACHER_LOGITS, Run, is_run
+
+from ..studies import views
 
 TABLE_METRICS = ("accuracy", "nll", "ece", "brier", "auroc", "aupr")
 PICTURE = "uncertainty.png"
@@ -201,7 +203,7 @@ def strengths(
             recipe.source_dataset,
             recipe.out_of_distribution,
             data_dir,
-            cache_dir=run_evaluation.cache_directory(run),
+            cache_dir=evaluation.cache_directory(run),
             skip_missing=True,
         )
     except data.MissingDataError:

@@ -17,12 +17,12 @@ from typing import Any
 
 from s2d_tf import __version__, data, evaluation, files, posthoc, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import run_evaluation, views
+from s2d_tf.evaluation import run_evaluation
 from s2d_tf.zoo import entries, loading, recipes, runs, sources, weights
 from s2d_tf.zoo.entries import CARD, ENTRY, GOLDEN
 from s2d_tf.zoo.runs import MEMBER, METRICS, STEPS
 
-from ..studies import results
+from ..studies import results, views
 from ..training import run_setup
 from . import card, provenance
 from .provenance import PublishError

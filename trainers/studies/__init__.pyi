@@ -2,6 +2,7 @@ from . import claims as claims
 from . import detectors as detectors
 from . import results as results
 from . import shift as shift
+from . import views as views
 from .paper_tables import paper_table as paper_table
 from .report import write_report as write_report
 from .result_tables import archive as archive

@@ -24,8 +24,8 @@ from importlib import resources
 import numpy as np
 
 from s2d_tf.evaluation import tables
-from s2d_tf.evaluation.intervals import compare_over_seeds
 from s2d_tf.evaluation.names import METHODS, OURS, UNCERTAINTIES, format_value, metric
+from s2d_tf.metrics.statistics import mean_interval
 from s2d_tf.zoo import recipes
 
 from .results import Result, by_variant
@@ -42,6 +42,36 @@ NOTE = (
     "hold for another network or with more seeds."
 )
 _MAX_EXAMPLES = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedComparison:
+    """A paired comparison over seeds; differences are first minus second.
+
+    `low` and `high` are Student's 95% interval for the mean difference, None for a single pair;
+    `positive` and `negative` count the signs.
+    """
+
+    num_pairs: int
+    mean_difference: float
+    low: float | None
+    high: float | None
+    positive: int
+    negative: int
+
+
+def compare_over_seeds(first: Sequence[float], second: Sequence[float]) -> SeedComparison:
+    """Compares a metric of two methods, one pair per seed; differences are first minus second."""
+    differences = np.subtract(first, second)
+    mean, low, high = mean_interval(differences)
+    return SeedComparison(
+        num_pairs=differences.size,
+        mean_difference=float(mean or 0.0),  # Finite, so it has a mean.
+        low=low,
+        high=high,
+        positive=int((differences > 0).sum()),
+        negative=int((differences < 0).sum()),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

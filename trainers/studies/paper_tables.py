@@ -15,11 +15,12 @@ from importlib import resources
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.intervals import mean_and_two_std
-from s2d_tf.evaluation.names import SHORT_NAMES, USUAL_MEMBERS, format_value, variant
+from s2d_tf.evaluation.names import SHORT_NAMES, format_value
 from s2d_tf.evaluation.tables import best_of
 
 from .claims import with_stand_ins
 from .results import Result, by_variant
+from .views import USUAL_MEMBERS, variant
 
 NOT_RUN = "not run"
 # Printed name -> our method.

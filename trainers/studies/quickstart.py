@@ -11,12 +11,13 @@ import numpy as np
 
 from s2d_tf import evaluation, files
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import figures, intervals, tables
+from s2d_tf.evaluation import figures, tables
 from s2d_tf.evaluation.names import dataset_title
 from s2d_tf.zoo import recipes
 from s2d_tf.zoo.runs import METRICS
 
 from .. import training
+from .claims import compare_over_seeds
 
 ARCHITECTURE = "wrn_10_2_s2"
 DATASET = "digits"
@@ -95,7 +96,7 @@ def _paired(plain, s2d):
     notes = []
     for name in ("nll", "ece"):
         pair = [[found[f"{DATASET}/{name}"] for found in runs] for runs in (plain, s2d)]
-        compared = intervals.compare_over_seeds(*pair)
+        compared = compare_over_seeds(*pair)
         notes.append(
             f"{name.upper()}: S2D is lower for {compared.positive} of {len(plain)} seeds, by "
             f"{compared.mean_difference:.4f} (95% interval {compared.low:.4f} to "

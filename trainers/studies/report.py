@@ -7,7 +7,6 @@ is fetched.
 from __future__ import annotations
 
 import base64
-import dataclasses
 import datetime
 import html
 import pathlib
@@ -188,10 +187,8 @@ def _provenance(results):
 def _as_html(part):
     if isinstance(part, str):
         return part
-    if isinstance(part, tables.Table):  # Without abbreviations, and always with a caption.
-        columns = tuple((group, _LONG_NAMES.get(name, name)) for group, name in part.columns)
-        full = dataclasses.replace(part, columns=columns, caption=part.caption or "Runs")
-        return tables.render(full, "html")
+    if isinstance(part, tables.Table):
+        return _table(part)
     path, title, caption = part
     image, caption = path.read_bytes(), html.escape(caption)
     width = round(int.from_bytes(image[16:20], "big") * PIXELS_PER_DOT)  # PNG's first field
@@ -201,6 +198,35 @@ def _as_html(part):
         f' alt="{caption}" style="max-width:{width}px;min-width:{width * 4 // 5}px"></div>'
         f"<figcaption>{caption}</figcaption></figure>\n"
     )
+
+
+def _table(table):
+    """A table without abbreviations, and always with a caption."""
+    # What heads nothing is no head: a reader of the page aloud would name it.
+    spans = "".join(
+        f'<th colspan="{count}" scope="colgroup" class=group>{html.escape(group)}</th>'
+        if group
+        else f'<td colspan="{count}"></td>'
+        for group, count in table.groups
+    )
+    names = "".join(
+        f'<th scope="col"{" class=stub" if i < table.stub else ""}>'
+        f"{html.escape(_LONG_NAMES.get(name, name))}</th>"
+        for i, name in enumerate(table.names)
+    )
+    heads = "".join(f"<tr>{cells}</tr>" for cells in (spans, names) if cells)
+    marks = '<b class="best">{}</b>', '<b class="overall">{}</b>', "{} <small>{}</small>"
+    tags = ['<th scope="row">{}</th>'] * table.stub + ["<td>{}</td>"] * len(table.names)
+
+    def row(cells):
+        return f"<tr>{''.join(map(str.format, tags, cells))}</tr>"
+
+    blocks = tables.mark(table, *marks, escape=html.escape)
+    bodies = "".join(f"<tbody>{''.join(map(row, block))}</tbody>" for block in blocks)
+    notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.footnotes)
+    caption = f"<caption>{html.escape(table.caption or 'Runs')}</caption>"
+    body = f"<table>{caption}<thead>{heads}</thead>{bodies}</table>"
+    return f'<figure class=table><div class=scroll tabindex="0">{body}</div>{notes}</figure>\n'
 
 
 def _write_page(out, subtitle, sections):
@@ -242,13 +268,13 @@ def _histograms(models, shown, folder):
     # The paper shows SVHN; other data has its first set in that place.
     for far in ["svhn_cropped"] if "svhn_cropped" in sets else sets[:1]:
         known = _known(models)
+        drawn = {t: m for t, m in models.items() if t in shown and far in m.unknown}
         scores = {
-            title: {known: m.known.scores, dataset_title(far): m.unknown[far].scores}
-            for title, m in models.items()
-            if title in shown and far in m.unknown
+            known: {title: m.known.scores for title, m in drawn.items()},
+            dataset_title(far): {title: m.unknown[far].scores for title, m in drawn.items()},
         }
         yield (
-            figures.uncertainty_histograms(scores, folder / "histograms.png", by_dataset=True),
+            figures.uncertainty_histograms(scores, folder / "histograms.png"),
             "Uncertainty of known and unknown images",
             f"Total, data and knowledge uncertainty on {known} (above) and {dataset_title(far)} "
             "(below). A column has one scale; its largest thousandth is left out.",

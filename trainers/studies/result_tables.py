@@ -17,7 +17,7 @@ import numpy as np
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import intervals, tables, views
+from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import (
     METRICS,
     OURS,
@@ -31,7 +31,8 @@ from s2d_tf.evaluation.names import (
 from s2d_tf.evaluation.tables import metric_keys, metric_table, uncertainty_keys
 from s2d_tf.zoo import Run, runs
 
-from . import claims, paper_tables
+from . import claims, paper_tables, views
+from .claims import compare_over_seeds
 from .detectors import detector_tables
 from .results import Result, by_title, by_variant, collect, groups, markdown, ood_names, public
 
@@ -265,7 +266,7 @@ def _pairs_table(results, pairs, names, caption, keys=None):
             held = [[t[seed].get(k) for t, k in zip(sides, used, strict=True)] for seed in seeds]
             held = [pair for pair in held if None not in pair]
             if held:
-                found = intervals.compare_over_seeds(*zip(*held, strict=True))
+                found = compare_over_seeds(*zip(*held, strict=True))
                 rows.append(_pair_row(variants[own][0].title, used, found))
         blocks += [rows] if rows else []
     titles = [f"{own_name} minus {other_name}", "95% interval", f"Seeds better for {own_name}"]

@@ -18,9 +18,11 @@ from typing import Any
 from s2d_tf import files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation import names, tables, views
+from s2d_tf.evaluation import names, tables
 from s2d_tf.zoo.recipes import Recipe
 from s2d_tf.zoo.runs import METRICS
+
+from . import views
 
 FACTS = ("run", "data", "versions", "time", "shift")
 """What keys begin with that are not metrics."""
@@ -47,7 +49,7 @@ class Result(zoo.Run):
     def variant(self) -> str:
         """The method, with the number of members where it is not the usual 5: `ensemble_10`."""
         members = None if self.recipe.draws == "point" else self.recipe.num_members
-        return names.variant(self.recipe.method, members)
+        return views.variant(self.recipe.method, members)
 
     @property
     def title(self) -> str:

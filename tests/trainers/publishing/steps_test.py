@@ -9,7 +9,7 @@ import pytest
 from s2d_tf import cli, data, export, files, posthoc, zoo
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.posthoc import chain, root
-from s2d_tf.trainers import publishing
+from s2d_tf.trainers import publishing, studies
 from s2d_tf.zoo import recipes, sources, weights
 from s2d_tf.zoo.entries import ENTRY
 from tests.trainers.publishing.conftest import SINGLE, quiet, without_times
@@ -113,7 +113,8 @@ def test_a_run_with_steps_is_evaluated_and_seen_as_another_method_without(steppe
     assert found["run/step_0"] == "TemperatureScaling() fitted on digits/validation"
     assert found["run/step_1"].startswith("KNN(k=7")
     assert {"digits_photos/auroc/knn", "digits/set_coverage/prediction_set"} <= set(found)
-    seen = run_evaluation.evaluate_run(run, log=quiet, method="s2d_mc", members=2)
+    view = studies.views.view(zoo.Run.open(run), "s2d_mc", members=2).write()
+    seen = run_evaluation.evaluate_run(view.directory, log=quiet)
     assert not [key for key in seen if key.startswith("run/step")]
 
 

@@ -281,3 +281,14 @@ def test_a_summary_tells_three_exceptions_and_counts_the_rest():
     text = claims.summarize([case(m) for m in (0.1, -0.1, -0.2, 0.0, -0.3, -0.05)])
     assert text == "; not in: margin -0.3; margin -0.2; margin -0.1; and 2 more"
     assert claims.summarize([case(0.1), case(0.02)]) == "; the narrowest: margin 0.02"
+
+
+def test_pairs_of_seeds_equal_scipy():
+    a, b = np.array([0.5, 0.6, 0.55, 0.7, 0.4]), np.array([0.45, 0.5, 0.56, 0.6, 0.4])
+    found = claims.compare_over_seeds(a, b)
+    oracle = stats.ttest_rel(a, b).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
+    assert found.mean_difference == pytest.approx(0.048, abs=1e-12)
+    assert (found.positive, found.negative, found.num_pairs) == (3, 1, 5)
+    one = claims.compare_over_seeds([0.5], [0.4])
+    assert (one.low, one.high) == (None, None)

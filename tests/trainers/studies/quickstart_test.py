@@ -7,7 +7,7 @@ import pytest
 
 from s2d_tf import files, zoo
 from s2d_tf.trainers import training
-from s2d_tf.trainers.studies import quickstart
+from s2d_tf.trainers.studies import claims, quickstart
 from s2d_tf.zoo import networks, recipes, weights
 
 
@@ -79,9 +79,7 @@ def test_s2d_beats_its_twin_over_ten_seeds(tmp_path):
         ]
         for method in quickstart.METHODS
     }
-    from s2d_tf.evaluation import intervals
-
     for key in ("digits/nll", "digits/ece"):
         values = [[found[key] for found in runs[method]] for method in quickstart.METHODS]
-        compared = intervals.compare_over_seeds(*values)
+        compared = claims.compare_over_seeds(*values)
         assert compared.low > 0, key

@@ -1,4 +1,4 @@
-"""Other ways to draw members from the networks of a run, without training.
+"""Other ways to draw members from the networks of a run, without training it again.
 
 A network that was trained with dropout is also a Monte Carlo ensemble, and an ensemble of 20 holds
 one of 5 and one of 10. Such a view has a folder of its own within the run, `as_mc` or
@@ -12,16 +12,23 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from s2d_tf.errors import UserError
-from s2d_tf.evaluation.names import variant
 from s2d_tf.zoo import Run
-from s2d_tf.zoo.runs import RECIPE, VIEW
+from s2d_tf.zoo.runs import METRICS, VIEW
 
 if TYPE_CHECKING:
     from s2d_tf.zoo.recipes import Recipe
 
+USUAL_MEMBERS = 5
+"""Members of an ensemble whose method's name needs no number."""
+
+
+def variant(method: str, members: int | None = None) -> str:
+    """`method`, with the number of members where it is not the usual 5: `"ensemble_10"`."""
+    return method if members in (None, USUAL_MEMBERS) else f"{method}_{members}"
+
 
 def view(run: Run, method: str | None = None, members: int | None = None) -> Run:
-    """The run with another recipe for the same weights; its predictor draws members so.
+    """The run with another recipe for the same weights, in a folder of its own; not written yet.
 
     Args:
         run: a `zoo.Run`.
@@ -39,32 +46,22 @@ def view(run: Run, method: str | None = None, members: int | None = None) -> Run
             )
         recipe = drawn_as(recipe, named)
     if members is not None:
-        if recipe.draws == "point":
+        most = {"point": 1, "ensemble": recipe.num_members}.get(recipe.draws, members)
+        if not 1 <= members <= most:
             raise UserError(
-                f"members: expected none for {run.directory}, which is a single network, received "
-                f"{members!r}. Leave it out."
-            )
-        most = recipe.num_members if recipe.draws == "ensemble" else None
-        if members < 1 or (most is not None and members > most):
-            numbers = "at least 1" if most is None else f"a number from 1 to {most}"
-            raise UserError(
-                f"members: expected {numbers} for {run.directory}, received {members!r}. Choose "
-                "another."
+                f"members: expected a number from 1 to {most} for {run.directory}, received "
+                f"{members!r}. Choose another."
             )
         recipe = recipe.replace(num_members=members)
-    return dataclasses.replace(run, recipe=recipe)
-
-
-def directory(run: Run, viewed: Run) -> pathlib.Path:
-    """Where the metrics of a view are: the run itself, if it is no other one."""
-    if viewed.recipe == run.recipe:
-        return run.directory
-    return run.directory / f"{VIEW}{variant(viewed.recipe.method, viewed.recipe.num_members)}"
+    if recipe == run.recipe:
+        return run
+    folder = run.directory / f"{VIEW}{variant(recipe.method, recipe.num_members)}"
+    return dataclasses.replace(run, recipe=recipe, directory=folder)
 
 
 def held(run: Run) -> list[Run]:
-    """The views of a run whose metrics are in it, as runs."""
-    return [Run.open(path.parent) for path in sorted(run.directory.glob(f"{VIEW}*/{RECIPE}"))]
+    """The views of a run that were evaluated, as runs."""
+    return [Run.open(path.parent) for path in sorted(run.directory.glob(f"{VIEW}*/{METRICS}"))]
 
 
 def own_member_directories(run: Run) -> list[pathlib.Path]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from s2d_tf import evaluation, zoo
-from s2d_tf.evaluation import views
 from s2d_tf.trainers import studies
+from s2d_tf.trainers.studies import views
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +15,8 @@ def run(evaluated, evaluate, tmp_path_factory):
     """An ensemble of three tiny networks, as itself, as two of them and a member as MC dropout."""
     (ensemble, _), _ = evaluated
     run = zoo.Run.open(shutil.copytree(ensemble, tmp_path_factory.mktemp("views") / "run"))
-    evaluate(run.directory, members=2)
-    evaluate(run.member_directory(1), method="mc", members=3)
+    evaluate(views.view(run, members=2).write().directory)
+    evaluate(views.view(run.members[1], "mc", members=3).write().directory)
     return run
 
 
@@ -72,7 +72,7 @@ def test_a_view_opens_as_a_run_and_draws_from_the_same_predictions(run):
         (None, {"members": 4}, "members: expected a number from 1 to 3 .*received 4"),
         (None, {"method": "mc"}, "method: expected ensemble or .*received 'mc'"),
         (0, {"method": "s2d_mc"}, "method: expected individual or .*received 's2d_mc'"),
-        (0, {"members": 2}, "members: expected none .*received 2"),
+        (0, {"members": 2}, "members: expected a number from 1 to 1 .*received 2"),
     ],
 )
 def test_what_a_run_cannot_be(run, member, arguments, message):

@@ -1,0 +1,3 @@
+"""The fixtures of runs."""
+
+from tests.evaluation.conftest import *  # noqa: F403
