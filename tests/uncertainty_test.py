@@ -127,14 +127,6 @@ def test_knowledge_keeps_its_digits_in_float32():
     np.testing.assert_allclose(result, [exact], rtol=1e-3)
 
 
-def test_dirichlet_data_uncertainty_matches_monte_carlo():
-    concentration = np.array([0.4, 2.0, 1.1])
-    samples = np.random.default_rng(0).dirichlet(concentration, size=200_000)
-    entropies = scipy.stats.entropy(samples, axis=-1)
-    result = uncertainty.from_concentrations(concentration[np.newaxis])["data"].numpy()[0]
-    assert abs(result - entropies.mean()) < 4 * entropies.std() / np.sqrt(len(samples))
-
-
 def test_a_single_categorical_does_not_decompose():
     logits = np.random.default_rng(0).normal(size=(6, 10)).astype(np.float32)
     for stack in (logits, logits[np.newaxis]):

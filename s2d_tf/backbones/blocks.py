@@ -1,4 +1,4 @@
-"""What backbones are made of: convolution, batch norm with ReLU, dropout, and argument checks.
+"""What backbones are made of: convolution, batch norm with ReLU, dropout.
 
 Layer names, their order and the shapes of their variables are a file format: weights files depend
 on them. A change here that renames a layer makes published weights unreadable.
@@ -7,14 +7,9 @@ on them. A change here that renames a layer makes published weights unreadable.
 from __future__ import annotations
 
 import hashlib
-import math
-import operator
-from collections.abc import Callable
-from typing import Any
 
 import keras
 
-from s2d_tf._types import Shape
 from s2d_tf.backbones.batch_norm import (
     BatchNormalization,
     Moments,
@@ -57,9 +52,9 @@ class Blocks:
         self, fan: str, dropout: float, synchronized_batch_norm: bool, seed: int | None
     ) -> None:
         self.fan = fan
-        self.rate = check_dropout(dropout)
+        self.rate = dropout
         self.synchronized_batch_norm = synchronized_batch_norm
-        self.seed = check_seed(seed)
+        self.seed = seed
 
     def conv(
         self, x: keras.KerasTensor, filters: int, kernel_size: int, name: str, strides: int = 1
@@ -166,51 +161,10 @@ class DenseMaps:
         return Moments(self.blocks.synchronized_batch_norm, name=f"{scope}_moments")(x)
 
 
-def check(
-    name: str, value: Any, expected: str, convert: Callable, holds: Callable[[Any], bool]
-) -> Any:
-    """Returns `convert(value)`; raises a ValueError unless that exists and `holds`."""
-    try:
-        number = convert(value)
-    except (TypeError, ValueError):
-        number = math.nan  # which no range contains
-    if not holds(number):
-        raise ValueError(f"{name}: expected {expected}, received {value!r}. Pass such a value.")
-    return number
-
-
-def check_positive_integer(name: str, value: int) -> int:
-    return check(name, value, "a positive integer", operator.index, lambda number: number >= 1)
-
-
-def check_depth(depth: int) -> int:
+def check_depth(depth: int) -> None:
     """Three blocks of n units with two convolutions make 6n + 4."""
-    expected = "6n + 4 with n >= 1 (10, 16, 22, 28, ...)"
-    return check("depth", depth, expected, operator.index, lambda n: n >= 10 and n % 6 == 4)
-
-
-def check_dropout(dropout: float) -> float:
-    return check("dropout", dropout, "a number in [0, 1)", float, lambda rate: 0.0 <= rate < 1.0)
-
-
-def check_seed(seed: int | None) -> int | None:
-    if seed is None:
-        return None
-    return check("seed", seed, "an integer or None", operator.index, lambda n: n == n)
-
-
-def check_input_shape(input_shape: Shape) -> Shape:
-    """Returns (height, width, channels) as ints; height and width may be None, for free sizes."""
-    try:
-        *sizes, channels = input_shape
-        sizes = [None if size is None else operator.index(size) for size in sizes]
-        shape = (*sizes, operator.index(channels))
-    except (TypeError, ValueError):
-        shape = ()
-    if len(shape) != 3 or min(size for size in shape if size is not None) < 1:
+    if depth < 10 or depth % 6 != 4:
         raise ValueError(
-            "input_shape: expected (height, width, channels), three positive integers (or None for "
-            f"a free height or width) without the batch, received {input_shape!r}. Pass the shape "
-            "of one image."
+            "depth: expected 6n + 4 with n >= 1 (10, 16, 22, 28, ...), received "
+            f"{depth!r}. Pass one of these."
         )
-    return shape

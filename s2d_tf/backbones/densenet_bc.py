@@ -7,14 +7,7 @@ import math
 import keras
 
 from s2d_tf._types import Shape
-from s2d_tf.backbones.blocks import (
-    Blocks,
-    DenseMaps,
-    check,
-    check_depth,
-    check_input_shape,
-    check_positive_integer,
-)
+from s2d_tf.backbones.blocks import Blocks, DenseMaps, check_depth
 
 NUM_BLOCKS = 3
 BOTTLENECK_FACTOR = 4
@@ -55,13 +48,11 @@ def densenet_bc(
     >>> backbone.output_shape
     (None, 9)
     """
-    input_shape = check_input_shape(input_shape)
-    depth = check_depth(depth)
-    growth_rate = check_positive_integer("growth_rate", growth_rate)
-    reduction = check(
-        "reduction", reduction, "a number in (0, 1]", float, lambda part: 0.0 < part <= 1.0
-    )
-    stem_stride = check_positive_integer("stem_stride", stem_stride)
+    check_depth(depth)
+    if not 0.0 < reduction <= 1.0:
+        raise ValueError(
+            f"reduction: expected a number in (0, 1], received {reduction!r}. The paper has 0.5."
+        )
     # The authors' initializer keeps the variance of the backward pass.
     blocks = Blocks("fan_out", dropout, synchronized_batch_norm, seed)
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import keras
 
 from s2d_tf._types import Shape
-from s2d_tf.backbones.blocks import (
-    Blocks,
-    check_depth,
-    check_input_shape,
-    check_positive_integer,
-)
+from s2d_tf.backbones.blocks import Blocks, check_depth
 
 STEM_FILTERS = 16
 BLOCK_FILTERS = (16, 32, 64)
@@ -49,10 +44,7 @@ def wide_resnet(
     >>> backbone.output_shape
     (None, 64)
     """
-    input_shape = check_input_shape(input_shape)
-    depth = check_depth(depth)
-    width = check_positive_integer("width", width)
-    stem_stride = check_positive_integer("stem_stride", stem_stride)
+    check_depth(depth)
     # The authors' initializer keeps the variance of the forward pass. Their batch-norm scales start
     # uniform in [0, 1], the default of their framework then; ours start at 1.
     blocks = Blocks("fan_in", dropout, synchronized_batch_norm, seed)

@@ -1,14 +1,22 @@
-"""The stochastic regularizers that turn one feature vector into many teacher inputs."""
+"""Random layers: noise that turns one feature vector into many teacher inputs, and dropout.
+
+Draws of noise do not depend on how many replicas share the batch.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from s2d_tf._types import Shape
-from s2d_tf.layers.randomness import draw_rows, next_seed
+
+_prediction = threading.local()
 
 
 class Noise(keras.layers.Layer):
@@ -45,7 +53,7 @@ class Noise(keras.layers.Layer):
     def call(self, features: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(features)
         copies = [shape[i] for i in range(len(features.shape) - 1)] + [self.num_samples]
-        seeds = tf.random.split(next_seed(self.seed_generator), 2)
+        seeds = tf.random.split(_next_seed(self.seed_generator), 2)
         return self.perturb(features[..., None, :], copies, features.shape[-1], seeds)
 
     def perturb(
@@ -95,10 +103,10 @@ class _GaussianNoise(Noise):
         def uniform(shape):
             return tf.random.stateless_uniform(shape, seeds[1], self._low, self._high)
 
-        noise = draw_rows(normal, [*copies, width])
+        noise = _draw_rows(normal, [*copies, width])
         if self._low == self._high:
             return tf.cast(self._low * noise, dtype)
-        return tf.cast(draw_rows(uniform, [*copies, 1]) * noise, dtype)
+        return tf.cast(_draw_rows(uniform, [*copies, 1]) * noise, dtype)
 
     def get_config(self):
         return {**super().get_config(), "stddev": self.stddev}
@@ -174,10 +182,116 @@ class BernoulliNoise(Noise):
         def uniform(shape):
             return tf.random.stateless_uniform(shape, seeds[0])
 
-        kept = draw_rows(uniform, [*copies, width]) >= self.rate
+        kept = _draw_rows(uniform, [*copies, width]) >= self.rate
         # One product, so that no graph optimizer can round another way than eager execution does.
         scaled = features * (1 / (1 - self.rate))
         return tf.where(kept, scaled, tf.zeros_like(scaled))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rate": self.rate}
+
+
+@contextlib.contextmanager
+def monte_carlo_member(member: int) -> Iterator[None]:
+    """Within this context every `Dropout` applies the mask of ensemble member `member`.
+
+    The mask is one draw for all images (shape `[1, ...]`), a pure function of the layer's seed and
+    the member, so an answer never depends on the batch it came in. Along axes of free size, such as
+    the words of a text, it is the same everywhere.
+
+    Example:
+
+    >>> layer, ones = layers.Dropout(0.5, seed=0), tf.ones([2, 6])
+    >>> with layers.monte_carlo_member(0):
+    ...     drawn = layer(ones)
+    >>> bool(tf.reduce_all(drawn[0] == drawn[1]))          # one mask for all inputs
+    True
+    """
+    previous = getattr(_prediction, "member", None)
+    _prediction.member = member
+    try:
+        yield
+    finally:
+        _prediction.member = previous
+
+
+@keras.saving.register_keras_serializable(package="s2d_tf")
+class Dropout(keras.layers.Layer):
+    """Bernoulli dropout for backbones, with Monte Carlo masks under `monte_carlo_member`.
+
+    In training each row has a mask of its own; replicas draw apart, so a run with dropout is
+    equal over numbers of replicas in distribution, not in bits.
+
+    Args:
+        rate: probability of a zero, in [0, 1).
+        seed: integer; `None` draws one, and the config keeps it.
+
+    Example:
+
+    >>> layer = layers.Dropout(0.5, seed=0)
+    >>> float(tf.reduce_sum(layer(tf.ones([1, 8]))))       # at prediction it does nothing
+    8.0
+    """
+
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(
+                f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no dropout."
+            )
+        self.rate = rate
+        self.seed = random.getrandbits(31) if seed is None else seed
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
+        member = getattr(_prediction, "member", None)
+        if self.rate == 0 or (not training and member is None):
+            return inputs
+        if member is None:
+            seed = _fold_in_replica(_next_seed(self.seed_generator))
+            return self._drop(inputs, tf.shape(inputs), seed)
+        mask_shape = [1, *(size or 1 for size in inputs.shape[1:])]
+        return self._drop(inputs, mask_shape, tf.stack([self.seed, member]))
+
+    def _drop(self, inputs, mask_shape, seed):
+        kept = tf.random.stateless_uniform(mask_shape, seed) >= self.rate
+        return inputs * tf.cast(kept, inputs.dtype) * (1 / (1 - self.rate))
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+
+
+def _next_seed(seed_generator: keras.random.SeedGenerator) -> tf.Tensor:
+    """The generator's next seed as the int32 pair that stateless operations take."""
+    return tf.cast(tf.convert_to_tensor(seed_generator.next()), tf.int32)
+
+
+def _draw_rows(draw: Callable[[list[Any]], tf.Tensor], local_shape: list[Any]) -> tf.Tensor:
+    """Draws for the global batch and returns the rows that belong to this replica.
+
+    Every replica sees the same seed, so each draws the same global tensor and takes its own slice:
+    row `i` of the global batch gets the same noise on one replica or on many.
+
+    Args:
+        draw: function of a shape that returns a random tensor; a pure function of its seed.
+        local_shape: shape of this replica's part, batch first.
+    """
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return draw(local_shape)
+    rows = local_shape[0]
+    everything = draw([rows * context.num_replicas_in_sync, *local_shape[1:]])
+    first = tf.cast(context.replica_id_in_sync_group, tf.int32) * rows
+    return everything[first : first + rows]
+
+
+def _fold_in_replica(seed: tf.Tensor) -> tf.Tensor:
+    """Makes the seed this replica's own, where a global draw would cost too much memory."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return seed
+    replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
+    return tf.random.experimental.stateless_fold_in(seed, replica)

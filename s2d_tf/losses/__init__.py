@@ -1,8 +1,7 @@
 """Keras losses: what a student learns from teacher predictions `[batch, members, classes]`."""
 
 import s2d_tf._backend  # noqa: F401
-from s2d_tf.losses.base import DistillationLoss
-from s2d_tf.losses.categorical import SoftCrossEntropy, WithSoftCrossEntropy
+from s2d_tf.losses.distillation import DistillationLoss, SoftCrossEntropy, WithSoftCrossEntropy
 from s2d_tf.losses.distributions import (
     DirichletFisherDistance,
     DirichletKLDivergence,

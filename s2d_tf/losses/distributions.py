@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from s2d_tf import _types, numerics
-from s2d_tf.losses.base import DistillationLoss, SoftenedLoss
+from s2d_tf.losses.distillation import DistillationLoss, SoftenedLoss
 
 MAX_SCALE = 1e3
 """Far beyond the range of log-concentrations (+-20): only keeps a wild prediction finite."""

@@ -2,11 +2,10 @@
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf.models.classifier import Classifier
-from s2d_tf.models.ensemble import Ensemble, MonteCarloDropout
+from s2d_tf.models.members import SWAG, Ensemble, MonteCarloDropout
 from s2d_tf.models.predictor import Predictor
 from s2d_tf.models.s2d import S2DClassifier
 from s2d_tf.models.student import Student
-from s2d_tf.models.swag import SWAG
 
 __all__ = [
     "SWAG",

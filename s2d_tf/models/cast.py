@@ -1,11 +1,91 @@
-"""Takes a Keras classifier apart into its features and its final linear layer."""
+"""Casts a Keras classifier: its features, its final linear layer, and training that layer alone."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import keras
+import numpy as np
 import tensorflow as tf
+
+from s2d_tf._types import Data
+from s2d_tf.models.contract import require
+from s2d_tf.models.predictor import Predictor
+
+
+class Castable(Predictor):
+    """Base of models with a `backbone` and a linear `head`, as Keras classifiers have them."""
+
+    @classmethod
+    def from_classifier(cls, model: keras.Model, freeze: bool = False, **kwargs: Any) -> Self:
+        """Casts a trained Keras classifier whose last layer is `Dense` (linear or softmax).
+
+        The features and the linear layer are the given model's own, so its predictions stay as
+        they are; nothing is added in front, so it takes what that model took. A KerasHub task
+        model (`TextClassifier`, `ImageClassifier`) keeps its preprocessor, so it takes raw texts
+        or images. Before it has been trained with `fit`, the concentrations of a model with a
+        Dirichlet are arbitrary and its knowledge uncertainty means nothing.
+
+        Args:
+            model: a `keras.Model` (functional or sequential) from any inputs to class scores.
+            freeze: keep the features fixed and train only the linear layer. Then `head_only`
+                trains it on features that are computed once.
+            **kwargs: other arguments of this class.
+        """
+        features, dense = split_classifier(model)
+        if freeze:
+            features.trainable = False
+        made = cls(features, dense.units, **kwargs)
+        made.head.kernel.assign(dense.kernel[None])
+        if dense.use_bias:
+            made.head.bias.assign(dense.bias[None])
+        return made
+
+    def predict_features(self, x: Data, batch_size: int = 256) -> np.ndarray:
+        """`features` of all examples, `[n, d]`; arguments as for `predict_members`."""
+        found = [batch["value"] for batch, _ in self.map_batches("features", x, batch_size)]
+        return np.concatenate(found)
+
+    def head_only(self, fresh: bool = False, **changes: Any) -> Any:
+        """A model of the same class and settings that takes this one's features.
+
+        With frozen features nothing else is trained, and they do not change: compute them once
+        with `predict_features`, then fit this model in seconds, with as many seeds and settings as
+        you like. Dropout of the backbone is not in it. `take_head` puts a result back.
+
+        Args:
+            fresh: start from new weights, drawn from the seed, instead of this model's.
+            **changes: constructor arguments with other values.
+
+        Example:
+
+        ```python
+        model = models.S2DClassifier.from_classifier(keras_model, freeze=True)
+        cached = model.predict_features(x)                       # once
+        head = model.head_only(fresh=True, seed=1, student_weight=1e-3)
+        head.compile("adam")
+        head.fit(cached, y, epochs=20)                           # seconds
+        model.take_head(head).predict_uncertainty(x)
+        ```
+        """
+        features = keras.Input([self.backbone.output_shape[-1]], name="features")
+        config = self.get_config()
+        for name in ("mean", "stddev", "contract", "name"):
+            config.pop(name, None)
+        config["backbone"] = keras.saving.serialize_keras_object(keras.Model(features, features))
+        made = type(self).from_config({**config, **changes})
+        return made if fresh else made.take_head(self)
+
+    def take_head(self, model: Any) -> Self:
+        """Copies the linear layers of a model over the same features; returns `self`."""
+        for own, other in zip(self.linear_layers, model.linear_layers, strict=True):
+            own.set_weights(other.get_weights())
+        return self
+
+    @property
+    def linear_layers(self) -> list[keras.layers.Layer]:
+        """The layers after the features that a prediction or the training uses."""
+        return [self.head]
 
 
 def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dense]:
@@ -15,38 +95,34 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dens
         model: functional or sequential `keras.Model`, built, one output. The `preprocessor` of a
             KerasHub task model becomes part of the features.
     """
-    if (
-        not isinstance(model, keras.Model)
-        or not model.built
-        or not getattr(model, "inputs", None)
-        or not getattr(model, "outputs", None)
-    ):
-        raise ValueError(
-            "model: expected a built functional or sequential keras.Model, received "
-            f"{type(model).__name__}. Call build() or start with keras.Input."
-        )
-    if len(model.outputs) != 1:
-        raise ValueError(
-            f"model: expected one output, received {len(model.outputs)}. Choose one of them: "
-            "keras.Model(model.inputs, output)."
-        )
+    functional = isinstance(model, keras.Model) and model.built and getattr(model, "inputs", None)
+    require(
+        functional and getattr(model, "outputs", None),
+        "model: expected a built functional or sequential keras.Model, received "
+        f"{type(model).__name__}. Call build() or start with keras.Input.",
+    )
+    require(
+        len(model.outputs) == 1,
+        f"model: expected one output, received {len(model.outputs)}. Choose one of them: "
+        "keras.Model(model.inputs, output).",
+    )
     # The layer that makes the output; in a graph with branches it need not be the last one listed.
     last = model.outputs[0]._keras_history.operation
-    if not isinstance(last, keras.layers.Dense):
-        raise ValueError(
-            "model: expected a classifier whose last layer is keras.layers.Dense, received "
-            f"{type(last).__name__}. End the model with Dense (linear or softmax)."
-        )
-    if last.activation not in (keras.activations.linear, keras.activations.softmax):
-        raise ValueError(
-            "model: expected a last Dense layer with linear or softmax activation, received "
-            f"{keras.activations.serialize(last.activation)!r}. Use one of these."
-        )
-    if len(last.input.shape) != 2:
-        raise ValueError(
-            "model: expected feature vectors [batch, features] before the last layer, "
-            f"received the shape {tuple(last.input.shape)}. Pool or flatten them first."
-        )
+    require(
+        isinstance(last, keras.layers.Dense),
+        "model: expected a classifier whose last layer is keras.layers.Dense, received "
+        f"{type(last).__name__}. End the model with Dense (linear or softmax).",
+    )
+    require(
+        last.activation in (keras.activations.linear, keras.activations.softmax),
+        "model: expected a last Dense layer with linear or softmax activation, received "
+        f"{keras.activations.serialize(last.activation)!r}. Use one of these.",
+    )
+    require(
+        len(last.input.shape) == 2,
+        "model: expected feature vectors [batch, features] before the last layer, received the "
+        f"shape {tuple(last.input.shape)}. Pool or flatten them first.",
+    )
     inputs = model.inputs if isinstance(model, keras.Sequential) else model.input
     if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
         (inputs,) = inputs

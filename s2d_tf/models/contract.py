@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -23,6 +24,8 @@ _IMAGE_RANGES = ((0.0, 1.0), (-1.0, 1.0), PIXELS)
 
 _MADE_UP_NAME = re.compile(r"(keras_tensor|input_layer)(_\d+)?")
 """Names that Keras gives, which differ from one process to the next."""
+
+_MARK = "bad input: "
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +47,6 @@ class InputTensor:
     range: tuple[float, float] | None = None
     bounded: bool = False
 
-    def __str__(self) -> str:
-        shape = ", ".join("any" if size is None else str(size) for size in ("batch", *self.shape))
-        bounds = ""
-        if self.range is not None:
-            bounds = " {} {:g} to {:g}".format("in" if self.bounded else "seen in", *self.range)
-        return f"{self.name} [{shape}] {self.dtype}{bounds}"
-
     @property
     def is_image(self) -> bool:
         """Whether it has a height, a width and channels of numbers."""
@@ -65,13 +61,6 @@ class InputTensor:
         """The type in which a batch enters the network."""
         return tf.float32 if self.is_float else tf.as_dtype(self.dtype)
 
-    @property
-    def expected(self) -> str:
-        """The beginning of an error about values."""
-        what = "pixels" if self.is_image else "numbers"
-        bounds = " in [{:g}, {:g}]".format(*(self.range or ())) if self.bounded else ""
-        return f"{self.name}: expected {what}{bounds}"
-
     def learned(self, low: float, high: float) -> InputTensor:
         """The same with a range, of which the lowest and the highest value that was seen tell."""
         if self.is_image:
@@ -79,16 +68,6 @@ class InputTensor:
                 if lowest <= low and high <= highest:
                     return dataclasses.replace(self, range=(lowest, highest), bounded=True)
         return dataclasses.replace(self, range=(float(low), float(high)))
-
-    def is_clearly_outside(self, low: float, high: float) -> bool:
-        """Whether values from `low` to `high` cannot be what the model was trained on."""
-        if self.range is None or not self.is_float:
-            return False
-        lowest, highest = self.range
-        margin = (highest - lowest) * (0.1 if self.bounded else 10.0)
-        # Pixels that were divided by 255 before they came. Black pictures are black either way.
-        scaled = self.bounded and 0 < high <= highest / 255
-        return scaled or low < lowest - margin or high > highest + margin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,30 +88,24 @@ class Contract:
 
         Args:
             backbone: the network.
-            input_range: `(low, high)` of all floating inputs, or a dict of it by name.
+            input_range: `(low, high)` of all floating inputs.
             num_heads: images that a MIMO network sees stacked along the channels.
         """
         inputs = backbone.inputs if isinstance(backbone, keras.Sequential) else backbone.input
         if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
             (inputs,) = inputs
         paths, flat = zip(*keras.tree.flatten_with_path(inputs), strict=True)
-        if max(map(len, paths)) > 1:
-            raise ValueError(
-                "backbone: expected one input, or a dict, list or tuple of them, received nested "
-                f"ones {paths}. Flatten them."
-            )
+        require(
+            max(map(len, paths)) <= 1,
+            "backbone: expected one input, or a dict, list or tuple of them, received nested ones "
+            f"{paths}. Flatten them.",
+        )
         tensors = [
             InputTensor(_name(path, tensor, i, len(flat)), tuple(tensor.shape[1:]), tensor.dtype)
             for i, (path, tensor) in enumerate(zip(paths, flat, strict=True))
         ]
         if num_heads > 1:
             tensors = [_one_of_stacked(tensor, num_heads, len(flat)) for tensor in tensors]
-        names = [tensor.name for tensor in tensors]
-        if isinstance(input_range, dict) and not set(input_range) <= set(names):
-            raise ValueError(
-                f"input_range: expected names among {names}, received {sorted(input_range)}."
-                " Use these names."
-            )
         ranges = [
             _declared_range(tensor, input_range) or vocabulary
             for tensor, vocabulary in zip(tensors, _vocabularies(backbone, flat), strict=True)
@@ -183,24 +156,17 @@ class Contract:
     def flatten(self, x: Inputs) -> list:
         """One tensor for each input; `ValueError` where names or number are others."""
         structure = self.structure
-        if isinstance(structure, dict):
-            fits = isinstance(x, dict) and set(x) == set(structure)
-        elif isinstance(structure, (list, tuple)):
-            fits = isinstance(x, (list, tuple)) and len(x) == len(structure)
-        else:
-            fits = not isinstance(x, (dict, list, tuple))
-        if not fits:
-            names = [tensor.name for tensor in self.tensors]
-            kind = (
-                f"a {type(structure).__name__} of {names}" if structure else "one array or tensor"
-            )
-            received = sorted(map(str, x)) if isinstance(x, dict) else type(x).__name__
-            raise ValueError(
-                f"x: expected {kind}, received {received}. Pass the inputs in this form."
-            )
-        if structure == 0:
+        if structure == 0 and not isinstance(x, (dict, list, tuple)):
             return [x]
-        return [x[name] for name in sorted(structure)] if isinstance(x, dict) else list(x)
+        if isinstance(structure, dict) and isinstance(x, dict) and set(x) == set(structure):
+            return [x[name] for name in sorted(structure)]
+        listed = isinstance(structure, (list, tuple)) and isinstance(x, (list, tuple))
+        if listed and len(x) == len(structure):
+            return list(x)
+        names = [tensor.name for tensor in self.tensors]
+        kind = f"a {type(structure).__name__} of {names}" if structure else "one array or tensor"
+        received = sorted(map(str, x)) if isinstance(x, dict) else type(x).__name__
+        raise ValueError(f"x: expected {kind}, received {received}. Pass the inputs in this form.")
 
     def learned(self, ranges: dict[int, tuple[float, float]]) -> Contract:
         """The same with ranges seen in training, by position, where none is known yet."""
@@ -242,18 +208,18 @@ class Contract:
 
 def check_backbone(backbone: Any) -> None:
     """Rejects a network that does not end in a feature vector."""
-    if not isinstance(backbone, keras.Model) or not getattr(backbone, "inputs", None):
-        raise ValueError(
-            "backbone: expected a functional keras.Model or a Sequential that starts with "
-            f"keras.Input, received {type(backbone).__name__}. Build it from keras.Input."
-        )
+    require(
+        isinstance(backbone, keras.Model) and getattr(backbone, "inputs", None),
+        "backbone: expected a functional keras.Model or a Sequential that starts with keras.Input, "
+        f"received {type(backbone).__name__}. Build it from keras.Input.",
+    )
     outputs = [(tuple(each.shape), each.dtype) for each in backbone.outputs]
     shape, dtype = outputs[0]
-    if len(outputs) > 1 or len(shape) != 2 or not shape[1] or not tf.as_dtype(dtype).is_floating:
-        raise ValueError(
-            "backbone: expected one output, floating-point feature vectors [batch, features] of a "
-            f"fixed size, received outputs of shapes and types {outputs}. Pool or flatten them."
-        )
+    require(
+        len(outputs) == 1 and len(shape) == 2 and shape[1] and tf.as_dtype(dtype).is_floating,
+        "backbone: expected one output, floating-point feature vectors [batch, features] of a "
+        f"fixed size, received outputs of shapes and types {outputs}. Pool or flatten them.",
+    )
 
 
 def pixel_statistics(
@@ -264,13 +230,13 @@ def pixel_statistics(
         return None
     values = tuple(float(value) for value in np.atleast_1d(values))
     channels = contract.image.shape[-1] if contract.image else 0
-    if len(values) != channels or (name == "stddev" and not min(values) > 0):
-        positive = "positive " if name == "stddev" else ""
-        raise ValueError(
-            f"{name}: expected one {positive}number for each of {channels} channels, received "
-            f"{values}. Compute them from the training images; for other inputs, add "
-            "keras.layers.Normalization to the backbone."
-        )
+    positive = "positive " if name == "stddev" else ""
+    require(
+        len(values) == channels and (not positive or min(values) > 0),
+        f"{name}: expected one {positive}number for each of {channels} channels, received "
+        f"{values}. Compute them from the training images; for other inputs, add "
+        "keras.layers.Normalization to the backbone.",
+    )
     return values
 
 
@@ -286,12 +252,12 @@ def _name(path, tensor, index, count):
 
 def _one_of_stacked(tensor, num_heads, count):
     channels = tensor.shape[-1] if tensor.shape else None
-    if count > 1 or not tensor.is_image or not channels or channels % num_heads:
-        raise ValueError(
-            f"num_heads: expected 1, or a backbone of images [height, width, {num_heads} * "
-            f"channels], which a MIMO network sees at once, received {num_heads} and an input of "
-            f"shape {tensor.shape}. Pass num_heads=1, or stack the images."
-        )
+    require(
+        count == 1 and tensor.is_image and channels and channels % num_heads == 0,
+        f"num_heads: expected 1, or a backbone of images [height, width, {num_heads} * channels], "
+        f"which a MIMO network sees at once, received {num_heads} and an input of shape "
+        f"{tensor.shape}. Pass num_heads=1, or stack the images.",
+    )
     return dataclasses.replace(tensor, shape=(*tensor.shape[:2], channels // num_heads))
 
 
@@ -306,16 +272,39 @@ def _vocabularies(backbone, inputs):
 
 
 def _declared_range(tensor, input_range):
-    if isinstance(input_range, dict):
-        input_range = input_range.get(tensor.name)
-    elif not tensor.is_float:
+    if not tensor.is_float:
         return PIXELS if tensor.is_image else None
     if input_range is None:
         return None
     low, high = map(float, input_range)
-    if not low < high:
-        raise ValueError(
-            f"input_range: expected (low, high) with low below high, received {input_range!r}."
-            " Pass two numbers in this order."
-        )
+    require(
+        low < high,
+        f"input_range: expected (low, high) with low below high, received {input_range!r}. Pass "
+        "two numbers in this order.",
+    )
     return low, high
+
+
+@contextlib.contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turns what a check found inside a graph into a `ValueError` of one line."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        found = re.search(re.escape(_MARK) + r"(.*)\[end\]", str(error.message))
+        if not found:
+            raise
+        raise ValueError(re.sub(r"\] \[", " ", found.group(1)).strip(" []")) from None
+
+
+def require(condition: tf.Tensor | bool, *message: Any) -> None:
+    """Rejects an argument, or input: now, or when the graph runs in which this is traced.
+
+    Args:
+        condition: what must hold.
+        message: its parts, texts and tensors, joined by spaces.
+    """
+    if tf.is_symbolic_tensor(condition):
+        tf.debugging.Assert(condition, [_MARK + message[0], *message[1:], "end"])
+    elif not condition:
+        raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))

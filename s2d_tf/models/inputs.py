@@ -6,9 +6,7 @@ is rejected before hours are spent on it, with one line that says what to do.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,18 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf._types import ArrayLike, Data, Inputs
-from s2d_tf.models.contract import Contract, InputTensor
-
-LABEL_SUM_TOLERANCE = 1e-3
-"""How far the sum of a soft label may be from one (float16 rounds so)."""
-
-_MARK = "bad input: "
+from s2d_tf._types import Data, Inputs
+from s2d_tf.models.contract import Contract, InputTensor, require
 
 
-def batches(
-    x: Data, contract: Contract, batch_size: int = 256, labels: ArrayLike | None = None
-) -> Iterator[tuple]:
+def batches(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tuple]:
     """Pairs of checked inputs, as the network takes them, and their labels or `None`.
 
     Args:
@@ -37,7 +28,6 @@ def batches(
             batched or not, a `PyDataset`, a generator, a loader.
         contract: what the model takes.
         batch_size: examples to hold at once.
-        labels: of arrays.
 
     Example:
 
@@ -46,7 +36,7 @@ def batches(
     [32, 8]
     """
     empty = True
-    for batch, targets in examples(x, contract, batch_size, labels):
+    for batch, targets in examples(x, contract, batch_size):
         tensors = []
         for part, declared in zip(contract.flatten(batch), contract.tensors, strict=True):
             tensor = tf.convert_to_tensor(part)
@@ -54,17 +44,13 @@ def batches(
             tensors.append(_as_network_takes(tensor, declared))
         yield contract.pack(tensors), targets
         empty = False
-    if empty:
-        raise ValueError("x: expected at least one example, received none. Check the data.")
+    require(not empty, "x: expected at least one example, received none. Check the data.")
 
 
-def examples(
-    x: Data, contract: Contract, batch_size: int = 256, labels: ArrayLike | None = None
-) -> Iterator[tuple]:
+def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tuple]:
     """Pairs of inputs and labels as `batches` has them, but unchecked and as they came."""
-    if isinstance(x, tuple) and labels is None:
-        x, labels = split_labels(x, contract)
-    if not _is_arrays(x):
+    x, labels = split_labels(x, contract) if isinstance(x, tuple) else (x, None)
+    if not (isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")):
         dataset = x if isinstance(x, tf.data.Dataset) else _adapter(x).get_tf_dataset()
         spec, _ = split_labels(dataset.element_spec, contract)
         dataset = dataset.batch(batch_size) if _is_one_example(spec, contract) else dataset
@@ -81,11 +67,11 @@ def examples(
 
 def split_labels(element: Any, contract: Contract) -> tuple:
     """Inputs and labels of `(inputs, labels, ...)`; anything else is inputs alone."""
-    if not isinstance(element, (tuple, list)):
-        return element, None
     # The two inputs of a model, without labels, are nested once less.
-    several = isinstance(contract.structure, (list, tuple))
-    if several and not isinstance(element[0], (tuple, list)):
+    listed = isinstance(contract.structure, (list, tuple))
+    if not isinstance(element, (tuple, list)) or (
+        listed and not isinstance(element[0], (tuple, list))
+    ):
         return element, None
     return element[0], element[1] if len(element) > 1 else None
 
@@ -102,18 +88,18 @@ def class_numbers(labels: Any, num_examples: int, name: str = "labels") -> np.nd
         return np.full([num_examples], -1, np.int64)
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] > 1:
-        if not (np.isin(labels, (0, 1)).all() and (labels.sum(axis=-1) == 1).all()):
-            raise ValueError(
-                f"{name}: expected class numbers or one-hot rows, received other rows of "
-                f"{labels.shape[1]} numbers. Choose a class for each, such as labels.argmax(-1)."
-            )
+        require(
+            np.isin(labels, (0, 1)).all() and (labels.sum(axis=-1) == 1).all(),
+            f"{name}: expected class numbers or one-hot rows, received other rows of "
+            f"{labels.shape[1]} numbers. Choose a class for each, such as labels.argmax(-1).",
+        )
         labels = labels.argmax(axis=-1)
     labels = labels.reshape(-1) if labels.shape[1:] == (1,) else labels
-    if labels.shape != (num_examples,) or not (labels == np.round(labels)).all():
-        raise ValueError(
-            f"{name}: expected {num_examples} class numbers, one for each example, received "
-            f"{labels.dtype} of shape {labels.shape}. Pass whole numbers, as many as examples."
-        )
+    require(
+        labels.shape == (num_examples,) and (labels == np.round(labels)).all(),
+        f"{name}: expected {num_examples} class numbers, one for each example, received "
+        f"{labels.dtype} of shape {labels.shape}. Pass whole numbers, as many as examples.",
+    )
     return labels.astype(np.int64)
 
 
@@ -158,11 +144,10 @@ def checked(x: Data, y: Any, check: Callable, arguments: dict[str, Any]) -> Data
         return _checked_dataset(x, check)
     if x is None or isinstance(x, tf.distribute.DistributedDataset):
         return x
-    if not _is_arrays(x):
-        options = {"shuffle": arguments.pop("shuffle", isinstance(x, keras.utils.PyDataset))}
-        if "class_weight" in arguments:
-            options["class_weight"] = arguments.pop("class_weight")
-        adapter = _adapter(x, y, **options)
+    if not (isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")):
+        shuffle = arguments.pop("shuffle", isinstance(x, keras.utils.PyDataset))
+        class_weight = arguments.pop("class_weight", None)
+        adapter = _adapter(x, y, shuffle=shuffle, class_weight=class_weight)
         make = adapter.get_tf_dataset
         adapter.get_tf_dataset = lambda: _checked_dataset(make(), check)
         return adapter
@@ -191,11 +176,12 @@ class SeenRanges:
 
     def add(self, x: Inputs) -> None:
         """Looks at a batch of tensors, or traces looking at it."""
-        flat = self.contract.flatten(x)
-        bounds = [tf.cast(bound, tf.float32) for i in self.ranges for bound in _bounds(flat[i])]
-        if tf.executing_eagerly():
-            self._update(*bounds)
-        elif bounds:
+        bounds = [
+            tf.cast(reduce(self.contract.flatten(x)[i]), tf.float32)
+            for i in self.ranges
+            for reduce in (tf.reduce_min, tf.reduce_max)
+        ]
+        if bounds:
             tf.numpy_function(self._update, bounds, [], stateful=True)
 
     def _update(self, *bounds):
@@ -210,8 +196,11 @@ def warn_outside(x: Inputs, contract: Contract) -> bool:
         if declared.range is None or not declared.is_float:
             continue
         low, high = float(tf.reduce_min(tensor)), float(tf.reduce_max(tensor))
-        if declared.is_clearly_outside(low, high):
-            lowest, highest = declared.range
+        lowest, highest = declared.range
+        margin = (highest - lowest) * (0.1 if declared.bounded else 10.0)
+        # Pixels that were divided by 255 before they came. Black pictures are black either way.
+        scaled = declared.bounded and 0 < high <= highest / 255
+        if scaled or low < lowest - margin or high > highest + margin:
             warnings.warn(
                 f"{declared.name}: expected values as in training, from {lowest:g} to {highest:g}, "
                 f"received {low:g} to {high:g}. Scale them as for training, or the answers mean "
@@ -223,21 +212,13 @@ def warn_outside(x: Inputs, contract: Contract) -> bool:
     return False
 
 
-def _bounds(tensor):
-    return tf.reduce_min(tensor), tf.reduce_max(tensor)
-
-
-def _is_arrays(x):
-    return isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")
-
-
 def _num_examples(x, labels):
     sizes = {len(part) for part in keras.tree.flatten((x, labels)) if hasattr(part, "shape")}
-    if len(sizes) != 1 or sizes == {0}:
-        raise ValueError(
-            "x: expected inputs of the same length and as many labels, at least one, received "
-            f"lengths {sorted(sizes)}. Pass one row of each for every example."
-        )
+    require(
+        len(sizes) == 1 and sizes != {0},
+        "x: expected inputs of the same length and as many labels, at least one, received lengths "
+        f"{sorted(sizes)}. Pass one row of each for every example.",
+    )
     return sizes.pop()
 
 
@@ -261,63 +242,31 @@ def _adapter(x, y=None, **options):
     Keras does not export it; arrays and `tf.data` do without it, should a release move it.
     """
     from keras.src.trainers import data_adapters
-    from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
-    if isinstance(x, DataAdapter):
-        return x
-    if not (
-        isinstance(x, keras.utils.PyDataset)
-        or hasattr(x, "gi_frame")  # a generator
-        or data_adapters.is_torch_dataloader(x)
-        or data_adapters.is_grain_dataset(x)
-    ):
-        raise ValueError(
-            "x: expected arrays, a tf.data.Dataset, a keras.utils.PyDataset, a generator or a "
-            f"PyTorch DataLoader, received {type(x).__name__}. Convert it to one of these."
-        )
     return data_adapters.get_data_adapter(x, y, **options)
-
-
-@contextlib.contextmanager
-def clear_errors() -> Iterator[None]:
-    """Turns what a check found inside a graph into a `ValueError` of one line."""
-    try:
-        yield
-    except tf.errors.InvalidArgumentError as error:
-        found = re.search(re.escape(_MARK) + r"(.*)\[end\]", str(error.message))
-        if not found:
-            raise
-        raise ValueError(re.sub(r"\] \[", " ", found.group(1)).strip(" []")) from None
-
-
-def _require(condition: tf.Tensor, *message: Any) -> None:
-    """Rejects input, now or when the graph runs in which this is traced."""
-    if not tf.executing_eagerly():
-        tf.debugging.Assert(condition, [_MARK + message[0], *message[1:], "end"])
-    elif not condition:
-        raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))
 
 
 def _check_tensor(tensor, declared: InputTensor, num_heads=1):
     received, expected = tf.as_dtype(tensor.dtype), tf.as_dtype(declared.dtype)
     whole = (received.is_integer or received.is_bool) and expected != tf.string
     both_floating = received.is_floating and expected.is_floating
-    if not (whole or both_floating or received == expected):
-        raise ValueError(
-            f"{declared.name}: expected {expected.name}, received {received.name}. Convert the "
-            "inputs first."
-        )
-    _check_shape(tensor, declared, num_heads)
+    require(
+        whole or both_floating or received == expected,
+        f"{declared.name}: expected {expected.name}, received {received.name}. Convert the inputs "
+        "first.",
+    )
+    if tensor.shape.rank is None or tuple(tensor.shape[1:]) != declared.shape:
+        _check_shape(tensor, declared, num_heads)
     if received.is_floating:
-        _require(
+        require(
             tf.reduce_all(tf.math.is_finite(tensor)),
-            f"{declared.expected}, received NaN or infinity. Clean the inputs before they reach "
-            "the model.",
+            f"{declared.name}: expected numbers, received NaN or infinity. Clean the inputs before "
+            "they reach the model.",
         )
     elif declared.bounded and expected.is_integer and not declared.is_image:
         low, high = declared.range
-        lowest, highest = _bounds(tensor)
-        _require(
+        lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
+        require(
             (tf.cast(lowest, tf.int64) >= int(low)) & (tf.cast(highest, tf.int64) <= int(high)),
             f"{declared.name}: expected numbers from {low:g} to {high:g}, received",
             lowest,
@@ -328,14 +277,11 @@ def _check_tensor(tensor, declared: InputTensor, num_heads=1):
 
 
 def _check_shape(tensor, declared, num_heads):
-    received, accepted = tf.TensorShape(tensor.shape), [tuple(declared.shape)]
+    received, accepted = tf.TensorShape(tensor.shape), [declared.shape]
     accepted += [(num_heads, *declared.shape)] if num_heads > 1 else []
     accepted += [()] if declared.shape == (1,) else []
-    fitting = [
-        shape
-        for shape in accepted
-        if received.rank is not None and received[1:].is_compatible_with(shape)
-    ]
+    ranked = received.rank is not None
+    fitting = [each for each in accepted if ranked and received[1:].is_compatible_with(each)]
     if not fitting:
         what = "images" if declared.is_image else declared.name
         shapes = " or ".join(str(("batch", *shape)).replace("'", "") for shape in accepted)
@@ -347,93 +293,11 @@ def _check_shape(tensor, declared, num_heads):
         ):
             hint = "Transpose them to channels last"
         raise ValueError(f"x: expected {what} {shapes}, received the shape {received}. {hint}.")
-    if len(fitting) > 1 or received.is_fully_defined():
-        return
     for i, size in enumerate(fitting[0], start=1):
         if size is not None and received[i] is None:  # known only when the batch comes
-            _require(
+            require(
                 tf.equal(tf.shape(tensor)[i], size),
                 f"{declared.name}: expected the size {size} in dimension {i}, received",
                 tf.shape(tensor)[i],
                 "(images are [batch, height, width, channels])." if declared.is_image else ".",
             )
-
-
-def are_vectors(labels: tf.Tensor, num_classes: int, num_heads: int = 1) -> bool:
-    """Whether labels are one-hot or soft, `[batch, classes]` or, for MIMO, with a head axis."""
-    shape, dtype = tf.TensorShape(labels.shape), tf.as_dtype(labels.dtype)
-    if shape.rank == 3:
-        return True
-    # Whole numbers for several heads are a class number for each.
-    for_heads = num_heads > 1 and dtype.is_integer
-    return shape.rank == 2 and shape[-1] == num_classes and not for_heads
-
-
-def check_labels(labels: tf.Tensor, num_classes: int, num_heads: int = 1) -> None:
-    """Rejects labels that are neither class numbers nor vectors that sum to one."""
-    if are_vectors(labels, num_classes, num_heads):
-        _check_vectors(labels, num_classes, num_heads)
-        return
-    dtype, shape = tf.as_dtype(labels.dtype), tf.TensorShape(labels.shape)
-    if not dtype.is_integer:
-        raise ValueError(
-            f"y: expected integer labels in [0, {num_classes - 1}], or one vector of {num_classes} "
-            f"probabilities for each example, received {dtype.name} of shape {shape}. Convert them."
-        )
-    if not any(shape.is_compatible_with(each) for each in ([None], [None, 1], [None, num_heads])):
-        heads = "" if num_heads == 1 else f" or [batch, {num_heads}]"
-        raise ValueError(
-            f"y: expected labels [batch]{heads} (class numbers) or [batch, {num_classes}] "
-            f"(one-hot or probabilities), received the shape {shape}. Reshape them."
-        )
-    lowest, highest = _bounds(labels)
-    _require(
-        (lowest >= 0) & (highest < num_classes),
-        f"y: expected labels in [0, {num_classes - 1}], received values from",
-        lowest,
-        "to",
-        highest,
-        "(remove unlabeled examples, or raise num_classes).",
-    )
-
-
-def _check_vectors(labels, num_classes, num_heads):
-    shape, accepted = labels.shape, ([None, num_classes], [None, num_heads, num_classes])
-    if not any(shape.is_compatible_with(each) for each in accepted):
-        raise ValueError(
-            f"y: expected label vectors [batch, {num_classes}], received the shape {shape}. "
-            "Reshape them."
-        )
-    values = tf.cast(labels, tf.float32)
-    lowest, highest = _bounds(tf.reduce_sum(values, axis=-1))
-    _require(
-        # Written so that NaN fails it.
-        (lowest >= 1 - LABEL_SUM_TOLERANCE)
-        & (highest <= 1 + LABEL_SUM_TOLERANCE)
-        & (tf.reduce_min(values) >= 0),
-        "y: expected label vectors of numbers of at least 0 that sum to 1, received sums from",
-        lowest,
-        "to",
-        highest,
-        "and the lowest number",
-        tf.reduce_min(values),
-    )
-
-
-def label_rows(
-    labels: tf.Tensor, sample_weight: tf.Tensor | None, num_classes: int, num_heads: int
-) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Labels and sample weights with one row for each head of each example.
-
-    One label for all heads is repeated.
-    """
-    vectors = are_vectors(labels, num_classes, num_heads)
-    one_for_all = num_heads > 1 and (
-        len(labels.shape) == (2 if vectors else 1) or labels.shape[-1] == 1
-    )
-    labels = tf.reshape(labels, [-1, num_classes] if vectors else [-1])
-    if one_for_all:
-        labels = tf.repeat(labels, num_heads, axis=0)
-    if sample_weight is not None:
-        sample_weight = tf.repeat(tf.reshape(sample_weight, [-1]), num_heads)
-    return labels, sample_weight

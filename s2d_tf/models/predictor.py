@@ -13,7 +13,7 @@ from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs
 from s2d_tf.models import inputs
 from s2d_tf.models.answers import Answers
-from s2d_tf.models.contract import Contract
+from s2d_tf.models.contract import Contract, require
 
 
 class Predictor(keras.Model):
@@ -54,8 +54,7 @@ class Predictor(keras.Model):
     @property
     def image_shape(self) -> tuple[int | None, ...] | None:
         """Height, width and channels; `None` where the inputs are not one image."""
-        image = self.contract.image
-        return None if image is None else image.shape
+        return getattr(self.contract.image, "shape", None)
 
     @property
     def num_parameters(self) -> int:
@@ -81,12 +80,12 @@ class Predictor(keras.Model):
     @property
     def member_settings(self) -> tuple:
         """All that decides the members beside the weights and the inputs."""
-        layers = self._flatten_layers()
         seeds = [
-            layer.seed for layer in layers if hasattr(layer, "seed") and hasattr(layer, "rate")
+            layer.seed
+            for layer in self._flatten_layers()
+            if hasattr(layer, "seed") and hasattr(layer, "rate")
         ]
-        name = type(self).__name__
-        return name, self.kind, self.num_members, getattr(self, "seed", 0), seeds
+        return type(self).__name__, self.kind, self.num_members, getattr(self, "seed", 0), seeds
 
     @property
     def last_layer(self) -> keras.layers.Layer:
@@ -227,32 +226,11 @@ class Predictor(keras.Model):
     def check_fitted(self) -> None:
         """Raises a `ValueError` where a layer still has to be fitted to images."""
         for layer in self._flatten_layers():
-            if not getattr(layer, "fitted", True):
-                raise ValueError(
-                    f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
-                    "Call model.adapt(images), fit the model, or load weights."
-                )
-
-    def summary(
-        self,
-        line_length: int | None = None,
-        positions: list[float] | None = None,
-        print_fn: Callable | None = None,
-        **kwargs: object,
-    ) -> None:
-        """Keras' `summary`, after a few lines on what the model takes and predicts."""
-        one = "a Dirichlet over class probabilities" if self.kind == "dirichlet" else "a softmax"
-        several = f"{self.num_members} members, each {one}"
-        lines = [
-            f"{type(self).__name__} of s2d_tf",
-            f"  takes       {'; '.join(map(str, self.contract.tensors))}",
-            f"  predicts    {one if self.num_members == 1 else several}",
-            f"  classes     {self.num_classes}",
-            f"  parameters  {self.num_parameters:,} trained",
-        ]
-        lines += [f"  name        {self.metadata['name']}"] if self.metadata else []
-        (print_fn or print)("\n".join(lines))
-        super().summary(line_length, positions, print_fn, **kwargs)
+            require(
+                getattr(layer, "fitted", True),
+                f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
+                "Call model.adapt(images), fit the model, or load weights.",
+            )
 
 
 class WrappedPredictor(Predictor):

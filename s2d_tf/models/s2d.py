@@ -12,6 +12,7 @@ from s2d_tf import _types, losses, numerics
 from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.classifier import Classifier
+from s2d_tf.models.contract import require
 
 STUDENT_LOSSES = _types.STUDENT_LOSSES
 
@@ -72,37 +73,36 @@ class S2DClassifier(Classifier):
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
-        if isinstance(temperature, str) or not temperature > 0:
-            raise ValueError(
-                f"temperature: expected a number above 0, received {temperature!r}."
-                " The paper has 1.5."
-            )
-        if not student_weight >= 0:
-            raise ValueError(
-                f"student_weight: expected at least 0, received {student_weight!r}. Pass 0 for "
-                "the teacher alone."
-            )
-        if student_loss not in STUDENT_LOSSES:
-            raise ValueError(
-                f"student_loss: expected one of {STUDENT_LOSSES}, received {student_loss!r}. "
-                "The paper has 'kl'."
-            )
-        if proxy not in numerics.FIT_METHODS:
-            raise ValueError(
-                f"proxy: expected one of {numerics.FIT_METHODS}, received {proxy!r}. The "
-                "paper has 'newton'."
-            )
+        require(
+            not isinstance(temperature, str) and temperature > 0,
+            f"temperature: expected a number above 0, received {temperature!r}. The paper has 1.5.",
+        )
+        require(
+            student_weight >= 0,
+            f"student_weight: expected at least 0, received {student_weight!r}. Pass 0 for the "
+            "teacher alone.",
+        )
+        require(
+            student_loss in STUDENT_LOSSES,
+            f"student_loss: expected one of {STUDENT_LOSSES}, received {student_loss!r}. The paper "
+            "has 'kl'.",
+        )
+        require(
+            proxy in numerics.FIT_METHODS,
+            f"proxy: expected one of {numerics.FIT_METHODS}, received {proxy!r}. The paper has "
+            "'newton'.",
+        )
+        require(
+            noise is None or isinstance(noise, Noise),
+            f"noise: expected None or a layers.Noise, received {noise!r}. Pass noise_stddev for "
+            "Gaussian noise.",
+        )
         self.num_samples = num_samples
         self.noise_stddev = noise_stddev
         self.temperature = temperature
         self.student_weight = student_weight
         self.proxy = proxy
         self.student_loss = student_loss
-        if noise is not None and not isinstance(noise, Noise):
-            raise ValueError(
-                f"noise: expected None or a layers.Noise, received {noise!r}. Pass noise_stddev "
-                "for Gaussian noise."
-            )
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
@@ -132,7 +132,7 @@ class S2DClassifier(Classifier):
         # The gradient of a split is one concatenation, that of slices a padded copy for each.
         student_logits, teacher_logits = tf.split(logits, [1, noisy.shape[2]], axis=2)
         return {
-            "student_logits": self.heads_first(tf.squeeze(student_logits, axis=2)),
+            "student_logits": self._heads_first(tf.squeeze(student_logits, axis=2)),
             "teacher_logits": tf.cast(teacher_logits, tf.float32),
         }
 
@@ -146,7 +146,7 @@ class S2DClassifier(Classifier):
     ) -> tf.Tensor:
         if not training:
             return super().compute_loss(x, y, y_pred, sample_weight, training=False)
-        labels, student_logits, sample_weight = self.label_rows(
+        labels, student_logits, sample_weight = self._rows(
             y, y_pred["student_logits"], sample_weight
         )
         teacher_logits = y_pred["teacher_logits"]
@@ -166,13 +166,13 @@ class S2DClassifier(Classifier):
         student_loss = self.student_objective(
             target, student_logits, self.balance(student_logits, sample_weight)
         )
-        self.track("teacher_loss", teacher_loss, student_logits)
-        self.track("student_loss", student_loss, student_logits)
+        self._track("teacher_loss", teacher_loss, student_logits)
+        self._track("student_loss", student_loss, student_logits)
         self.trackers["log_concentration"].update_state(
             tf.reduce_logsumexp(student_logits, axis=-1)
         )
         objective = teacher_loss + self.student_weight * student_loss
-        return self.num_heads * objective + self.decay()
+        return self.num_heads * objective + self._decay()
 
     def student_target(self, teacher_logits: tf.Tensor) -> tf.Tensor:
         """What the student shall match, from teacher logits `[rows, passes, classes]`."""
@@ -213,16 +213,6 @@ class S2DClassifier(Classifier):
             results = super().compute_metrics(x, y, y_pred, sample_weight)
             return {name: results[name] for name in results if name not in self.trackers}
         return super().compute_metrics(x, y, y_pred["student_logits"], sample_weight)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        config = dict(config)
-        if config.pop("teacher", None) is not None:
-            raise ValueError(
-                "teacher: expected None, the only choice since version 0.2, received a layer. Load "
-                "the model with version 0.1."
-            )
-        return super().from_config(config)
 
     def get_config(self) -> dict[str, Any]:
         return {

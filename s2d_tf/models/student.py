@@ -12,6 +12,7 @@ from s2d_tf._types import Data, Inputs
 from s2d_tf.layers import Head
 from s2d_tf.losses import DistillationLoss, scale_from_log
 from s2d_tf.models.classifier import Classifier
+from s2d_tf.models.contract import require
 
 if TYPE_CHECKING:
     from s2d_tf.models.predictor import Predictor
@@ -59,24 +60,24 @@ class Student(Classifier):
         **kwargs: Any,
     ) -> None:
         super().__init__(backbone, num_classes, **kwargs)
-        if not isinstance(objective, DistillationLoss):
-            raise ValueError(
-                f"objective: expected a losses.DistillationLoss, received {objective!r}. Pass "
-                "one such as losses.DirichletKLDivergence()."
-            )
-        if self.num_heads != 1:
-            raise ValueError(
-                f"num_heads: expected 1 for a student, received {self.num_heads!r}. Leave it out."
-            )
-        if num_draws < 1:
-            raise ValueError(
-                f"num_draws: expected at least 1, received {num_draws!r}. The paper has 50."
-            )
-        if not initial_scale > 0:
-            raise ValueError(
-                f"initial_scale: expected a number above 0, received {initial_scale!r}. The "
-                "default is 0.5."
-            )
+        require(
+            isinstance(objective, DistillationLoss),
+            f"objective: expected a losses.DistillationLoss, received {objective!r}. Pass one such "
+            "as losses.DirichletKLDivergence().",
+        )
+        require(
+            self.num_heads == 1,
+            f"num_heads: expected 1 for a student, received {self.num_heads!r}. Leave it out.",
+        )
+        require(
+            num_draws >= 1,
+            f"num_draws: expected at least 1, received {num_draws!r}. The paper has 50.",
+        )
+        require(
+            initial_scale > 0,
+            f"initial_scale: expected a number above 0, received {initial_scale!r}. The default is "
+            "0.5.",
+        )
         self.objective = objective
         self.num_draws = num_draws
         self.initial_scale = initial_scale
@@ -92,38 +93,36 @@ class Student(Classifier):
             )
             self.scale_head.build((None, 1, 1, backbone.output_shape[-1]))
         self.trackers = {objective.name: keras.metrics.Mean(name=objective.name)}
-        self.learn_from(None)
+        object.__setattr__(self, "_teacher", None)
 
     @property
     def num_members(self) -> int:  # type: ignore[override]
         return self.num_draws if self.predicts == "gaussian" else 1
 
-    def learn_from(self, teacher: Predictor | None) -> Self:
+    def learn_from(self, teacher: Predictor) -> Self:
         """Lets a `Predictor` make the targets inside each training step (for augmented inputs).
 
         The teacher is not part of this model: neither its weights nor its decay or counts.
         """
-        if teacher is not None:
-            self.check_teacher(teacher)
+        self.check_teacher(teacher)
         object.__setattr__(self, "_teacher", teacher)  # unseen by Keras' tracking
         return self
 
     def check_teacher(self, teacher: Predictor) -> None:
         """Raises a `ValueError` where a `Predictor` cannot be this student's teacher."""
+        fits = self.contract.fits(teacher.contract)
         needed = {
             "num_classes": (self.num_classes, teacher.num_classes),
             "kind": (self.objective.teacher_kind or teacher.kind, teacher.kind),
-            "inputs": (self.contract.tensors, teacher.contract.tensors),
+            "inputs": (self.contract.tensors, (self if fits else teacher).contract.tensors),
         }
-        if self.contract.fits(teacher.contract):
-            needed.pop("inputs")
         for name, (expected, received) in needed.items():
-            if expected != received:
-                raise ValueError(
-                    f"teacher: expected {name} {expected!r}, as this student with "
-                    f"{self.objective.name} needs, received {received!r}. Choose another teacher "
-                    "or objective."
-                )
+            require(
+                expected == received,
+                f"teacher: expected {name} {expected!r}, as this student with "
+                f"{self.objective.name} needs, received {received!r}. Choose another teacher or "
+                "objective.",
+            )
 
     def warm_start(self, model: Classifier) -> Self:
         """Copies the backbone and the head of a trained model; returns `self`."""
@@ -147,9 +146,7 @@ class Student(Classifier):
 
     def raw_outputs(self, inputs: Inputs) -> tf.Tensor:
         outputs = self(inputs, training=False)
-        if self.predicts != "gaussian":
-            return outputs[None]
-        return tf.stack([outputs["loc"], outputs["log_scale"]])
+        return outputs[None] if self.predicts != "gaussian" else tf.stack(list(outputs.values()))
 
     def members_from_raw(self, raw: tf.Tensor) -> tf.Tensor:
         if self.predicts != "gaussian":
@@ -158,24 +155,21 @@ class Student(Classifier):
         noise = tf.random.stateless_normal([self.num_draws, 1, self.num_classes], DRAWS_SEED)
         return loc + scale_from_log(log_scale) * noise
 
-    def _check_training(self, x, targets):
-        given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
-        if self._teacher is None and not given:
-            raise ValueError(
-                'targets: expected {"labels": ..., "teacher_logits": ...}, received '
-                f"{type(targets).__name__}. Pass such a dict, or call learn_from(teacher) first."
-            )
-        self._check(x, targets)
-
-    def _check(self, x, targets):
+    def _check(self, x, targets, training=False):
         super()._check(x, targets)
-        if isinstance(targets, dict) and "teacher_logits" in targets:
+        given = isinstance(targets, dict) and {"labels", "teacher_logits"} <= set(targets)
+        require(
+            given or self._teacher is not None or not training,
+            'targets: expected {"labels": ..., "teacher_logits": ...}, received '
+            f"{type(targets).__name__}. Pass such a dict, or call learn_from(teacher) first.",
+        )
+        if given:
             shape = tf.TensorShape(targets["teacher_logits"].shape)
-            if not shape.is_compatible_with([None, None, self.num_classes]):
-                raise ValueError(
-                    f"teacher_logits: expected the shape [batch, members, {self.num_classes}], "
-                    f"received {tuple(shape)}. Put the members on axis 1."
-                )
+            require(
+                shape.is_compatible_with([None, None, self.num_classes]),
+                f"teacher_logits: expected the shape [batch, members, {self.num_classes}], "
+                f"received {tuple(shape)}. Put the members on axis 1.",
+            )
 
     def train_step(self, data: Data) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -198,34 +192,23 @@ class Student(Classifier):
         training: bool = True,
     ) -> tf.Tensor:
         if not training:
-            return super().compute_loss(x, y, self.point(y_pred), sample_weight, training=False)
+            return super().compute_loss(x, y, self._point(y_pred), sample_weight, training=False)
         if self.predicts == "gaussian":
             y_pred = tf.concat([y_pred["loc"], y_pred["log_scale"]], axis=-1)
         loss = self.objective(y["teacher_logits"], y_pred, sample_weight)
-        self.track(self.objective.name, loss, y_pred)
-        return loss + self.decay()
+        self._track(self.objective.name, loss, y_pred)
+        return loss + self._decay()
 
     def compute_metrics(
         self, x: Data, y: Any, y_pred: Any, sample_weight: tf.Tensor | None = None
     ) -> dict[str, Any]:
-        results = super().compute_metrics(x, y, self.point(y_pred), sample_weight)
+        results = super().compute_metrics(x, y, self._point(y_pred), sample_weight)
         hidden = () if isinstance(y, dict) else self.trackers  # a dict only in training
         return {name: results[name] for name in results if name not in hidden}
 
-    def point(self, outputs: Any) -> tf.Tensor:
+    def _point(self, outputs):
         """The logits of the most probable prediction, without draws."""
         return outputs["loc"] if self.predicts == "gaussian" else outputs
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        config = dict(config)
-        draws = config.pop("draws", "independent")  # an argument before version 0.2
-        if draws != "independent":
-            raise ValueError(
-                f"draws: expected 'independent', the only kind since version 0.2, received "
-                f"{draws!r}. Load the model with version 0.1."
-            )
-        return super().from_config(config)
 
     def get_config(self) -> dict[str, Any]:
         return {

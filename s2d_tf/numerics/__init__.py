@@ -15,12 +15,7 @@ from s2d_tf.numerics.dirichlet_fit import (
     fit_dirichlet_with_info,
     merge_dirichlets,
 )
-from s2d_tf.numerics.normal import (
-    MIN_SCALE,
-    fit_normal,
-    normal_kl_divergence,
-    normal_negative_log_likelihood,
-)
+from s2d_tf.numerics.normal import MIN_SCALE, fit_normal, normal_kl_divergence
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma, digamma_minus_log, trigamma
 
 __all__ = [
@@ -41,6 +36,5 @@ __all__ = [
     "fit_normal",
     "merge_dirichlets",
     "normal_kl_divergence",
-    "normal_negative_log_likelihood",
     "trigamma",
 ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tensorflow as tf
 
 from s2d_tf._types import TensorLike
-from s2d_tf.numerics._tensors import (
+from s2d_tf.numerics.special import trigamma
+from s2d_tf.numerics.tensors import (
     as_float,
     check_classes,
     check_samples,
     floor_at_zero,
     normalized_log_probs,
 )
-from s2d_tf.numerics.special import trigamma
 
 # exp(+-20) keeps the log-gammas of the KL and their gradients finite in float64 with digits to
 # spare, and is far outside of what a trained head predicts.

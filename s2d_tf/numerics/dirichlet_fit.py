@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from s2d_tf import _types
 from s2d_tf._types import TensorLike
-from s2d_tf.numerics._tensors import as_float, check_samples, normalized_log_probs
 from s2d_tf.numerics.dirichlet import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
+from s2d_tf.numerics.tensors import as_float, check_samples, normalized_log_probs
 
 FIT_METHODS = _types.FIT_METHODS
 

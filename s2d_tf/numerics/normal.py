@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import tensorflow as tf
 
 from s2d_tf._types import TensorLike
-from s2d_tf.numerics._tensors import as_float, check_samples, floor_at_zero
+from s2d_tf.numerics.tensors import as_float, check_samples, floor_at_zero
 
 # A scale of 1e-3 means concentrations known to 0.1%, closer than members ever agree. Below it, and
 # at 0 for a single member, the KL divergence would only grow with the logarithm of rounding errors.
@@ -63,32 +61,3 @@ def normal_kl_divergence(
         tfd.Normal(tf.cast(q_loc, tf.float64), tf.cast(q_scale, tf.float64)),
     )
     return tf.cast(floor_at_zero(tf.reduce_sum(divergence, axis=-1)), p_loc.dtype)
-
-
-def normal_negative_log_likelihood(
-    samples: TensorLike, loc: TensorLike, scale: TensorLike
-) -> tf.Tensor:
-    """Mean negative log-density of samples under a diagonal normal.
-
-    Args:
-      samples: `[..., M, K]`.
-      loc: `[..., K]`.
-      scale: `[..., K]`, positive.
-
-    Returns:
-      `[...]`, summed over the K classes, the mean over the M samples, in the dtype of `loc`.
-
-    Example:
-
-    >>> samples, loc, scale = [[0.0, 1.0], [2.0, 1.0]], [1.0, 1.0], [1.0, 1.0]
-    >>> round(float(numerics.normal_negative_log_likelihood(samples, loc, scale)), 3)
-    2.338
-    """
-    samples = as_float(samples, "samples")
-    loc, scale = as_float(loc, "loc"), as_float(scale, "scale")
-    check_samples(samples, "samples")
-    loc64 = tf.expand_dims(tf.cast(loc, tf.float64), axis=-2)
-    scale64 = tf.expand_dims(tf.cast(scale, tf.float64), axis=-2)
-    standardized = (tf.cast(samples, tf.float64) - loc64) / scale64
-    terms = 0.5 * tf.square(standardized) + tf.math.log(scale64) + 0.5 * math.log(2.0 * math.pi)
-    return tf.cast(tf.reduce_mean(tf.reduce_sum(terms, axis=-1), axis=-1), loc.dtype)

@@ -1,7 +1,5 @@
 """What all backbones promise: shapes, seeds, gradients, serialization, errors."""
 
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -134,15 +132,10 @@ def test_mixed_precision(build):
     features = model(_images(), training=True)
     assert keras.backend.standardize_dtype(features.dtype) == "bfloat16"
     assert {weight.dtype for weight in model.trainable_weights} == {"float32"}
-    np.testing.assert_allclose(
-        tf.cast(model(_images()), "float32"), _float32_features(build, model), rtol=0.1, atol=0.1
-    )
-
-
-def _float32_features(build, model):
     twin = build(seed=0, dropout=0.2)
     twin.set_weights(model.get_weights())
-    return twin(_images())
+    single, half = twin(_images()), tf.cast(model(_images()), "float32")
+    np.testing.assert_allclose(half, single, rtol=0.1, atol=0.1)
 
 
 @pytest.mark.parametrize("name", sorted(TINY))
@@ -165,43 +158,20 @@ def test_free_sizes_train_as_fixed_ones(name):
             np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-4)
 
 
-BAD = {
-    "dropout: expected a number in [0, 1), received": {
-        "dropout": [-0.1, 1.0, float("nan"), None, "high"]
-    },
-    "input_shape: expected (height, width, channels)": {
-        "input_shape": [(32, 32), (1, 32, 32, 3), (32, 32, 0), (8.0, 8, 1), (8, 8, None), 32, "8x8"]
-    },
-    "seed: expected an integer or None, received": {"seed": [1.5, "7", (1, 2)]},
-}
-BAD_PUBLISHED = {
-    "depth: expected 6n + 4": {"depth": [4, 11, 101]},
-    "stem_stride: expected a positive integer, received": {"stem_stride": [0, 1.5, None]},
-}
-BAD_OWN = {
-    "densenet_bc": {
-        "reduction: expected a number in (0, 1], received": {
-            "reduction": [0.0, 1.1, float("nan"), None, "half"]
-        },
-        "growth_rate: expected a positive integer, received": {"growth_rate": [2.5]},
-    },
-    "wide_resnet": {"width: expected a positive integer, received": {"width": [0, "2"]}},
-    "fast_resnet": {
-        "width: expected a number above 0, received": {"width": [0, -1, float("inf"), "wide"]}
-    },
-}
-
-
-@pytest.mark.parametrize("name", sorted(TINY))
-def test_bad_arguments_are_rejected_in_one_line(name):
-    published = BAD_PUBLISHED if name != "fast_resnet" else {}
-    for message, arguments in {**BAD, **published, **BAD_OWN[name]}.items():
-        for argument, values in arguments.items():
-            for value in values:
-                with pytest.raises(ValueError, match=re.escape(message)) as error:
-                    builder(name)(**{argument: value})
-                assert "\n" not in str(error.value)
-                assert repr(value) in str(error.value)
+@pytest.mark.parametrize(
+    ("build_published", "arguments"),
+    [
+        ("densenet_bc", {"depth": 11}),
+        ("wide_resnet", {"depth": 4}),
+        ("densenet_bc", {"reduction": 1.1}),
+        ("densenet_bc", {"reduction": float("nan")}),
+    ],
+    indirect=["build_published"],
+)
+def test_arguments_that_would_build_another_network_are_rejected(build_published, arguments):
+    ((name, value),) = arguments.items()
+    with pytest.raises(ValueError, match=rf"{name}: expected .*, received {value!r}\."):
+        build_published(**arguments)
 
 
 def test_layer_seeds_are_distinct_over_layers_and_neighbouring_networks():

@@ -98,24 +98,6 @@ def test_what_the_kernel_does_not_do_the_parent_does(shape, kwargs):
 
 
 @pytest.mark.parametrize("scale", [True, False])
-def test_bfloat16_has_the_kernel_and_statistics_in_float32(scale):
-    images, cotangent = _images((8, 6, 6, 16), dtype="bfloat16"), _images((8, 6, 6, 16), loc=0.0)
-    results = []
-    for cls in (keras.layers.BatchNormalization, BatchNormalization):
-        layer = _layer(cls, images.shape, scale=scale, dtype="mixed_bfloat16")
-        step = tf.function(_train_step)
-        results.append(tf.nest.flatten(step(layer, images, cotangent)))
-        assert {weight.dtype for weight in layer.weights} == {"float32"}
-    graph = step.get_concrete_function(layer, images, cotangent).graph
-    assert "FusedBatchNormV3" in {operation.type for operation in graph.get_operations()}
-    for expected, received in zip(*results, strict=True):
-        assert received.dtype == expected.dtype
-        error = np.linalg.norm(np.float64(received) - np.float64(expected))
-        assert error < 0.01 * np.linalg.norm(np.float64(expected))
-    np.testing.assert_allclose(results[1][-1], results[0][-1], rtol=1e-4)
-
-
-@pytest.mark.parametrize("scale", [True, False])
 def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics(scale):
     layer = _layer(BatchNormalization, scale=scale)
     images = _images()
@@ -172,37 +154,28 @@ def _statistics(channels, seed=1):
     return np.stack([gamma, beta, mean, rng.uniform(0.5, 3.0, channels)])
 
 
-def _reference(x, statistics, relu=False):
+def _reference(x, statistics):
     gamma, beta, mean, variance = tf.unstack(statistics)
-    outputs = gamma * (x - mean) / tf.sqrt(variance + EPSILON) + beta
-    return tf.nn.relu(outputs) if relu else outputs
-
-
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_normalize(shape, relu):
-    x, statistics = _maps(shape), _statistics(shape[-1])
-    received = batch_norm.normalize(
-        tf.constant(x, tf.float32), tf.constant(statistics, tf.float32), EPSILON, relu
-    )
-    np.testing.assert_allclose(received, _reference(x, statistics, relu), rtol=1e-5, atol=1e-5)
+    return gamma * (x - mean) / tf.sqrt(variance + EPSILON) + beta
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_gradient_of_normalize(shape):
+def test_normalize_and_its_gradient(shape):
     x, statistics = tf.constant(_maps(shape)), tf.constant(_statistics(shape[-1]))
     upstream = _maps(shape, seed=2)
     with tf.GradientTape() as tape:
         tape.watch([x, statistics])
-        loss = tf.reduce_sum(_reference(x, statistics) * upstream)
-    expected = tape.gradient(loss, [x, statistics])
-    single = [tf.cast(part, tf.float32) for part in (upstream, x, statistics)]
-    received = batch_norm.normalize_gradient(*single, EPSILON)
+        outputs = _reference(x, statistics)
+        loss = tf.reduce_sum(outputs * upstream)
+    expected = [outputs, tf.nn.relu(outputs), *tape.gradient(loss, [x, statistics])]
+    upstream, x, statistics = (tf.cast(part, tf.float32) for part in (upstream, x, statistics))
+    received = [batch_norm.normalize(x, statistics, EPSILON, relu) for relu in (False, True)]
+    received += batch_norm.normalize_gradient(upstream, x, statistics, EPSILON)
     for one, other in zip(received, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centred", "far from zero"])
+@pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centered", "far from zero"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_moments_and_their_gradient(shape, loc):
     x, weights = _maps(shape, loc=loc), _maps([2, shape[-1]], seed=3)
@@ -221,17 +194,11 @@ def test_moments_and_their_gradient(shape, loc):
         np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
 
 
-def _convolution(statistics, x, epsilon=EPSILON):
-    layer = NormalizedConv2D(5, 1, epsilon=epsilon)
-    layer([x], statistics)
-    return layer
-
-
 def test_parts_of_a_concatenation_give_what_the_whole_gives():
     whole = tf.constant(_maps((2, 4, 4, 16)), tf.float32)
     statistics = tf.constant(_statistics(16), tf.float32)
-    layer = _convolution(statistics, whole)
-    results = []
+    layer, results = NormalizedConv2D(5, 1, epsilon=EPSILON), []
+    layer([whole], statistics)
     for sizes in ([16], [9, 1, 6]):
         with tf.GradientTape() as tape:
             tape.watch([whole, statistics])
@@ -306,28 +273,29 @@ def _network_step(model, images, upstream):
 
 
 @pytest.mark.parametrize(
-    ("jit", "units"),
+    ("jit", "units", "size", "stride"),
     [
-        pytest.param(None, 3, id="eager"),
-        pytest.param(False, 3, id="graph"),
-        pytest.param(True, 1, id="xla", marks=pytest.mark.slow),
-        pytest.param(True, 3, id="xla, three units", marks=pytest.mark.slow),
+        pytest.param(None, 3, (8, 8), 1, id="eager"),
+        pytest.param(None, 1, (7, 9), 1, id="odd"),
+        pytest.param(None, 2, (8, 8), 2, id="strided"),
+        pytest.param(False, 3, (8, 8), 1, id="graph"),
+        pytest.param(True, 3, (8, 8), 1, id="xla", marks=pytest.mark.slow),
     ],
 )
-def test_a_training_step_of_the_network_is_that_of_float64(jit, units, monkeypatch):
+def test_a_training_step_of_the_network_is_that_of_float64(jit, units, size, stride, monkeypatch):
     monkeypatch.setattr(blocks, "UNITS_APART", 2)  # In a block of three the maps are joined.
     depth = 6 * units + 4
-    model = backbones.densenet_bc((8, 8, 3), depth=depth, growth_rate=4, stem_stride=1, seed=0)
+    model = backbones.densenet_bc((*size, 3), depth, 4, stem_stride=stride, seed=0)
     rng = np.random.default_rng(5)
     for variable in model.variables:
         if "bn" in variable.path:
             variable.assign(rng.uniform(0.5, 1.5, variable.shape))
-    images, upstream = _maps((6, 8, 8, 3)), _maps((6, model.output_shape[-1]), seed=4)
+    images, upstream = _maps((6, *size, 3)), _maps((6, model.output_shape[-1]), seed=4)
     oracle = _Float64(model)
     trainable = {v.path: oracle.variables[v.path] for v in model.trainable_variables}
     with tf.GradientTape() as tape:
         tape.watch(trainable)
-        expected = oracle(tf.constant(images), units)
+        expected = oracle(tf.constant(images), units, stride)
         loss = tf.reduce_sum(expected * upstream)
     gradients = tape.gradient(loss, trainable)
 

@@ -1,4 +1,4 @@
-"""What `predict_uncertainty` returns, as a person sees it; and what `summary` prints."""
+"""What `predict_uncertainty` returns, as a person sees it."""
 
 import copy
 import pickle
@@ -97,23 +97,3 @@ def test_the_plot_of_texts_and_of_anything(answers):
         answers.plot(texts[:2])
     with pytest.raises(ValueError, match="by: expected one of"):
         answers.plot(by="probs")
-
-
-def test_the_summary_says_what_it_takes_and_predicts(model, capsys):
-    model.summary()
-    text = capsys.readouterr().out
-    assert text.startswith(
-        "S2DClassifier of s2d_tf\n"
-        "  takes       images [batch, 6, 6, 1] float32 in 0 to 255\n"
-        "  predicts    a Dirichlet over class probabilities\n"
-        "  classes     3\n"
-        "  parameters  111 trained\n"
-    )
-    assert "Total params" in text  # Keras' own
-    lines = []
-    ensemble = models.Ensemble([model, model])
-    ensemble.metadata = {"name": "two"}
-    ensemble.summary(print_fn=lambda text, **_: lines.append(text), expand_nested=True)
-    assert "2 members, each a Dirichlet" in lines[0]
-    assert lines[0].endswith("name        two")
-    assert "flatten" in "".join(lines)

@@ -72,14 +72,6 @@ def test_freeze_trains_the_linear_layer_only():
     assert not np.array_equal(kernel, model.head.kernel)
 
 
-def test_layers_that_were_frozen_stay_frozen():
-    source = functional()
-    source.layers[2].trainable = False
-    model = models.S2DClassifier.from_classifier(source)
-    assert not source.layers[2].trainable
-    assert len(model.trainable_variables) == len(source.trainable_variables)
-
-
 def refused():
     images = keras.Input([8, 8, 1])
     flat = keras.layers.Flatten()(images)
@@ -95,59 +87,24 @@ def refused():
 
     subclassed = Subclassed()
     subclassed(IMAGES)
-    return {
-        "sigmoid": (
-            keras.Model(images, keras.layers.Dense(3, "sigmoid")(flat)),
-            "linear or softmax activation, received 'sigmoid'",
-        ),
-        "activation_layer": (
-            keras.Model(images, keras.layers.Softmax()(keras.layers.Dense(3)(flat))),
-            "last layer is keras.layers.Dense, received Softmax",
-        ),
-        "convolution": (
-            keras.Model(images, keras.layers.Conv2D(3, 1)(images)),
-            "last layer is keras.layers.Dense, received Conv2D",
-        ),
-        "per_pixel": (
-            keras.Model(images, keras.layers.Dense(3)(images)),
-            "Pool or flatten them first",
-        ),
-        "two_outputs": (
-            keras.Model(images, [dense(flat), flat]),
-            "one output, received 2",
-        ),
-        "not_built": (
-            keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(3)]),
-            "built functional or sequential",
-        ),
-        "subclassed": (subclassed, "built functional or sequential"),
-        "layer": (keras.layers.Dense(3), "keras.Model, received Dense"),
-    }
+    heads = keras.layers
+    return [
+        (keras.Model(images, heads.Dense(3, "sigmoid")(flat)), "or softmax .*received 'sigmoid'"),
+        (keras.Model(images, heads.Softmax()(dense(flat))), "layers.Dense, received Softmax"),
+        (keras.Model(images, heads.Conv2D(3, 1)(images)), "layers.Dense, received Conv2D"),
+        (keras.Model(images, heads.Dense(3)(images)), "Pool or flatten them first"),
+        (keras.Model(images, [dense(flat), flat]), "one output, received 2"),
+        (keras.Sequential([heads.Flatten(), heads.Dense(3)]), "built functional or sequential"),
+        (subclassed, "built functional or sequential"),
+        (heads.Dense(3), "keras.Model, received Dense"),
+    ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sigmoid", "activation_layer", "convolution", "per_pixel", "two_outputs",
-        "not_built", "subclassed", "layer",
-    ],
-)  # fmt: skip
-def test_other_heads_are_refused(name):
-    model, message = refused()[name]
-    with pytest.raises(ValueError, match=message) as error:
-        models.S2DClassifier.from_classifier(model)
-    assert "\n" not in str(error.value)
-
-
-def test_a_model_of_two_inputs():
-    images, other = keras.Input([8, 8, 1], name="images"), keras.Input([2], name="facts")
-    x = keras.layers.Concatenate()([keras.layers.Flatten()(images), other])
-    source = keras.Model({"images": images, "facts": other}, keras.layers.Dense(3, "softmax")(x))
-    inputs = {"images": IMAGES / 255, "facts": np.ones([6, 2], np.float32)}
-    for kind in (models.Classifier, models.S2DClassifier):
-        model = kind.from_classifier(source)
-        found = model.predict_uncertainty(inputs)["probs"]
-        np.testing.assert_allclose(found, source.predict(inputs, verbose=0), rtol=1e-5)
+def test_other_heads_are_refused():
+    for model, message in refused():
+        with pytest.raises(ValueError, match=message) as error:
+            models.S2DClassifier.from_classifier(model)
+        assert "\n" not in str(error.value)
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf_tests")

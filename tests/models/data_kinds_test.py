@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import losses, models
+from s2d_tf import models
 
 RANDOM = np.random.default_rng(0)
 N, CLASSES = 12, 3
@@ -114,11 +114,6 @@ def test_channels_first_batches_are_rejected_when_they_come():
         model.fit(batches, verbose=0)
 
 
-def test_what_keras_does_not_take_is_named(model):
-    with pytest.raises(ValueError, match=r"x: expected arrays, .* received list_iterator"):
-        model.fit(iter([(TABLE, LABELS)]), verbose=0)
-
-
 @pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
 def test_one_hot_labels_train_as_class_numbers_do(kind):
     histories, weights = [], []
@@ -147,14 +142,6 @@ def test_soft_labels_and_sample_weights_equal_numpy(model):
     found = model.evaluate(TABLE, soft, sample_weight=weights, verbose=0, return_dict=True)
     # Keras averages the logged loss by the sum of the batch's rows.
     np.testing.assert_allclose(found["loss"], expected, rtol=1e-4)
-
-
-def test_students_take_one_hot_labels():
-    teacher = classifier(models.S2DClassifier)
-    student = classifier(models.Student, objective=losses.DirichletKLDivergence())
-    student.learn_from(teacher)
-    history = student.fit(TABLE, ONE_HOT, verbose=0).history
-    assert set(history) == {"loss", "dirichlet_kl_divergence", "accuracy"}
 
 
 LOSSES = {

@@ -43,8 +43,8 @@ BAD = {
     "one_hot_negative": (IMAGES, [[-0.5, 1.5, 0]] * 12, "at least 0 .* lowest number -0.5"),
     "one_hot_nan": (IMAGES, [[np.nan, 1, 0]] * 12, "that sum to 1, received sums from"),
     "one_hot_width": (IMAGES, np.eye(4, dtype=int)[LABELS], r"\[batch\] .* or \[batch, 3\]"),
-    "nan": (BROKEN, LABELS, "expected pixels.*, received NaN or infinity. Clean"),
-    "infinity": (INFINITE, LABELS, "expected pixels.*, received NaN or infinity. Clean"),
+    "nan": (BROKEN, LABELS, "images: expected numbers, received NaN or infinity. Clean"),
+    "infinity": (INFINITE, LABELS, "images: expected numbers, received NaN or infinity. Clean"),
     "size": (IMAGES[:, :4], LABELS, r"images \(batch, 8, 8, 1\), received the shape \("),
     "channels": (np.repeat(IMAGES, 3, axis=-1), LABELS, r"\(batch, 8, 8, 1\), received the shape"),
     "channels_first": (np.zeros([12, 1, 8, 8]), LABELS, r"1, 8, 8\)\. Transpose"),
@@ -81,9 +81,6 @@ def test_datasets_in_a_graph():
 
 
 def test_other_errors_of_a_graph_pass_unchanged(model):
-    def fail(image, label):
-        return image, tf.debugging.assert_less(label, 0, "mine") or label
-
     dataset = tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(4)
     dataset = dataset.map(
         lambda image, label: (tf.reshape(image, [tf.shape(label)[0], 8, 8, 2]), label)
@@ -130,20 +127,11 @@ ARGUMENTS = {
     "weight_decay_nan": ({"weight_decay": float("nan")}, "weight_decay: expected at least 0"),
     "mean": ({"mean": [1.0, 2.0, 3.0]}, "mean: expected one number for each of 1 channels"),
     "stddev": ({"stddev": [0.0]}, "stddev: expected one positive number for each of 1"),
-    "num_samples": (
-        {"num_samples": 0},
-        "num_samples: expected at least 1 teacher pass, received 0",
-    ),
+    "num_samples": ({"num_samples": 0}, "num_samples: expected at least 1 teacher pass"),
     "noise_stddev": ({"noise_stddev": -0.1}, "stddev: expected a number of at least 0"),
     "noise_range": ({"noise_stddev": (0.5, 0.1)}, "0 <= low <= high"),
-    "temperature": (
-        {"temperature": -1.5},
-        "a number above 0, received -1.5",
-    ),
-    "temperature_zero": (
-        {"temperature": 0},
-        "a number above 0, received 0",
-    ),
+    "temperature": ({"temperature": -1.5}, "a number above 0, received -1.5"),
+    "temperature_zero": ({"temperature": 0}, "a number above 0, received 0"),
     "student_weight": ({"student_weight": -1.0}, "student_weight: expected at least 0"),
     "student_weight_nan": ({"student_weight": float("nan")}, "student_weight: expected at least 0"),
     "proxy": ({"proxy": "minka"}, "proxy: expected one of .*newton.*mean_precision.*'minka'"),

@@ -21,27 +21,10 @@ def plain():
 
 @pytest.mark.slow
 def test_densenet_bc_100_12(plain):
-    assert trainable(plain) == 800_032
-    s2d = models.S2DClassifier(plain.backbone, 100)
-    assert trainable(s2d) == 800_032
-    assert len(s2d.trainable_variables) == len(plain.trainable_variables)
-
-
-@pytest.mark.slow
-def test_densenet_mimo():
+    assert trainable(plain) == trainable(models.S2DClassifier(plain.backbone, 100)) == 800_032
     assert trainable(models.Classifier(densenet(6), 100, num_heads=2)) == 834_980
-
-
-@pytest.mark.slow
-def test_densenet_h2d_gauss(plain):
     student = models.Student(plain.backbone, 100, losses.NormalKLDivergence())
     assert trainable(student) == 834_332
-
-
-@pytest.mark.slow
-def test_densenet_swag_and_ensemble(plain):
-    swag = models.SWAG(plain)
-    deviations = sum(int(np.prod(v.shape)) for v in swag.stddev)
-    assert trainable(swag) + deviations == 1_600_064
+    assert models.SWAG(plain).num_parameters == 1_600_064
     members = [models.Classifier(densenet(), 100) for _ in range(5)]
     assert trainable(models.Ensemble(members)) == 4_000_160

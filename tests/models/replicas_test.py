@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from s2d_tf import losses, models
 from s2d_tf.backbones.batch_norm import BatchNormalization
+from tests.models.tiny import backbone
 
 CLASSES = 3
 RNG = np.random.default_rng(0)
@@ -15,15 +16,6 @@ LABELS = RNG.integers(0, CLASSES, 20)
 WEIGHTS = RNG.uniform(0.5, 2, 20).astype(np.float32)
 TEACHER_LOGITS = RNG.normal(1, 1.5, [20, 4, CLASSES]).astype(np.float32)
 COMMON = {"mean": [128.0], "stddev": [64.0], "weight_decay": 0.01, "seed": 0}
-
-
-def flat(channels=1):
-    images = keras.Input([8, 8, channels])
-    initializer = keras.initializers.GlorotUniform(seed=1)
-    x = keras.layers.Dense(6, "tanh", kernel_initializer=initializer)(
-        keras.layers.Flatten()(images)
-    )
-    return keras.Model(images, x)
 
 
 def synchronized():
@@ -37,13 +29,13 @@ def synchronized():
 PAIRS = (np.stack([IMAGES, IMAGES[::-1]], axis=1), np.stack([LABELS, LABELS[::-1]], axis=1))
 TARGETS = {"labels": LABELS, "teacher_logits": TEACHER_LOGITS}
 CASES = {
-    "mimo": (lambda: models.Classifier(flat(2), CLASSES, num_heads=2, **COMMON), PAIRS),
+    "mimo": (lambda: models.Classifier(backbone(2), CLASSES, num_heads=2, **COMMON), PAIRS),
     "s2d": (
         lambda: models.S2DClassifier(synchronized(), CLASSES, student_weight=0.1, **COMMON),
         (IMAGES, LABELS, WEIGHTS),
     ),
     "student": (
-        lambda: models.Student(flat(), CLASSES, losses.NormalKLDivergence(), **COMMON),
+        lambda: models.Student(backbone(), CLASSES, losses.NormalKLDivergence(), **COMMON),
         (IMAGES, TARGETS),
     ),
 }

@@ -1,16 +1,19 @@
-"""S2DClassifier: its passes, logs and prediction."""
+"""S2DClassifier: its passes and logs, and the loss of section 3 from first principles."""
 
 import gc
 import weakref
 
 import keras
 import numpy as np
+import pytest
+import scipy.optimize
 import scipy.special
 import scipy.stats
 import tensorflow as tf
 
 from s2d_tf import layers, models
-from tests.models.tiny import CLASSES, IMAGES, LABELS, s2d
+from tests import contracts
+from tests.models.tiny import CLASSES, IMAGES, LABELS, PAIR_LABELS, PAIRS, s2d
 
 
 def test_the_student_is_the_noise_free_pass_and_the_teacher_shares_its_layer():
@@ -46,28 +49,6 @@ def test_logged_parts_add_up_also_with_a_smaller_last_batch():
     np.testing.assert_allclose(logs["loss"][0], total, rtol=1e-5)
 
 
-def test_noise_of_another_precision_is_accepted():
-    model = s2d(noise=layers.BernoulliNoise(0.3, num_samples=2, dtype="float64"))
-    assert model(IMAGES, training=True)["teacher_logits"].dtype == tf.float32
-
-
-def test_kind_members_and_uncertainty_of_a_dirichlet():
-    model = s2d()
-    kind, members = model.predict_members(IMAGES)
-    assert (kind, members.shape, model.num_members) == ("dirichlet", (1, 12, CLASSES), 1)
-    answer = model.predict_uncertainty(IMAGES)
-    concentration = np.exp(np.float64(members[0]))
-    total = concentration.sum(axis=-1, keepdims=True)
-    probs = concentration / total
-    np.testing.assert_allclose(answer["probs"], probs, rtol=1e-5)
-    psi = scipy.special.psi
-    data = (probs * (psi(total + 1) - psi(concentration + 1))).sum(axis=-1)
-    entropy = scipy.stats.entropy(probs, axis=-1)
-    np.testing.assert_allclose(answer["data"], data, rtol=1e-4)
-    np.testing.assert_allclose(answer["total"], entropy, rtol=1e-5)
-    np.testing.assert_allclose(answer["knowledge"], entropy - data, rtol=1e-3)
-
-
 def test_a_model_that_answered_can_be_collected():
     model = s2d()
     model.predict_uncertainty(IMAGES)
@@ -76,3 +57,221 @@ def test_a_model_that_answered_can_be_collected():
     keras.backend.clear_session()
     gc.collect()
     assert reference() is None
+
+
+def cross_entropy(logits, label):
+    return -scipy.special.log_softmax(np.float64(logits), axis=-1)[..., label]
+
+
+def fitted_dirichlet(probs):
+    """Maximum-likelihood Dirichlet of `[samples, classes]`, by SciPy's root finder."""
+    mean_log = np.log(probs).mean(axis=0)
+
+    def score(log_concentration):
+        concentration = np.exp(log_concentration)
+        return (
+            scipy.special.psi(concentration) - scipy.special.psi(concentration.sum()) - mean_log
+        ) * concentration
+
+    mean = probs.mean(axis=0)
+    total = (len(mean) - 1) / 2 / (mean @ (np.log(mean) - mean_log))
+    solution = scipy.optimize.root(score, np.log(mean * total), tol=1e-13)
+    assert np.abs(score(solution.x) / np.exp(solution.x)).max() < 1e-9
+    return np.exp(solution.x)
+
+
+def fitted_precision(probs):
+    """The mean of the samples times the total that is most likely for it."""
+    mean, mean_log = probs.mean(axis=0), np.log(probs).mean(axis=0)
+
+    def negative_log_likelihood(log_total):
+        a = mean * np.exp(log_total)
+        return scipy.special.gammaln(a).sum() - scipy.special.gammaln(a.sum()) - (a - 1) @ mean_log
+
+    best = scipy.optimize.minimize_scalar(
+        negative_log_likelihood, bounds=(-5, 15), method="bounded", options={"xatol": 1e-10}
+    )
+    return mean * np.exp(best.x)
+
+
+def first_authors_proxy(probs):
+    """`fitted_precision`, each concentration through a softplus of sharpness 5 in log space."""
+    return (1 + fitted_precision(probs) ** 5) ** 0.2
+
+
+def dirichlet_kl(p, q):
+    psi, lgamma = scipy.special.psi, scipy.special.gammaln
+    return (
+        lgamma(p.sum()) - lgamma(q.sum()) + (lgamma(q) - lgamma(p)).sum()
+        + (p - q) @ (psi(p) - psi(p.sum()))
+    )  # fmt: skip
+
+
+def student_loss(kind, proxy, teacher_logits, student_logits, temperature):
+    probs = scipy.special.softmax(np.float64(teacher_logits) / temperature, axis=-1)
+    student = np.exp(np.float64(student_logits))
+    if kind == "log_likelihood":
+        return -np.mean([scipy.stats.dirichlet.logpdf(p / p.sum(), student) for p in probs])
+    target = {"newton": fitted_dirichlet, "mean_precision": first_authors_proxy}[proxy](probs)
+    return dirichlet_kl(student, target) if kind == "reverse_kl" else dirichlet_kl(target, student)
+
+
+def section_3(outputs, labels, weight, kind="kl", proxy="newton", temperature=1.5):
+    """L = L_th + mu L_st, from one head's outputs."""
+    student, teacher = outputs["student_logits"].numpy(), outputs["teacher_logits"].numpy()[:, 0]
+    losses = [
+        cross_entropy(teacher[i], labels[i]).mean()
+        + weight * student_loss(kind, proxy, teacher[i], student[i], temperature)
+        for i in range(len(labels))
+    ]
+    return np.mean(losses)
+
+
+OPTIONS = {
+    "kl": {"student_loss": "kl"},
+    "mean_precision": {"student_loss": "kl", "proxy": "mean_precision"},
+    "reverse_kl": {"student_loss": "reverse_kl"},
+    "log_likelihood": {"student_loss": "log_likelihood"},
+    "temperature": {"student_loss": "kl", "temperature": 3.0},
+    "bernoulli": {"student_loss": "kl", "noise": "bernoulli"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_loss_is_section_3(name):
+    options = dict(OPTIONS[name])
+    if "noise" in options:
+        options["noise"] = layers.BernoulliNoise(0.3, num_samples=4, seed=0)
+    model = s2d(student_weight=0.7, noise_stddev=(0.1, 0.6), num_samples=4, **options)
+    outputs = model(IMAGES, training=True)
+    assert outputs["teacher_logits"].shape == (12, 1, 4, CLASSES)
+    loss = model.compute_loss(IMAGES, tf.constant(LABELS), outputs)
+    expected = section_3(
+        outputs,
+        LABELS,
+        0.7,
+        options["student_loss"],
+        options.get("proxy", "newton"),
+        options.get("temperature", 1.5),
+    )
+    np.testing.assert_allclose(loss, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("weight", [1e-4, 0.5])
+def test_balanced_student_loss_weighs_no_example_more_than_its_label(weight):
+    model = s2d(student_weight=weight, noise_stddev=0.1, num_samples=4)
+    outputs = model(IMAGES, training=True)
+    # Total concentrations from 1e-2 to 1e7: below and far above 1 / weight.
+    offsets = np.linspace(-6.0, 15.0, len(LABELS), dtype="float32")[:, None]
+    outputs["student_logits"] += offsets
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        loss = model.compute_loss(IMAGES, tf.constant(LABELS), outputs)
+    student = outputs["student_logits"].numpy().astype("float64")
+    teacher = outputs["teacher_logits"].numpy()[:, 0]
+    parts = [student_loss("kl", "newton", t, s, 1.5) for t, s in zip(teacher, student, strict=True)]
+    shares = np.minimum(1.0, 1.0 / (weight * np.exp(student).sum(axis=-1)))
+    assert shares.min() < 0.01
+    assert shares.max() == 1.0
+    labels_part = np.mean(
+        [cross_entropy(t, y).mean() for t, y in zip(teacher, LABELS, strict=True)]
+    )
+    np.testing.assert_allclose(loss, labels_part + weight * np.mean(shares * parts), rtol=1e-4)
+    # The gradient of an example is bounded by its log-ratios, however concentrated it is.
+    rows = np.linalg.norm(tape.gradient(loss, outputs)["student_logits"], axis=-1) * len(LABELS)
+    assert rows.max() < 20
+    paper = s2d(student_weight=weight, noise_stddev=0.1, num_samples=4, student_loss="kl")
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        loss = paper.compute_loss(IMAGES, tf.constant(LABELS), outputs)
+    free = np.linalg.norm(tape.gradient(loss, outputs)["student_logits"], axis=-1) * len(LABELS)
+    assert free.max() > 50 * rows.max()
+    np.testing.assert_allclose(rows[shares == 1.0], free[shares == 1.0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["balanced_kl", "kl", "reverse_kl", "log_likelihood"])
+def test_target_is_detached(kind):
+    """The teacher's gradient is that of its cross-entropy, whatever the student's weight."""
+    model = s2d(student_weight=1e3, student_loss=kind, num_samples=4)
+    outputs = model(IMAGES, training=True)
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        loss = model.compute_loss(IMAGES, tf.constant(LABELS), outputs)
+    gradients = tape.gradient(loss, outputs)
+    probs = scipy.special.softmax(np.float64(outputs["teacher_logits"]), axis=-1)
+    expected = (probs - np.eye(CLASSES)[LABELS][:, None, None]) / (12 * 4)
+    np.testing.assert_allclose(gradients["teacher_logits"], expected, atol=1e-6)
+    least = 1e-3 if kind == "balanced_kl" else 1  # the balance bounds any weight
+    assert np.abs(gradients["student_logits"]).max() > least
+
+
+def test_mimo_loss_is_the_sum_of_one_s2d_loss_for_each_head():
+    model = s2d(num_heads=2, student_weight=0.7, student_loss="kl", num_samples=4)
+    outputs = model(PAIRS, training=True)
+    assert outputs["student_logits"].shape == (2, 12, CLASSES)
+    assert outputs["teacher_logits"].shape == (12, 2, 4, CLASSES)
+    loss = model.compute_loss(PAIRS, tf.constant(PAIR_LABELS), outputs)
+    heads = [
+        section_3(
+            {
+                "student_logits": outputs["student_logits"][h],
+                "teacher_logits": outputs["teacher_logits"][:, h : h + 1],
+            },
+            PAIR_LABELS[:, h],
+            0.7,
+        )
+        for h in range(2)
+    ]
+    np.testing.assert_allclose(loss, sum(heads), rtol=2e-5)
+    noise = model.noise(np.ones([3, 2, 5], np.float32)).numpy()
+    assert not np.array_equal(noise[:, 0], noise[:, 1]), "each head has noise of its own"
+
+
+def check_finite(model, outputs):
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        loss = model.compute_loss(IMAGES, tf.constant(LABELS), outputs)
+    assert np.isfinite(loss)
+    for gradient in tape.gradient(loss, outputs).values():
+        assert np.isfinite(gradient).all()
+
+
+def test_one_sample_stays_finite():
+    model = s2d(num_samples=1, student_weight=1e-4)
+    check_finite(model, model(IMAGES, training=True))
+
+
+@pytest.mark.parametrize("size", [1e4, -1e4])
+def test_extreme_logits_stay_finite(size):
+    model = s2d(student_weight=1.0)
+    student = tf.constant(size * np.eye(CLASSES)[LABELS], tf.float32)
+    teacher = tf.repeat(student[:, None, None], 5, axis=2)
+    check_finite(model, {"student_logits": student, "teacher_logits": teacher})
+
+
+def test_evaluation_logs_are_those_of_the_student_alone():
+    model = s2d()
+    logs = model.evaluate(IMAGES, LABELS, verbose=0, return_dict=True)
+    assert set(logs) == {"loss", "accuracy"}
+    logits = model(IMAGES).numpy()
+    expected = np.mean([cross_entropy(logits[i], LABELS[i]) for i in range(12)])
+    np.testing.assert_allclose(logs["loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(logs["accuracy"], np.mean(logits.argmax(-1) == LABELS))
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "mean_precision"])
+def test_config_round_trip(name):
+    options = dict(OPTIONS[name])
+    if "noise" in options:
+        options["noise"] = layers.BernoulliNoise(0.3, num_samples=4, seed=0)
+    model = s2d(noise_stddev=(0.1, 0.6), student_weight=0.2, weight_decay=1e-3, **options)
+    twin = contracts.run_saving_test(model, IMAGES)
+    outputs = model(IMAGES, training=True)
+    contracts.assert_same(twin(IMAGES, training=True), outputs)
+    labels = tf.constant(LABELS)
+    np.testing.assert_allclose(
+        model.compute_loss(IMAGES, labels, outputs), twin.compute_loss(IMAGES, labels, outputs)
+    )
+    type(model).from_config({**model.get_config(), "teacher": None})  # of version 0.1
+    with pytest.raises(ValueError, match="teacher"):
+        type(model).from_config({**model.get_config(), "teacher": "head"})

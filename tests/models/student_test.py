@@ -60,19 +60,6 @@ def test_loss_is_the_objective_plus_decay_and_ignores_labels(name):
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
-def test_kind_members_and_shapes(name):
-    model = student(name, num_draws=7)
-    gaussian = name in GAUSSIAN
-    assert model.kind == ("categorical" if name == "end" else "dirichlet")
-    assert model.num_members == (7 if gaussian else 1)
-    kind, members = model.predict_members(IMAGES)
-    assert kind == model.kind
-    assert members.shape == (model.num_members, 12, CLASSES)
-    plain = backbone().count_params() + 6 * CLASSES + CLASSES
-    assert model.count_params() == plain + (6 * CLASSES + CLASSES if gaussian else 0)
-
-
-@pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_fit_learns_the_teachers(name):
     model = student(name)
     history = model.fit(IMAGES, TARGETS, epochs=2, batch_size=12, verbose=0).history
@@ -87,7 +74,7 @@ def test_evaluate_takes_labels_or_targets(name):
     model = student(name)
     expected = model.evaluate(IMAGES, LABELS, verbose=0, return_dict=True)
     assert set(expected) == {"loss", "accuracy"}
-    logits = model.point(model(IMAGES)).numpy()
+    logits = (model(IMAGES)["loc"] if name in GAUSSIAN else model(IMAGES)).numpy()
     nll = -scipy.special.log_softmax(logits, axis=-1)[np.arange(12), LABELS].mean()
     np.testing.assert_allclose(expected["loss"], nll, rtol=1e-5)
     dataset = tf.data.Dataset.from_tensor_slices((IMAGES, TARGETS)).batch(12)
@@ -120,7 +107,6 @@ def test_the_teacher_is_no_part_of_the_student(tmp_path):
     taught.save_weights(tmp_path / "taught.weights.h5")
     alone.load_weights(tmp_path / "taught.weights.h5")
     np.testing.assert_array_equal(alone(IMAGES), taught(IMAGES))
-    assert taught.learn_from(None) is taught
 
 
 def test_warm_start_copies_features_and_head():
@@ -129,68 +115,14 @@ def test_warm_start_copies_features_and_head():
     np.testing.assert_array_equal(model(IMAGES)["loc"], source(IMAGES))
 
 
-@pytest.mark.parametrize("scale", [0.5, 0.05])
-def test_the_log_scale_head_starts_from_zero_weights_and_the_stated_scale(scale):
-    model = student("h2d_gauss", initial_scale=scale)
-    log_scale = model(IMAGES)["log_scale"]
-    np.testing.assert_allclose(log_scale, np.full([12, CLASSES], np.log(scale)), rtol=1e-6)
-    assert not np.any(model.scale_head.kernel.numpy())
-
-
-def test_gaussian_draws_are_fixed_and_shared_by_all_images():
-    model, other = student("h2d_gauss"), student("h2d_gauss")
-    members = model.predict_members(IMAGES)[1]
-    np.testing.assert_array_equal(members, model.predict_members(IMAGES)[1])
-    np.testing.assert_array_equal(members, other.predict_members(IMAGES)[1])
-    outputs = {key: value.numpy() for key, value in model(IMAGES).items()}
-    noise = (members - outputs["loc"]) / np.exp(outputs["log_scale"])
-    np.testing.assert_allclose(noise, np.tile(noise[:, :1], [1, 12, 1]), atol=1e-4)
-    assert abs(noise[:, 0].mean()) < 4 / 150**0.5
-    assert abs(noise[:, 0].std() - 1) < 4 / 300**0.5
-
-
 def test_independent_draws_are_those_of_published_entries():
     """Their golden predictions hang on these very numbers."""
-    model = student("h2d_gauss")
+    model = student("h2d_gauss", initial_scale=0.05)
     outputs = {key: value.numpy() for key, value in model(IMAGES).items()}
+    np.testing.assert_allclose(outputs["log_scale"], np.full([12, CLASSES], np.log(0.05)))
     noise = tf.random.stateless_normal([50, 1, CLASSES], (2022, 0))
     expected = outputs["loc"] + np.exp(outputs["log_scale"]) * noise
     np.testing.assert_allclose(model.predict_members(IMAGES)[1], expected, atol=1e-5)
-
-
-def monte_carlo(loc, log_scale, draws, rng):
-    """Uncertainties of Dirichlets with Gaussian log-concentrations, and their standard errors."""
-    concentration = np.exp(loc + np.exp(log_scale) * rng.normal(size=[draws, *loc.shape]))
-    total = concentration.sum(axis=-1, keepdims=True)
-    probs = concentration / total
-    psi = scipy.special.psi
-    data = (probs * (psi(total + 1) - psi(concentration + 1))).sum(axis=-1)
-    mean = probs.mean(axis=0)
-    entropy = -(mean * np.log(mean)).sum(axis=-1)
-    # total is smooth in the mean prediction: its error to first order is that of this linear form
-    linear = -(probs * np.log(mean)).sum(axis=-1)
-    return (
-        {"probs": mean, "data": data.mean(axis=0), "total": entropy},
-        {"probs": probs.std(axis=0), "data": data.std(axis=0), "total": linear.std(axis=0)},
-    )
-
-
-def test_gaussian_uncertainties_agree_with_a_long_monte_carlo_run():
-    few, many = 1000, 40_000
-    model = student("h2d_gauss", num_draws=few, initial_scale=0.7)
-    model.head.kernel.assign(model.head.kernel * 4)
-    answer = model.predict_uncertainty(IMAGES)
-    outputs = {key: np.float64(value) for key, value in model(IMAGES).items()}
-    expected, spread = monte_carlo(
-        outputs["loc"], outputs["log_scale"], many, np.random.default_rng(1)
-    )
-    for name, error in spread.items():
-        limit = 5 * error * (1 / few + 1 / many) ** 0.5 + 1e-5
-        assert np.all(np.abs(answer[name] - expected[name]) < limit), name
-    np.testing.assert_allclose(
-        answer["knowledge"], answer["total"] - answer["data"], rtol=1e-4, atol=1e-6
-    )
-    assert answer["knowledge"].min() > 0.01
 
 
 @pytest.mark.parametrize("name", ["end", "h2d_gauss", "h2d"])
@@ -199,10 +131,9 @@ def test_config_round_trip(name):
     twin = contracts.run_saving_test(model, IMAGES)
     assert twin.objective.get_config() == model.objective.get_config()
     assert (twin.num_draws, twin.initial_scale) == (7, 0.2)
-    config = model.get_config()
-    models.Student.from_config({**config, "draws": "independent"})  # of version 0.1
-    with pytest.raises(ValueError, match=r"draws: expected 'independent'.*received 'mean'"):
-        models.Student.from_config({**config, "draws": "mean"})
+    models.Student.from_config({**model.get_config(), "draws": "independent"})  # of version 0.1
+    with pytest.raises(ValueError, match="draws"):
+        models.Student.from_config({**model.get_config(), "draws": "mean"})
 
 
 def one_line(error):
@@ -227,11 +158,9 @@ def test_bad_teachers_are_refused():
         with pytest.raises(ValueError, match="expected kind 'dirichlet'") as error:
             student(name).learn_from(categorical)
         one_line(error)
-    for name in ("plain_dir",):
-        student(name).learn_from(categorical)
-        with pytest.raises(ValueError, match="expected kind 'categorical'") as error:
-            student(name).learn_from(teachers())
-        one_line(error)
+    student("plain_dir").learn_from(categorical)
+    with pytest.raises(ValueError, match="expected kind 'categorical'"):
+        student("plain_dir").learn_from(teachers())
     four = models.Classifier(backbone(), 4)
     with pytest.raises(ValueError, match=r"teacher: expected num_classes 3, .* received 4"):
         student("end").learn_from(four)

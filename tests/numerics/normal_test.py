@@ -2,15 +2,9 @@
 
 import numpy as np
 import pytest
-import scipy.stats
 import tensorflow as tf
 
-from s2d_tf.numerics import (
-    MIN_SCALE,
-    fit_normal,
-    normal_kl_divergence,
-    normal_negative_log_likelihood,
-)
+from s2d_tf.numerics import MIN_SCALE, fit_normal, normal_kl_divergence
 
 
 def random_normals(seed, shape):
@@ -61,22 +55,13 @@ def test_fit_has_a_floor_and_a_finite_gradient_at_it():
         assert np.all(np.isfinite(tape.gradient(target, variable)))
 
 
-def test_negative_log_likelihood_matches_scipy():
-    loc, scale = random_normals(5, (3, 4))
-    samples = np.random.default_rng(6).normal(size=(3, 6, 4))
-    log_density = scipy.stats.norm(loc[:, np.newaxis], scale[:, np.newaxis]).logpdf(samples)
-    result = normal_negative_log_likelihood(samples, loc, scale)
-    np.testing.assert_allclose(result, -log_density.sum(axis=-1).mean(axis=-1), rtol=1e-12)
-
-
 def test_eager_graph_and_xla_agree():
     (p_loc, p_scale), (q_loc, q_scale) = random_normals(7, (4, 10)), random_normals(8, (4, 10))
 
     def everything(p_loc, p_scale, q_loc, q_scale):
         samples = tf.stack([p_loc, q_loc], axis=-2)
         divergence = normal_kl_divergence(p_loc, p_scale, q_loc, q_scale)
-        likelihood = normal_negative_log_likelihood(samples, q_loc, q_scale)
-        return (*fit_normal(samples), divergence, likelihood)
+        return (*fit_normal(samples), divergence)
 
     eager = everything(p_loc, p_scale, q_loc, q_scale)
     for jit_compile in (False, True):
@@ -88,5 +73,3 @@ def test_eager_graph_and_xla_agree():
 def test_bad_shapes_are_refused():
     with pytest.raises(ValueError, match=r"shape \[..., members, classes\], received \(4,\)"):
         fit_normal(np.zeros([4]))
-    with pytest.raises(ValueError, match="at least one of samples"):
-        normal_negative_log_likelihood(np.zeros([2, 0, 3]), np.zeros([2, 3]), np.ones([2, 3]))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf.numerics import digamma, digamma_and_trigamma, digamma_minus_log, trigamma
+from s2d_tf.numerics import digamma, digamma_minus_log, trigamma
 
 # From the smallest clipped concentration to the largest total of 1000 clipped ones.
 GRID = np.exp(np.linspace(-20.0, 20.0 + np.log(1000.0), 200))
@@ -54,11 +54,6 @@ class TestAccuracy:
         is_large = x >= 4.0
         assert relative_error(actual[is_large].astype(np.float64), expected[is_large]) < tolerance
 
-    def test_fused_is_both(self, dtype, tolerance):
-        first, second = digamma_and_trigamma(GRID.astype(dtype))
-        np.testing.assert_array_equal(first, digamma(GRID.astype(dtype)))
-        np.testing.assert_array_equal(second, trigamma(GRID.astype(dtype)))
-
     def test_gradient_of_digamma_is_trigamma(self, dtype, tolerance):
         x = tf.constant(GRID, dtype)
         with tf.GradientTape() as tape:
@@ -94,10 +89,3 @@ def test_graph_holds_elementary_operations_only():
     for function in (digamma, trigamma, digamma_minus_log):
         graph = tf.function(function).get_concrete_function(tf.TensorSpec([None, 5])).graph
         assert {operation.type for operation in graph.get_operations()} <= exportable
-
-
-def test_other_dtypes_become_float32():
-    assert digamma(3).dtype == tf.float32
-    assert digamma(tf.constant([2.0], tf.bfloat16)).dtype == tf.float32
-    with pytest.raises(ValueError, match="x: expected a numeric tensor, received dtype string"):
-        digamma("three")

@@ -1,4 +1,4 @@
-"""Risk-coverage metrics against brute force and their identities with the AUROC of errors."""
+"""Abstention and prediction sets: brute force, SciPy, and the identity with the AUROC of errors."""
 
 import itertools
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from s2d_tf import metrics
@@ -47,31 +48,6 @@ def test_augrc_follows_from_the_auroc_of_errors(case):
     )
 
 
-def test_hand_computed_curve_with_a_tie():
-    curve = metrics.risk_coverage_curve([1.0, 2.0, 2.0, 3.0], [0, 1, 0, 1])
-    np.testing.assert_allclose(curve.coverage, [0.25, 0.75, 1.0])
-    np.testing.assert_allclose(curve.selective_risk, [0.0, 1 / 3, 0.5])
-    np.testing.assert_allclose(curve.generalized_risk, [0.0, 0.25, 0.5])
-    np.testing.assert_array_equal(curve.threshold, [1.0, 2.0, 3.0])
-
-
-@pytest.mark.parametrize(
-    ("scores", "errors", "aurc", "augrc"),
-    [
-        ([1.0, 2.0, 3.0], [0, 0, 0], 0.0, 0.0),
-        ([1.0, 2.0, 3.0], [1, 1, 1], 1.0, 0.5),
-        ([5.0] * 4, [1, 0, 0, 0], 0.25, 0.125),
-        ([5.0], [1], 1.0, 0.5),
-        ([5.0], [0], 0.0, 0.0),
-        ([1.0, 2.0], [0, 1], 0.25, 0.125),
-        ([2.0, 1.0], [0, 1], 0.75, 0.375),
-    ],
-)
-def test_degenerate_sets(scores, errors, aurc, augrc):
-    assert metrics.area_under_risk_coverage(scores, errors) == aurc
-    assert metrics.area_under_generalized_risk_coverage(scores, errors) == augrc
-
-
 def test_rejection_inside_a_tie_is_the_expectation_over_orders():
     scores, errors = np.array([1.0, 2.0, 2.0, 2.0, 3.0]), np.array([0, 1, 0, 0, 1])
     # Rejecting 2 of 5 takes the last and one of the three that tie.
@@ -102,3 +78,31 @@ def test_bad_input_is_refused(scores, errors, message):
 def test_bad_rejection_fraction_is_refused(rejected):
     with pytest.raises(ValueError, match="rejected: expected fractions"):
         metrics.risk_after_rejection([1.0], [0], rejected)
+
+
+SETS = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 1, 1], [0, 0, 0]], bool)
+LABELS = np.array([0, 2, 2, 1, 1, 0])
+
+
+def test_coverage_and_size_are_counted():
+    assert metrics.set_coverage(SETS, LABELS) == pytest.approx(4 / 6)
+    assert metrics.mean_set_size(SETS) == pytest.approx(9 / 6)
+    by_size = metrics.size_stratified_coverage(SETS, LABELS)
+    assert list(by_size.size) == [0, 1, 2, 3]
+    assert list(by_size.count) == [1, 2, 2, 1]
+    assert list(by_size.coverage) == [0.0, 1.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("hits", [0, 1, 34, 40])
+def test_the_interval_is_that_of_clopper_and_pearson(hits):
+    sets = np.zeros([40, 3], bool)
+    sets[:hits, 1] = True
+    expected = stats.binomtest(hits, 40).proportion_ci(0.9, method="exact")
+    found = metrics.set_coverage_interval(sets, np.ones(40, int), level=0.9)
+    np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-12)
+
+
+@pytest.mark.parametrize("sets", [SETS.astype(float), SETS[0], SETS[:0]])
+def test_anything_but_boolean_sets_is_an_error(sets):
+    with pytest.raises(ValueError, match=r"sets: expected booleans \[examples, classes\]"):
+        metrics.mean_set_size(sets)
