@@ -23,7 +23,6 @@ import tensorflow as tf
 
 from s2d_tf import data, files, models, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.data import location
 from s2d_tf.errors import UserError
 from s2d_tf.models import inputs as inputs_lib
 from s2d_tf.zoo.runs import MEMBER, PREDICTIONS
@@ -269,7 +268,7 @@ def cache_directory(model: zoo.Run | zoo.TrainedModel) -> pathlib.Path:
     """
     run: Any = getattr(model, "run", model)
     if run is None:
-        return location.cache_dir() / PREDICTIONS / model.recipe.name
+        return data.cache_dir() / PREDICTIONS / model.recipe.name
     home = run.home.resolve()
     is_member = home.name.startswith(MEMBER) and zoo.is_run(home.parent)
     return (home.parent if is_member else home) / PREDICTIONS

@@ -46,7 +46,7 @@ class Classifier(Castable):
             `weight_decay * w` is added to the gradients, as the original recipes do.
         num_heads: heads of a MIMO network.
         seed: integer that fixes the head's start and all noise; `None` draws one.
-        input_range: lowest and highest value of the inputs, `(low, high)`.
+        input_range: lowest and highest value of the inputs, `(low, high)` or a dict of it by name.
             `None`: raw pixels in [0, 255] where `mean` or `stddev` is given; else `fit` learns it.
             The model's `contract` has it.
 

@@ -272,7 +272,9 @@ def _vocabularies(backbone, inputs):
 
 
 def _declared_range(tensor, input_range):
-    if not tensor.is_float:
+    if isinstance(input_range, dict):
+        input_range = input_range.get(tensor.name)
+    elif not tensor.is_float:
         return PIXELS if tensor.is_image else None
     if input_range is None:
         return None
