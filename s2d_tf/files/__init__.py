@@ -11,7 +11,6 @@ from s2d_tf.files.reading import (
     read_record,
     sha256,
     unpack_arrays,
-    within,
 )
 from s2d_tf.files.writing import (
     PARTIAL,
@@ -48,7 +47,6 @@ __all__ = [
     "sha256",
     "sweep",
     "unpack_arrays",
-    "within",
     "write_array",
     "write_bytes",
     "write_json",

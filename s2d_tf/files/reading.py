@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import os
 import pathlib
 import stat
@@ -80,42 +79,24 @@ def read_bytes(
     >>> files.read_bytes("note.bin", limit=1000)
     b'abc'
     """
-    # These flags exist on Unix only; elsewhere links are followed.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(path, flags)
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            os.close(descriptor)
-            raise error(
-                f"{path}: expected a regular file, received another kind. Pass the path of a file."
-            )
-        with open(descriptor, "rb") as file:
+        with open(path, "rb", opener=lambda path, mode: os.open(path, mode | flags)) as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise error(
+                    f"{path}: expected a regular file, received another kind. Pass that of a file."
+                )
             data = file.read(min(limit, facts.st_size) + 1)  # Python allocates all of it first
     except OSError as failure:  # of a link: too many levels of symbolic links
         raise error(
             f"{path}: expected a file, received {failure.strerror!r}. Check the path and its "
             "permissions."
         ) from None
-    return within(data, limit, path, error)
-
-
-def within(data: bytes, limit: int, where: PathLike, error: type[Exception] = ValueError) -> bytes:
-    """The data, if it has no more bytes than `limit`.
-
-    Raises:
-        ValueError: there are more; or `error`, if one was passed. The message names `where`.
-
-    Example:
-
-    >>> files.within(b"abc", limit=3, where="note.bin")
-    b'abc'
-    """
     if len(data) > limit:
         raise error(
-            f"{where}: expected at most {limit:,} bytes, received more. Check that it is the "
-            "right file."
+            f"{path}: expected at most {limit:,} bytes, received more. Check that it is the right "
+            "file."
         )
     return data
 
@@ -138,13 +119,10 @@ def parse_json(text: str | bytes) -> Any:
             raise ValueError("expected each key once, received one twice")
         return values
 
-    def finite(text):
-        if not math.isfinite(float(text)):
-            raise ValueError(f"expected a finite number, received {text:.40}")
-        return float(text)
-
     text = text.decode("utf-8") if isinstance(text, bytes) else text
-    return json.loads(text, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
+    values = json.loads(text, object_pairs_hook=unique)
+    json.dumps(values, allow_nan=False)  # raises an error for NaN and infinities, also 1e999
+    return values
 
 
 def read_record(kind: Any, value: Any, where: str, error: type[Exception] = ValueError) -> Any:
@@ -189,20 +167,16 @@ def _read_fields(kind, values, where, error):
         raise error(
             f"{where}: expected names and values, received {values!r:.80}. Correct the value."
         )
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
-    unknown, missing = sorted(set(values) - set(fields)), sorted(required - set(values))
+    kinds = typing.get_type_hints(kind)
+    required = {f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING}
+    unknown, missing = sorted(set(values) - set(kinds)), sorted(required - set(values))
     if unknown or missing:
         what = f"unknown {unknown!r:.80}" if unknown else f"missing {missing}"
         raise error(
-            f"{where}: expected the names {sorted(fields)}, received {what}. Correct the names."
+            f"{where}: expected the names {sorted(kinds)}, received {what}. Correct the names."
         )
-    kinds = typing.get_type_hints(kind)
-    read = {
-        name: read_record(kinds[name], value, f"{where}, {name}", error)
-        for name, value in values.items()
-    }
-    return kind(**read)
+    named = values.items()
+    return kind(**{k: read_record(kinds[k], v, f"{where}, {k}", error) for k, v in named})
 
 
 class ArraysError(ValueError):

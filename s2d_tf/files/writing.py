@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
 import json
 import os
@@ -15,11 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from s2d_tf._types import Array, PathLike
-
-try:
-    import fcntl
-except ImportError:  # not a Unix system: nothing is locked there
-    fcntl = None  # type: ignore[assignment]
 
 PARTIAL = ".partial_"
 """How the names of unfinished files and folders begin; what a killed process left can go."""
@@ -49,9 +45,8 @@ def room_for(path: PathLike) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        number = getattr(error, "errno", None)
-        if "No space left on device" in str(error):  # also of TensorFlow's writers
-            number = errno.ENOSPC
+        tensorflow = errno.ENOSPC if "No space left on device" in str(error) else None
+        number = getattr(error, "errno", tensorflow)
         if isinstance(error, DiskFullError) or number not in FULL:
             raise
         raise DiskFullError(number, os.strerror(number), str(path)) from error
@@ -223,8 +218,7 @@ def locked(path: PathLike, error: type[Exception] = RuntimeError) -> Iterator[No
     """
     with open(path, "a+", encoding="utf-8") as file:
         try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             holder, folder = file.read().strip() or "another process", pathlib.Path(path).parent

@@ -1,25 +1,8 @@
-"""The model zoo: every architecture, method and dataset by name, some with trained weights."""
+"""The model zoo: every architecture, method and dataset by name, some with trained weights.
 
-from s2d_tf.zoo.entries import Entry, ZooError, directory, entry, listing, names
-from s2d_tf.zoo.loading import TrainedModel, build, load, open_model, open_run
-from s2d_tf.zoo.recipes import Recipe, RecipeError
-from s2d_tf.zoo.runs import Run, RunError, is_run
+Names load on first use: listing the zoo, and reading recipes and runs, does not import TensorFlow.
+"""
 
-__all__ = [
-    "Entry",
-    "Recipe",
-    "RecipeError",
-    "Run",
-    "RunError",
-    "TrainedModel",
-    "ZooError",
-    "build",
-    "directory",
-    "entry",
-    "is_run",
-    "listing",
-    "load",
-    "names",
-    "open_model",
-    "open_run",
-]
+from s2d_tf import _lazy
+
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

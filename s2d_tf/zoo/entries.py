@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 import pathlib
 import re
 
@@ -19,12 +20,27 @@ GOLDEN = "golden.json"
 
 FORMAT = 1
 MAX_TEXT_BYTES = 2**20
-MAX_MEMBERS, MAX_DRAWS, MAX_STEPS, MAX_CLASSES = 100, 1000, 20, 10**5
-PRECISIONS = ("float16", "float32")
+MAX_MEMBERS, MAX_STEPS = 100, 20
+BOUNDS = {
+    "recipe.num_classes": (2, 10**5),
+    "recipe.heads": (1, MAX_MEMBERS),
+    "recipe.num_members": (1, MAX_MEMBERS),
+    "recipe.model.num_draws": (1, 1000),
+    "recipe.model.num_samples": (1, 1000),
+    "parameters": (1, 10**12),
+}
+"""The least and the most that numbers of a record may be."""
 
-_NAME = re.compile(r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){2}")
-_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NAME, _SHA256 = r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){2}", "[0-9a-f]{64}"
+PATTERNS = {
+    "name": _NAME,
+    "entry": _NAME,
+    "file": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}",
+    "sha256": _SHA256,
+    "source": _SHA256,
+    "precision": "float16|float32",
+}
+"""What texts of a record and of its files must look like."""
 
 
 class ZooError(UserError):
@@ -116,10 +132,8 @@ class Record:
     def to_json(self) -> str:
         """The text of `entry.json`; steps and inputs are in it only where there are some."""
         values = dataclasses.asdict(self) | {"recipe": self.recipe.to_dict()}
-        for name in ("steps", "inputs"):
-            if not values[name]:
-                del values[name]
-        return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
+        kept = {k: v for k, v in values.items() if v or k not in ("steps", "inputs")}
+        return json.dumps({"format": FORMAT, **kept}, indent=1) + "\n"
 
 
 def read(text: str | bytes, where: PathLike) -> Record:
@@ -234,55 +248,31 @@ def _rules(record):
     Training numbers may be any; what decides the network's size is bounded or that of the
     architecture, so that an entry cannot request more memory than the model it names.
     """
-    recipe, names = record.recipe, record.class_names
+    recipe, names, weights = record.recipe, record.class_names, record.weights
     network = recipes.network(recipe.architecture).items()
     count = recipe.num_members if recipe.draws == "ensemble" else 1
-    channels = recipe.image_shape[-1]
+    channels, numbers = recipe.image_shape[-1], (recipe.data.mean, recipe.data.stddev)
     short = len(names) == recipe.num_classes and all(len(name) <= 100 for name in names)
     learns = recipe.learns and (recipe.objective or recipe.learns != "teachers")
-    weights, stated = record.weights, preprocessing(recipe)
-    files_named = (*weights, record.golden, *record.steps)
-    facts = {f"spread, {key}"[:80]: values for key, values in record.spread.items()}
-    facts |= {"metrics": record.metrics, "provenance": record.provenance}
+    stated, parts = preprocessing(recipe), (record, *weights, record.golden, *record.steps)
+    texts = [(key, getattr(part, key, None)) for part in parts for key in PATTERNS]
+    bounded = [(operator.attrgetter(key)(record), key, *ends) for key, ends in BOUNDS.items()]
+    bounded += [(item.seed, "seed", 0, 2**31 - 1) for item in weights]
+    facts = {"metrics": record.metrics, "provenance": record.provenance, **record.spread}
     return [
         ("name", record.name == recipe.name, recipe.name, record.name),
-        _matches("name", record.name, _NAME),
+        *((k, re.fullmatch(PATTERNS[k], v), PATTERNS[k], v) for k, v in texts if v is not None),
         *((f"recipe, {k}", getattr(recipe, k) == v, v, getattr(recipe, k)) for k, v in network),
         ("recipe, learns", learns, "what the network learns from", recipe.learns),
         ("recipe, own_data", recipe.own_data is None, None, recipe.own_data),
-        *(
-            ("recipe, data", len(numbers) == channels, f"{channels} numbers", numbers)
-            for numbers in (recipe.data.mean, recipe.data.stddev)
-        ),
-        _between("num_classes", recipe.num_classes, 2, MAX_CLASSES),
-        _between("heads", recipe.heads, 1, MAX_MEMBERS),
-        _between("num_members", recipe.num_members, 1, MAX_MEMBERS),
-        _between("num_draws", recipe.model.num_draws, 1, MAX_DRAWS),
-        _between("num_samples", recipe.model.num_samples, 1, MAX_DRAWS),
+        ("recipe, data", {*map(len, numbers)} == {channels}, f"{channels} numbers each", numbers),
         ("preprocessing", record.preprocessing == stated, stated, record.preprocessing),
+        *((key, low <= v <= high, f"{low} to {high}", v) for v, key, low, high in bounded),
         ("class_names", short, f"{recipe.num_classes} short names", names),
-        _between("parameters", record.parameters, 1, 10**12),
         ("weights", len(weights) == count, f"{count} files", weights),
         ("steps", len(record.steps) <= MAX_STEPS, f"up to {MAX_STEPS}", record.steps),
-        *(_matches("file", item.file, _FILE) for item in files_named),
-        *(_matches("sha256", item.sha256, _SHA256) for item in files_named),
-        *(_matches("source", item.source, _SHA256) for item in weights),
-        *(_matches("entry", item.entry, _NAME) for item in weights if item.entry is not None),
-        *(("precision", i.precision in PRECISIONS, PRECISIONS, i.precision) for i in weights),
-        *(_between("seed", item.seed, 0, 2**31 - 1) for item in weights),
-        *(
-            (key, _is_flat(values), "texts, numbers and lists of them", values)
-            for key, values in facts.items()
-        ),
+        *((k[:80], _is_flat(v), "texts, numbers and lists of them", v) for k, v in facts.items()),
     ]
-
-
-def _matches(name, value, pattern):
-    return name, pattern.fullmatch(value), pattern.pattern, value
-
-
-def _between(name, value, low, high):
-    return name, low <= value <= high, f"{low} to {high}", value
 
 
 def _is_flat(values):

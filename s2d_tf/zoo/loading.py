@@ -1,24 +1,17 @@
-"""One way to open a trained model, wherever it is, with its fitted post-hoc steps.
-
-TensorFlow is imported when a model is opened, not before: `s2d list` and tables need none.
-"""
+"""One way to open a trained model, wherever it is, with its fitted post-hoc steps."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import shlex
-from typing import TYPE_CHECKING
 
-from s2d_tf import files
+from s2d_tf import files, posthoc
 from s2d_tf._types import PathLike
-from s2d_tf.zoo import entries, recipes, sources
+from s2d_tf.models import Predictor
+from s2d_tf.zoo import entries, networks, recipes, sources, weights
 from s2d_tf.zoo.entries import ENTRY, Record, StepFile, ZooError
 from s2d_tf.zoo.runs import STEPS, Run, RunError
-
-if TYPE_CHECKING:
-    from s2d_tf.models import Predictor
-    from s2d_tf.posthoc import StepPredictor
 
 MAX_STEP_BYTES = 2**29
 """Of all steps of one model together."""
@@ -70,8 +63,6 @@ def build(name: str, seed: int = 0) -> Predictor:
     >>> zoo.build("wrn_10_2_s2.s2d.digits").num_classes
     8
     """
-    from s2d_tf.zoo import networks
-
     recipe = recipes.resolve(name)
     count = recipe.num_members if recipe.draws == "ensemble" else 1
     built = [networks.build_network(recipe, seed + i) for i in range(count)]
@@ -146,8 +137,6 @@ def open_run(run: Run, with_steps: bool = True) -> TrainedModel:
     >>> zoo.open_run(zoo.Run.open("run")).predictor.kind
     'dirichlet'
     """
-    from s2d_tf.zoo import networks, weights
-
     if not run.finished:
         workdir = shlex.quote(str(run.directory))
         raise RunError(
@@ -175,17 +164,14 @@ def open_run(run: Run, with_steps: bool = True) -> TrainedModel:
 
 
 def _open_entry(source, sha256):
-    from s2d_tf.zoo import networks, weights
-
-    record = read_record(source, sha256)
+    text, where = source.read(ENTRY, entries.MAX_TEXT_BYTES), f"{source}/{ENTRY}"
+    files.check_sha256(text, sha256, where, ZooError)
+    record = entries.read(text, where)
     seeds = tuple(item.seed for item in record.weights)
     built = [networks.build_network(record.recipe, seed) for seed in seeds]
     predictor = networks.build_predictor(record.recipe, built)
-    pairs = list(zip(predictor.networks, record.weights, strict=True))
-    # All files are read and checked before the first weight is set.
-    read = [(network, _read_weights(source, item, network)) for network, item in pairs]
-    for network, arrays in read:
-        weights.assign(network, arrays)
+    for network, item in zip(predictor.networks, record.weights, strict=True):
+        _load_weights(network, source, item)
     inputs = predictor.contract.to_dict()
     held = predictor.kind, predictor.num_members, inputs
     stated = record.kind, record.num_members, record.inputs or inputs
@@ -194,24 +180,18 @@ def _open_entry(source, sha256):
             f"{source}: expected the members and inputs {held!r:.200}, received {stated!r:.200}. "
             "Get the entry again."
         )
-    predictor = _with_steps(predictor, source, record.steps)
+    if record.steps:
+        predictor = _with_steps(predictor, source, record.steps)
     predictor.class_names = record.class_names
-    predictor.metadata = {"name": record.name, "entry": json.loads(record.to_json())}
+    predictor.metadata = {"name": record.name, "entry": json.loads(text)}
     split = record.provenance.get("split", "train")
     return TrainedModel(predictor, record.recipe, seeds, split, record=record)
 
 
-def read_record(source: sources.Source, sha256: str | None = None) -> Record:
-    """The record of the entry at a source, without its weights; `sha256` as for `zoo.load`."""
-    text, where = source.read(ENTRY, entries.MAX_TEXT_BYTES), f"{source}/{ENTRY}"
-    files.check_sha256(text, sha256, where, ZooError)
-    return entries.read(text, where)
-
-
-def _read_weights(source, item, network):
-    """Arrays of an entry's file, or of the entry that it refers to: beside it, else in our zoo."""
-    from s2d_tf.zoo import weights
-
+def _load_weights(network, source, item):
+    """Gives a network an entry's file, or that of the entry that it refers to: beside it, else in
+    our zoo.
+    """
     limit = weights.size_limit(network)
     try:
         content = source.read(item.file, limit, item.entry)
@@ -220,15 +200,13 @@ def _read_weights(source, item, network):
             raise
         source = sources.Folder(entries.directory() / item.entry)
         content = source.read(item.file, limit)
-    return weights.parse(content, network, f"{source}/{item.file}", item.sha256)
+    weights.assign(network, content, f"{source}/{item.file}", item.sha256)
 
 
 def _with_steps(predictor, source, items):
     """The predictor with the steps in files of a source: names, or an entry's facts to check."""
     left = MAX_STEP_BYTES
     for item in items:
-        from s2d_tf import posthoc
-
         stated = item if isinstance(item, StepFile) else None
         name = stated.file if stated else item
         where, content = f"{source}/{name}", source.read(name, left)
@@ -244,7 +222,7 @@ def _with_steps(predictor, source, items):
     return predictor
 
 
-def fitted_on(predictor: StepPredictor) -> str:
+def fitted_on(predictor: posthoc.StepPredictor) -> str:
     """`dataset/split` of the last step's fit; empty where nothing was fitted."""
     facts = predictor.provenance
     return f"{facts['data']}/{facts['split']}" if {"data", "split"} <= facts.keys() else ""
@@ -252,9 +230,7 @@ def fitted_on(predictor: StepPredictor) -> str:
 
 def summaries(predictor: Predictor) -> list[dict]:
     """All steps of a predictor with their provenance, as JSON values."""
-    from s2d_tf.posthoc import chain
-
     return [
         {**own.provenance, "step": repr(own.step), "fitted_on": fitted_on(own)}
-        for own in chain(predictor)
+        for own in posthoc.chain(predictor)
     ]

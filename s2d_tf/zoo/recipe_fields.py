@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
+import math
 import operator
 from typing import Any
 
@@ -260,28 +260,27 @@ class Recipe:
         recipe = files.read_record(cls, kept, "recipe", RecipeError)
         for name, (holds, expected) in RULES.items():
             value = operator.attrgetter(name)(recipe)
-            if value is not None and not holds(value):
+            values = value if isinstance(value, tuple) else (value,)
+            if value is not None and not all(map(holds, values)):
                 raise RecipeError(
                     f"{name}: expected {expected}, received {value!r}. Correct the value."
                 )
         return recipe
 
 
-def _numbers(values, low, above=False):
-    values = values if isinstance(values, tuple) else (values,)
-    plain = all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values)
-    return bool(values) and plain and all(v > low if above else v >= low for v in values)
-
-
 def _one_of(names):
     return lambda value: value in names, f"one of {', '.join(names)}"
 
 
-_COUNT = (lambda value: value >= 1, "at least 1")
-_POSITIVE = (lambda value: _numbers(value, 0, above=True), "above 0")
-_NOT_NEGATIVE = (lambda value: _numbers(value, 0), "not below 0")
-_FRACTIONS = (lambda value: all(0 < part < 1 for part in value), "in (0, 1)")
-_FRACTION = (lambda value: 0 <= value < 1, "in [0, 1)")
+def _number(holds, expected):
+    return lambda value: isinstance(value, (int, float)) and holds(value), expected
+
+
+_COUNT = _number(lambda value: value >= 1, "at least 1")
+_POSITIVE = _number(lambda value: value > 0, "above 0")
+_NOT_NEGATIVE = _number(lambda value: value >= 0, "not below 0")
+_INNER_FRACTION = _number(lambda value: 0 < value < 1, "in (0, 1)")
+_FRACTION = _number(lambda value: 0 <= value < 1, "in [0, 1)")
 
 RULES = {
     "own_data": (
@@ -293,25 +292,25 @@ RULES = {
         ),
         f"three sizes from 1 to {MAX_SIDE}, statistics of each channel, and different class names",
     ),
-    "num_classes": (lambda value: value >= 2, "at least 2"),
+    "num_classes": _number(lambda value: value >= 2, "at least 2"),
     "num_members": _COUNT,
     "heads": _COUNT,
     "learns": _one_of(("labels", "self", "teachers")),
     "draws": _one_of(("point", "dropout", "swag", "ensemble")),
     "objective": _one_of(OBJECTIVES),
     "detection_score": _one_of(("confidence", "total", "data", "knowledge")),
-    "data.mean": (lambda value: _numbers(value, float("-inf")), "one number for each channel"),
+    "data.mean": _number(math.isfinite, "one number for each channel"),
     "data.stddev": _POSITIVE,
     "data.batch_size": _COUNT,
     "data.augmentation": _one_of(("none", *_types.AUGMENTATIONS)),
     "data.padding": _one_of(_types.PADDINGS),
     "data.max_shift": _NOT_NEGATIVE,
-    "data.resolutions": _FRACTIONS,
-    "data.resolution_milestones": _FRACTIONS,
+    "data.resolutions": _INNER_FRACTION,
+    "data.resolution_milestones": _INNER_FRACTION,
     "training.epochs": _COUNT,
     "training.learning_rate": _POSITIVE,
     "training.schedule": _one_of(("steps", "cosine", "linear", "constant")),
-    "training.milestones": (lambda value: not value or _numbers(value, 0, above=True), "above 0"),
+    "training.milestones": _POSITIVE,
     "training.factor": _POSITIVE,
     "training.warmup": _NOT_NEGATIVE,
     "training.momentum": _FRACTION,
@@ -332,6 +331,7 @@ RULES = {
     "model.distribution_weight": _NOT_NEGATIVE,
     "start": (lambda value: 0 < value.at <= 1, "at in (0, 1]"),
 }
+"""What a value, or each value of a tuple, must be."""
 
 REMOVED: dict[str, Any] = {
     "data.held_out": 0,

@@ -112,6 +112,7 @@ def own_name(dataset: str) -> str:
     return f"{dataset}_images" if taken else dataset
 
 
+@functools.cache
 def network(architecture: str) -> dict[str, Any]:
     """The backbone of an architecture of the zoo and its arguments, as a recipe has them."""
     if architecture not in _stems("architecture"):

@@ -6,6 +6,7 @@ other entries come from a record, which was checked when it was read.
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import os
 import pathlib
@@ -15,7 +16,7 @@ import time
 import urllib.parse
 import urllib.request
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 from s2d_tf import files
 from s2d_tf._types import PathLike
@@ -32,10 +33,8 @@ _REPOSITORY = re.compile(
     r"hf://(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>[\w.-]+))?(/(?P<folder>[\w.-]+(/[\w.-]+)*))?/?"
 )
 
-Source: TypeAlias = "Folder | WebFolder | HubFolder"
 
-
-def find(where: PathLike) -> Run | Source:
+def find(where: PathLike) -> Run | Folder | WebFolder | HubFolder:
     """What a person means by a name, a path or an address.
 
     Args:
@@ -73,11 +72,11 @@ def find(where: PathLike) -> Run | Source:
     return Folder(path)
 
 
+@dataclasses.dataclass
 class Folder:
     """An entry's folder on this machine."""
 
-    def __init__(self, path: PathLike) -> None:
-        self.path = pathlib.Path(path)
+    path: pathlib.Path
 
     def __str__(self) -> str:
         return str(self.path)
@@ -127,7 +126,7 @@ class WebFolder:
                 f"{url}: expected a file, received an error: {answer['error']}. Check the address "
                 "and the network, or download the folder and load it from there."
             )
-        return files.within(answer["data"], limit, url, ZooError)
+        return answer["data"]
 
     def _fetch(self, url, limit, answer):
         """Puts at most `limit` + 1 bytes into `answer`, or the error."""
@@ -140,6 +139,8 @@ class WebFolder:
                         return
                     parts.append(part)
                     room -= len(part)
+            if not room:
+                raise ValueError(f"more than {limit:,} bytes")
             answer["data"] = b"".join(parts)
             del answer["error"]
         # http.client has errors of its own for answers that are no HTTP.
@@ -160,6 +161,7 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+@dataclasses.dataclass
 class HubFolder:
     """An entry's folder in a repository of the Hugging Face Hub, read by `huggingface_hub`.
 
@@ -172,8 +174,9 @@ class HubFolder:
         revision: a branch, tag or commit; the main branch if `None`.
     """
 
-    def __init__(self, repo: str, folder: str = "", revision: str | None = None) -> None:
-        self.repo, self.folder, self.revision = repo, folder, revision
+    repo: str
+    folder: str = ""
+    revision: str | None = None
 
     @classmethod
     def parse(cls, where: str) -> HubFolder:
@@ -200,22 +203,15 @@ class HubFolder:
             facts = hub.get_hf_file_metadata(url)
             # From here on the same commit, also if the branch moves meanwhile.
             self.revision = facts.commit_hash or self.revision
-            fits = facts.size is not None and facts.size <= limit
-            if fits:
-                path = hub.hf_hub_download(
-                    self.repo, place, revision=self.revision, endpoint=endpoint
-                )
+            if facts.size is None or facts.size > limit:
+                raise ValueError(f"more than {limit:,} bytes: {facts.size}")
+            path = hub.hf_hub_download(self.repo, place, revision=self.revision, endpoint=endpoint)
         except Exception as error:  # its own, and those of the HTTP client that it uses
             reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
             raise ZooError(
                 f"{self}/{name}: expected a file that can be fetched, received an error: {reason}. "
                 "Check the address and the network."
             ) from None
-        if not fits:
-            raise ZooError(
-                f"{self}/{name}: expected at most {limit:,} bytes, received {facts.size}. Check "
-                "that the repository is a zoo entry."
-            )
         return files.read_bytes(path, limit, ZooError)
 
 

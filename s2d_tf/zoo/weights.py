@@ -21,7 +21,6 @@ from s2d_tf.errors import UserError
 if TYPE_CHECKING:
     import keras
 
-HEADER_BYTES, HEADER_BYTES_PER_ARRAY = 2**12, 2**9
 _ADVICE = "Get the file again, or train the model again."
 
 
@@ -71,45 +70,38 @@ def load(model: keras.Model, path: PathLike, sha256: str | None = None) -> None:
         path: a file that `save` wrote.
         sha256: expected hash of the file, if known.
     """
-    data = files.read_bytes(path, size_limit(model), WeightsError)
-    assign(model, parse(data, model, path, sha256))
-
-
-def assign(model: keras.Model, arrays: dict) -> None:
-    """Sets all weights from `{name: array}` as `parse` returned it."""
-    for name, variable in by_name(model).items():
-        variable.assign(arrays[name].astype(variable.dtype, copy=False))
+    assign(model, files.read_bytes(path, size_limit(model), WeightsError), path, sha256)
 
 
 def size_limit(model: keras.Model) -> int:
     """The most bytes that a weights file of this model can have."""
     numbers = sum(np.dtype(v.dtype).itemsize * math.prod(v.shape) for v in model.weights)
-    return numbers + HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(model.weights)
+    return numbers + 2**12 + 2**9 * len(model.weights)
 
 
-def parse(data: bytes, model: keras.Model, path: PathLike, sha256: str | None = None) -> dict:
-    """The arrays in the bytes of a weights file, `{name: array}`, checked against a model.
+def assign(model: keras.Model, data: bytes, where: PathLike, sha256: str | None = None) -> None:
+    """Gives a built model the arrays in the bytes of a weights file: all or, with an error, none.
 
     Args:
+        model: a built Keras model.
         data: the bytes, at most `size_limit(model)`.
-        model: the built model that shall have them; it is not changed.
-        path: what to call the file in errors.
-        sha256: expected hash of `data`, if known.
+        where: what to call the file in errors.
+        sha256: expected hash of `data`; without one, the digest in the file is checked.
     """
-    files.check_sha256(data, sha256, path, WeightsError)
-    expected = by_name(model)
+    files.check_sha256(data, sha256, where, WeightsError)
+    variables = by_name(model)
     try:
-        limit = HEADER_BYTES + HEADER_BYTES_PER_ARRAY * len(expected)
-        arrays, metadata = files.unpack_arrays(data, limit)
-        files.check_arrays(arrays, expected, half=True)
-        if metadata != {"sha256": _digest(arrays)}:
+        arrays, metadata = files.unpack_arrays(data)
+        files.check_arrays(arrays, variables, half=True)
+        if sha256 is None and metadata != {"sha256": _digest(arrays)}:
             raise files.ArraysError(f"expected the digest of it all, received {metadata!r:.120}")
     except files.ArraysError as error:
         raise WeightsError(
-            f"{path}: expected a weights file of this model, received another: {error}. {_ADVICE}"
+            f"{where}: expected a weights file of this model, received another: {error}. {_ADVICE}"
         ) from None
-    _check_finite(arrays, path, _ADVICE)
-    return arrays
+    _check_finite(arrays, where, _ADVICE)
+    for name, variable in variables.items():
+        variable.assign(arrays[name].astype(variable.dtype, copy=False))
 
 
 def _digest(arrays):

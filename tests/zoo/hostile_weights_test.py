@@ -191,7 +191,7 @@ def sparse_terabyte(path):
 PLACES = {
     "sparse terabyte": (sparse_terabyte, "expected at most .* bytes, received more"),
     "named pipe": (os.mkfifo, "expected a regular file"),
-    "folder": (os.mkdir, "expected a regular file"),
+    "folder": (os.mkdir, "expected a file, received 'Is a directory'"),
     "nothing": (lambda path: None, "expected a file, received 'No such file"),
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 from s2d_tf import files
 from s2d_tf.evaluation import names
 from s2d_tf.uncertainty import decomposes
-from s2d_tf.zoo import entries, loading
+from s2d_tf.zoo import entries
 from s2d_tf.zoo.entries import CARD, ENTRY
 from s2d_tf.zoo.sources import Folder, HubFolder, hub_library
 
@@ -83,7 +83,7 @@ def upload(folder: str | os.PathLike, to: str, log: Callable[[str], object] = pr
     'hf://user/repository'
     """
     folder, target = pathlib.Path(folder), HubFolder.parse(to)
-    record = loading.read_record(Folder(folder))
+    record = entries.read(Folder(folder).read(ENTRY, entries.MAX_TEXT_BYTES), folder)
     elsewhere = sorted({item.entry for item in record.weights if item.entry})
     if elsewhere:
         raise PublishError(
@@ -108,7 +108,8 @@ def upload(folder: str | os.PathLike, to: str, log: Callable[[str], object] = pr
             commit_message=f"Publish {record.name}",
         )
     there = HubFolder(target.repo, target.folder, sent.oid)
-    loading.read_record(there, files.sha256(folder / ENTRY))
+    text = there.read(ENTRY, entries.MAX_TEXT_BYTES)
+    files.check_sha256(text, files.sha256(folder / ENTRY), there)
     log(f"published {address}, commit {sent.oid}")
     return address
 

@@ -156,7 +156,7 @@ def test_a_step_is_fitted_on_an_entry(entry, images, capsys):
     model = zoo.load(entry)
     by_hand = posthoc.KNN(k=5).fit(before, data.load_arrays("digits", "train"))
     np.testing.assert_allclose(model.score(images), by_hand.score(images), atol=1e-4)
-    record = zoo.loading.read_record(sources.Folder(entry))
+    record = zoo.entries.read((entry / ENTRY).read_text(), "entry")
     assert record.steps[0].sha256 == files.sha256(path)
     assert "digits_photos/auroc/knn" in record.metrics
     assert record.golden.sha256 == files.sha256(entry / "golden.json")

@@ -5,10 +5,10 @@ import shlex
 import numpy as np
 import pytest
 
-from s2d_tf import zoo
+from s2d_tf import files, zoo
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import teachers
-from s2d_tf.zoo import recipes, runs, weights
+from s2d_tf.zoo import recipes, runs
 from tests.trainers.training.small_runs import HELD_OUT, NETWORK, made, recipe, student
 
 pytestmark = pytest.mark.usefixtures("small_world")
@@ -125,7 +125,7 @@ def test_an_ensemble_has_its_members(tmp_path):
     assert [part.seed for part in run.members] == [0, 1, 2]
     assert {part.recipe.name for part in run.members} == {"fast_resnet_half.individual.cifar100"}
     for part, network in zip(run.members, zoo.load(name).networks, strict=True):
-        read = weights.parse(part.weights().read_bytes(), network, part.weights())
+        read, _ = files.unpack_arrays(part.weights().read_bytes())
         for variable in network.weights:
             np.testing.assert_array_equal(read[variable.path], variable.numpy())
 

@@ -1,0 +1,16 @@
+from s2d_tf.zoo.entries import Entry as Entry
+from s2d_tf.zoo.entries import ZooError as ZooError
+from s2d_tf.zoo.entries import directory as directory
+from s2d_tf.zoo.entries import entry as entry
+from s2d_tf.zoo.entries import listing as listing
+from s2d_tf.zoo.entries import names as names
+from s2d_tf.zoo.loading import TrainedModel as TrainedModel
+from s2d_tf.zoo.loading import build as build
+from s2d_tf.zoo.loading import load as load
+from s2d_tf.zoo.loading import open_model as open_model
+from s2d_tf.zoo.loading import open_run as open_run
+from s2d_tf.zoo.recipes import Recipe as Recipe
+from s2d_tf.zoo.recipes import RecipeError as RecipeError
+from s2d_tf.zoo.runs import Run as Run
+from s2d_tf.zoo.runs import RunError as RunError
+from s2d_tf.zoo.runs import is_run as is_run
