@@ -140,7 +140,7 @@ class WebFolder:
                     parts.append(part)
                     room -= len(part)
             if not room:
-                raise ValueError(f"more than {limit:,} bytes")
+                raise ValueError(f"expected at most {limit:,} bytes, received more")
             answer["data"] = b"".join(parts)
             del answer["error"]
         # http.client has errors of its own for answers that are no HTTP.
@@ -204,7 +204,7 @@ class HubFolder:
             # From here on the same commit, also if the branch moves meanwhile.
             self.revision = facts.commit_hash or self.revision
             if facts.size is None or facts.size > limit:
-                raise ValueError(f"more than {limit:,} bytes: {facts.size}")
+                raise ValueError(f"expected at most {limit:,} bytes, received {facts.size}")
             path = hub.hf_hub_download(self.repo, place, revision=self.revision, endpoint=endpoint)
         except Exception as error:  # its own, and those of the HTTP client that it uses
             reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__

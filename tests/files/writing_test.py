@@ -49,7 +49,7 @@ def test_files_from_outside(tmp_path):
         ("a", "a: expected at most 3 bytes, received more", True),
         ("none", "expected a file, received .No such file", True),
         ("pipe", "expected a regular file, received another kind", True),
-        ("", "expected a regular file, received another kind", True),
+        ("", "expected a file, received .Is a directory", True),
         ("link", "expected a file, received '.*symbolic links'", False),
     ):
         with pytest.raises(LookupError, match=message) as caught:

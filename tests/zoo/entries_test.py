@@ -170,7 +170,7 @@ OTHERS = ("ftp://host/x", "data://x", "http://127.0.0.1:1/x", "file:///none")
     ("path", "message"),
     [
         ("nothing", "received an error: HTTP Error 404"),
-        ("endless", "received an error: more than 1,048,576 bytes"),
+        ("endless", "expected at most 1,048,576 bytes, received more"),
         ("short", "expected the record of a zoo entry"),
         ("away", "redirect to https, received 'ftp://127.0.0.1/entry.json'"),
         ("noise", "expected a file, received an error"),
