@@ -115,11 +115,6 @@ def _is_for_the_user(error):
 
 def _known(wanted):
     """Returns the name of the command that is meant."""
-    if wanted.startswith("-"):
-        raise UsageError(
-            f"command: expected one before the flags, received {wanted}. `s2d --help` lists the "
-            "commands."
-        )
     known = commands()
     name = wanted.replace("-", "_")
     if name not in known:

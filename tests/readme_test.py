@@ -35,15 +35,6 @@ def test_readme_links_lead_somewhere(project_root):
         assert (project_root / link.split("#")[0]).exists(), link
 
 
-def test_commands_of_the_readme_exist(project_root, run_s2d):
-    text = (project_root / "README.md").read_text(encoding="utf-8")
-    commands = {line.split()[1] for block in blocks(text, "sh") for line in block.splitlines()
-                if line.startswith("s2d ")}  # fmt: skip
-    assert {"list", "train"} <= commands
-    for command in commands:
-        assert (project_root / "trainers" / f"{command}.py").is_file(), command
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs(project_root, name):

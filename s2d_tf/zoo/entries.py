@@ -48,7 +48,15 @@ class ZooError(UserError):
 
 
 @dataclasses.dataclass(frozen=True)
-class WeightsFile:
+class EntryFile:
+    """A file in an entry's folder, and its sha256."""
+
+    file: str
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightsFile(EntryFile):
     """The weights of one network.
 
     Attributes:
@@ -60,8 +68,6 @@ class WeightsFile:
         entry: name of the entry that holds the file, if it is another one.
     """
 
-    file: str
-    sha256: str
     precision: str
     seed: int
     source: str
@@ -69,26 +75,14 @@ class WeightsFile:
 
 
 @dataclasses.dataclass(frozen=True)
-class GoldenFile:
-    """Predictions for fixed images."""
-
-    file: str
-    sha256: str
-
-
-@dataclasses.dataclass(frozen=True)
-class StepFile:
+class StepFile(EntryFile):
     """A fitted post-hoc step.
 
     Attributes:
-        file: name of the file in the entry's folder.
-        sha256: of the file.
         step: the step with its options, as text.
         fitted_on: `dataset/split`; empty where nothing was fitted.
     """
 
-    file: str
-    sha256: str
     step: str
     fitted_on: str
 
@@ -105,7 +99,7 @@ class Record:
         kind, num_members: of the member predictions, before any step.
         parameters: trained numbers that a prediction needs.
         weights: a `WeightsFile` for each network; several only for deep ensembles.
-        golden: file and sha256 of the predictions for fixed images.
+        golden: predictions for fixed images.
         metrics: the flat dict of `s2d evaluate`, for these very weights and steps.
         spread: `{metric: {"mean", "stddev", "seeds"}}` over runs with other seeds, if any.
         provenance: flat facts on the run and its publication.
@@ -122,7 +116,7 @@ class Record:
     num_members: int
     parameters: int
     weights: tuple[WeightsFile, ...]
-    golden: GoldenFile
+    golden: EntryFile
     metrics: dict
     spread: dict
     provenance: dict

@@ -77,26 +77,6 @@ def test_the_table_shows_figures_goals_and_what_was_not_run():
     assert lines["guess"].endswith("(predicted, not run)")
 
 
-def test_the_page_is_made_from_the_results_alone(tmp_path):
-    path = tmp_path / "results.json"
-    results.write(
-        path, found(measured("slow", 1.5, 1.4, 1.6, goal=Goal(1.01), facts={"a part": 0.25}))
-    )
-    times = measured("times", unit="", seconds={"16": 0.001, "32": 0.002})
-    results.write(path, found(times, suite="fit"))
-    page = report.write_report(tmp_path)
-    text = page.read_text(encoding="utf-8")
-    assert "Goals met: 0 of 1." in text
-    assert "| slow (`step`) | 1.5 [1.4, 1.6] | 1.5 | <= 1.01 |" in text
-    assert "| slow | 1.5 [1.4, 1.6] | 1.5 | <= 1.01 | **missed** | 5 | 1.0 - 2.0 |" in text
-    assert "a part: 0.25" in text
-    assert "16 1 ms, 32 2 ms" in text
-    assert "Not run: `predict`" in text
-    assert "--quick" not in text
-    report.write_report(tmp_path)
-    assert page.read_text(encoding="utf-8") == text
-
-
 def test_the_published_page_is_that_of_the_published_results(project_root, tmp_path):
     folder = project_root / "benchmarks"
     (tmp_path / "results.json").write_bytes((folder / "results.json").read_bytes())

@@ -1,6 +1,5 @@
 """Every suite runs, at tiny sizes; no test looks at a time."""
 
-import functools
 import math
 
 import pytest
@@ -62,29 +61,9 @@ def test_a_process_that_dies_costs_its_own_row_only(tmp_path):
     assert kept == [1, 2]  # Each row is on disk before the next is measured.
 
 
-@pytest.fixture
-def run_benchmarks(project_root, run_python):
-    return functools.partial(run_python, "-m", "benchmarks", cwd=project_root, timeout=1800)
-
-
-def test_the_help_names_every_suite(run_benchmarks):
-    words = run_benchmarks("--help").stdout.replace(",", " ").replace(";", " ").split()
-    assert set(benchmarks.SUITES) <= set(words)
-
-
-@pytest.mark.slow
-def test_the_command_writes_results_compares_and_reports(run_benchmarks, tmp_path):
-    first = run_benchmarks("startup", "--quick", f"--report={tmp_path}")
-    assert first.returncode == 0, first.stderr
-    assert "`s2d --help`, from start to end" in first.stdout
-    assert "## startup" in (tmp_path / "README.md").read_text(encoding="utf-8")
-    again = run_benchmarks(f"--report={tmp_path}")
-    assert again.stdout == f"wrote {tmp_path / 'README.md'}\n"
-
-
-def test_an_unknown_suite_ends_in_one_line(run_benchmarks):
+def test_an_unknown_suite_ends_in_one_line(project_root, run_python):
     assert [suite.name for suite in benchmarks.find(["fit", "step"])] == ["fit", "step"]
-    wrong = run_benchmarks("stratup")
+    wrong = run_python("-m", "benchmarks", "stratup", cwd=project_root)
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert "did you mean startup" in wrong.stderr
     assert len(wrong.stderr.splitlines()) == 1

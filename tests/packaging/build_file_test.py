@@ -62,11 +62,6 @@ def test_every_label_exists(build, project_root):
                 assert known or (project_root / label).is_file(), f"{name}: {label}"
 
 
-def test_the_zoo_is_data_of_what_finds_it(build, project_root):
-    assert set(build.targets["zoo_data"]["srcs"]) == files(project_root, "zoo", "*.*")
-    assert ":zoo_data" in build.targets["package"]["data"]
-
-
 @pytest.mark.slow
 def test_bazel_loads_it(build, project_root, tmp_path):
     """The real thing, where it is installed; without a network, as the rules are built in."""

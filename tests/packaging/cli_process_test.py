@@ -9,29 +9,6 @@ import textwrap
 import pytest
 
 
-def test_the_overview_is_quick_and_loads_no_trainer(tree, tmp_path, run_python):
-    program = (
-        "import sys, time; start = time.perf_counter()\n"
-        "from s2d_tf import cli\n"
-        "assert cli.main(['--help']) == 0\n"
-        "seconds = time.perf_counter() - start\n"
-        "heavy = {'tensorflow', 'keras', 'numpy', 's2d_tf.trainers.greet'} & set(sys.modules)\n"
-        "print(seconds, heavy or 'none', file=sys.stderr)\n"
-    )
-    seconds = []
-    for _ in range(3):  # The best of three: other programs share the machine.
-        result = run_python("-c", program, env={"PYTHONPATH": str(tree)})
-        time_taken, heavy = result.stderr.split(maxsplit=1)
-        assert heavy.strip() == "none"
-        seconds.append(float(time_taken))
-    assert min(seconds) < 0.3
-
-
-def test_a_command_starts_without_tensorflow(s2d_process):
-    program = "import sys; print({'tensorflow', 'keras', 'numpy', 'sklearn'} & set(sys.modules))"
-    assert s2d_process("run", program).stdout == "set()\n"
-
-
 def test_a_reader_that_leaves_early_is_no_error(tree, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "s2d_tf", "talk_much"],

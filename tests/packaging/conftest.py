@@ -24,8 +24,6 @@ TRAINERS = {
         _TIMES = flags.DEFINE_integer("times", 1, "how often", lower_bound=1)
         _MOOD = flags.DEFINE_enum("mood", "calm", ["calm", "loud"], "in which voice")
         _COUNT = flags.DEFINE_bool("count", False, "whether to number the lines")
-        flags.DEFINE_float("share", 0.5, "how much of it")
-        flags.DEFINE_multi_string("name", [], "whom else")
 
         def main(argv):
             for i in range(_TIMES.value):

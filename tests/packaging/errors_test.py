@@ -50,17 +50,6 @@ def is_well_formed(text: str) -> bool:
     return bare in OTHERS or any(form.fullmatch(bare) for form in (FORM, CHOICE, REASON, PASSED_ON))
 
 
-def test_the_form():
-    assert is_well_formed("rate: expected a number in [0, 1), received {rate!r}. Pass 0 for none.")
-    assert is_well_formed("expected each key once, received one twice")
-    for text in (
-        "rate must be in [0, 1), received {rate}.",
-        "rate: expected a number in [0, 1), received {rate}.",
-        "Unknown dataset {name}.",
-    ):
-        assert not is_well_formed(text), text
-
-
 def test_errors_have_one_form(project_root):
     wrong, count = [], 0
     for path in sorted(p for d in ("s2d_tf", "trainers") for p in (project_root / d).rglob("*.py")):

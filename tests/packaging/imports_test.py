@@ -2,13 +2,10 @@
 
 import ast
 import functools
-import graphlib
-import sys
 
 import pytest
 
 # `data` and `backbones` stay useful by themselves.
-NARROW = {"errors", "files", "numerics", "layers"}
 
 
 @functools.cache
@@ -71,11 +68,6 @@ def test_imports_go_one_way(library_imports, build):
     assert not wrong, "against the order of ROWS in BUILD"
 
 
-@pytest.mark.parametrize("name", ["backbones", "data"])
-def test_data_and_backbones_import_little(library_imports, name):
-    assert {used for used in library_imports[name] if used[0] != "_"} <= NARROW
-
-
 def test_the_command_and_the_private_modules_import_no_room(library_imports):
     """All may use the private modules, which are there before TensorFlow is."""
     for name, used in library_imports.items():
@@ -130,23 +122,6 @@ def test_imports_within_the_laboratory_are_relative(project_root):
         assert not [n for n in names if n and n.startswith(("trainers", "s2d_tf.trainers"))], path
 
 
-def test_modules_within_a_package_have_no_cycle(project_root):
-    package = project_root / "s2d_tf"
-    names = {}
-    for path in package.rglob("*.py"):
-        parts = path.relative_to(project_root).with_suffix("").parts
-        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    graph = {}
-    for name, path in names.items():
-        # `from s2d_tf.numerics import x` may mean the module s2d_tf.numerics.x or a name in it.
-        found = {
-            target if target in names else target.rpartition(".")[0]
-            for target, _ in imports(path, toplevel=True)
-        }
-        graph[name] = {target for target in found if target in names and target != name}
-    graphlib.TopologicalSorter(graph).prepare()
-
-
 def test_the_backend_is_checked_before_keras_is_imported(project_root):
     """`import s2d_tf._backend` comes first, in the file or in the `__init__` of its package."""
     unchecked = []
@@ -159,12 +134,6 @@ def test_the_backend_is_checked_before_keras_is_imported(project_root):
             if "s2d_tf._backend" not in before:
                 unchecked.append(str(path.relative_to(project_root)))
     assert not unchecked, "import s2d_tf._backend before Keras"
-
-
-def test_commands_import_only_the_library(project_root):
-    allowed = {"absl", "s2d_tf", "trainers"} | set(sys.stdlib_module_names)
-    for path in sorted((project_root / "trainers").glob("*.py")):
-        assert {name.split(".")[0] for name, _ in imports(path)} <= allowed, path.name
 
 
 def test_no_file_from_outside_is_trusted(project_root):
@@ -184,14 +153,6 @@ def test_no_file_from_outside_is_trusted(project_root):
             if node.arg == "allow_pickle":
                 assert isinstance(node.value, ast.Constant), path
                 assert node.value.value is False, path
-
-
-@pytest.mark.parametrize("name", ["s2d_tf", "s2d_tf.cli"])
-def test_light_modules_import_nothing_heavy(run_python, name):
-    program = (
-        f"import sys, {name}; print(sorted({{'tensorflow', 'keras', 'numpy'}} & set(sys.modules)))"
-    )
-    assert run_python("-c", program).stdout == "[]\n"
 
 
 LIGHT = """

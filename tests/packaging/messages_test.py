@@ -2,17 +2,10 @@
 
 import pytest
 
-from s2d_tf import cli, files, zoo
+from s2d_tf import cli, files
 from s2d_tf.export.saved_model import write_version
 
 NAME = "wrn_10_2_s2.s2d.digits"
-
-
-def test_an_unfinished_run_says_how_to_continue_it(tmp_path, capsys):
-    zoo.Run(tmp_path / "my run", zoo.entry(NAME).recipe, 7).write()
-    assert cli.main(["evaluate", str(tmp_path / "my run")]) == 1
-    expected = f"`s2d train {NAME} --workdir='{tmp_path / 'my run'}' --seed=7`, with all other"
-    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

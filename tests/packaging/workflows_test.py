@@ -37,15 +37,6 @@ def test_rights_are_as_few_as_possible(workflows):
             assert "timeout-minutes" in job or "uses" in job, name
 
 
-def test_the_release_notes_are_the_section_of_the_version(workflows, tmp_path):
-    (script,) = (s["run"] for s in workflows[RELEASE]["jobs"]["announce"]["steps"] if "run" in s)
-    extract = next(line for line in script.splitlines() if line.startswith("awk"))
-    text = "# Changelog\n\n## [0.2.0]\n\n- new\n\n## [0.1.0] - today\n- first\n\n## [0.0.1]\n"
-    (tmp_path / "CHANGELOG.md").write_text(text)
-    assert run(extract, tmp_path, "v0.1.0") == 0
-    assert (tmp_path / "notes.md").read_text().strip() == "- first"
-
-
 def test_the_version_check_finds_the_version(workflows, project_root, tmp_path):
     (script,) = (s["run"] for s in workflows[RELEASE]["jobs"]["version"]["steps"] if "run" in s)
     (tmp_path / "s2d_tf").mkdir()

@@ -50,7 +50,7 @@ def make_entry(folder, name, members=1):
         num_members=predictor.num_members,
         parameters=predictor.num_parameters,
         weights=tuple(items),
-        golden=entries.GoldenFile(GOLDEN, files.sha256(folder / name / GOLDEN)),
+        golden=entries.EntryFile(GOLDEN, files.sha256(folder / name / GOLDEN)),
         metrics={
             "digits/accuracy": 0.125,
             "digits/nll": 2.0,

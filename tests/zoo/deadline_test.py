@@ -57,21 +57,3 @@ def test_a_download_has_a_total_deadline(dripping, monkeypatch, start):
     with pytest.raises(ZooError, match=r"within 0\.5 seconds"):
         address.read("model.safetensors", 100, entry="wrn_10_2_s2.s2d.digits")
     assert time.monotonic() - began < 0.4
-
-
-def test_what_comes_in_time_is_read_whole():
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def answer():
-        with listener, listener.accept()[0] as connection:
-            connection.recv(1000)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n")
-            for _ in range(3):
-                connection.sendall(b"y" * 100_000)
-                time.sleep(0.02)
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    address = sources.WebFolder(f"http://127.0.0.1:{listener.getsockname()[1]}/entry")
-    assert address.read("entry.json", 1_000_000) == b"y" * 300_000
-    thread.join()

@@ -103,13 +103,6 @@ def test_numbers_of_the_recipe_reach_a_student():
     assert not networks.build_network(unscaled).objective.scale_student
 
 
-def test_the_seed_fixes_the_network():
-    first, second, other = (networks.build_network(tiny("s2d"), seed) for seed in (1, 1, 2))
-    for a, b in zip(first.get_weights(), second.get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(first.get_weights()[0], other.get_weights()[0])
-
-
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -125,33 +118,3 @@ def test_the_seed_fixes_the_network():
 def test_published_parameter_counts(name, parameters):
     network = networks.build_network(recipes.resolve(name))
     assert sum(int(np.prod(v.shape)) for v in network.trainable_variables) == parameters
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["densenet_bc_100_12", "wrn_28_10"])
-@pytest.mark.parametrize("method", sorted(METHODS))
-def test_two_steps_at_full_architecture(architecture, method):
-    """Small batches of CIFAR's shape; noise images, because the data may not be at hand."""
-    recipe = recipes.resolve(f"{architecture}.{method}.cifar100")
-    recipe = recipe.member_recipe if recipe.draws == "ensemble" else recipe
-    network = networks.build_network(recipe)
-    network.compile(schedules.optimizer(recipe.training, 2))
-    rng = np.random.default_rng(0)
-    heads = [recipe.heads] if recipe.heads > 1 else []
-    images = rng.integers(0, 256, [4, *heads, 32, 32, 3]).astype(np.uint8)
-    labels = rng.integers(0, 100, [4, *heads])
-    if recipe.learns == "teachers":
-        teacher_logits = rng.normal(1, 1, [4, 5, 100]).astype(np.float32)
-        labels = {"labels": labels, "teacher_logits": teacher_logits}
-    history = network.fit(images, labels, batch_size=2, verbose=0).history
-    assert all(np.isfinite(values).all() for values in history.values())
-    del network
-    keras.utils.clear_session()  # Or all 28 stay in memory until the end.
-
-
-@pytest.mark.parametrize("method", ["ensemble", "s2d_ensemble"])
-def test_an_ensembles_recipe_builds_its_members(method):
-    """So that an entry needs no other recipe than its own."""
-    recipe = recipes.resolve(f"wrn_10_2_s2.{method}.digits")
-    for name in ("backbone", "arguments", "num_classes", "heads", "learns", "objective", "model"):
-        assert getattr(recipe, name) == getattr(recipe.member_recipe, name)

@@ -1,6 +1,5 @@
 """The numbers of recipes: the paper's, the original authors', and ours where they are marked."""
 
-import dataclasses
 import itertools
 import operator
 import re
@@ -131,39 +130,6 @@ def test_the_papers_students_start_from_s2d_at_epoch_150_and_leave_muon(method):
     assert (recipe.training.optimizer, recipe.training.schedule) == ("sgd", "cosine")
     assert recipe.training.learning_rate <= 5e-3
     assert recipe.training.epochs == recipe.sibling("h2d").training.epochs
-
-
-@pytest.mark.parametrize("method", ["h2d", "plain_dir"])
-@pytest.mark.parametrize("network", ["fast_resnet_half", "wrn_28_10"])
-def test_our_students_are_marked_and_train_as_their_network_does(network, method):
-    recipe = recipes.resolve(f"{network}.{method}.cifar100")
-    assert recipe.title.endswith("(ours)")
-    plain = method.startswith("plain")
-    assert recipe.teachers == ("ensemble" if plain else "s2d_ensemble")
-    assert recipe.model.teacher_kind == ("categorical" if plain else "dirichlet")
-    start = recipes.Start("individual" if plain else "s2d")
-    assert recipe.start == start
-    own, theirs = recipe.training, recipe.sibling(start.method).training
-    if network == "fast_resnet_half":
-        assert (own.epochs, own.learning_rate) == (theirs.epochs / 2, theirs.learning_rate / 2)
-        assert recipe.data.resolutions == ()
-        theirs = dataclasses.replace(theirs, epochs=own.epochs, learning_rate=own.learning_rate)
-    assert own == theirs
-    assert recipe.model.distribution_weight > 0
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("densenet_bc_100_12.s2d.cifar100", {0.5}),
-        ("wrn_28_10.s2d.cifar100_plus", {0.75}),
-        ("wrn_10_2_s2.s2d.digits", {0.5}),
-        ("wrn_10_2_s2.s2d.cifar100", set()),
-        ("wrn_10_2_s2.individual.digits", set()),
-    ],
-)
-def test_snapshots_are_where_methods_of_the_same_network_and_data_start(name, expected):
-    assert recipes.snapshots(recipes.resolve(name)) == expected
 
 
 def test_the_commands_of_the_study_of_our_students_are_right(project_root):

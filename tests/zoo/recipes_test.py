@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from s2d_tf import losses
-from s2d_tf.zoo import recipe_fields, recipes
+from s2d_tf.zoo import recipes
 
 NAME = "wrn_10_2_s2.s2d.digits"
 METHODS = {
@@ -84,19 +83,6 @@ def test_damaged_records_are_rejected(change, message):
         recipes.Recipe.from_dict(change(recipes.resolve(NAME).to_dict()))
 
 
-def test_every_objective_is_a_loss_that_takes_its_numbers():
-    numbers = recipes.ModelRecipe()
-    for name, (loss, *arguments) in recipe_fields.OBJECTIVES.items():
-        made = getattr(losses, loss)(**{key: getattr(numbers, key) for key in arguments})
-        assert made.name == name
-
-
-def test_replace_takes_sections():
-    recipe = recipes.resolve(NAME).replace(training={"epochs": 3}, model={"dropout": 0.5})
-    assert (recipe.training.epochs, recipe.model.dropout) == (3, 0.5)
-    assert recipe.training.momentum == 0.9
-
-
 def test_own_images_have_the_networks_recipe_with_their_facts():
     recipe, known = resolve_own(), recipes.resolve("wrn_10_2_s2.s2d.cifar100")
     assert (recipe.num_classes, recipe.source_dataset) == (2, "pets")
@@ -115,7 +101,9 @@ def test_siblings_are_on_the_same_images():
     assert ensemble.member_recipe.training.epochs == 3
 
 
-def test_snapshots_of_own_images_and_of_a_network_of_ones_own():
+def test_snapshots_are_where_methods_of_the_same_network_and_data_start():
+    assert recipes.snapshots(recipes.resolve("densenet_bc_100_12.s2d.cifar100")) == {0.5}
+    assert recipes.snapshots(recipes.resolve("wrn_10_2_s2.s2d.cifar100")) == set()
     assert recipes.snapshots(resolve_own("wrn_28_10.s2d")) == {0.75}
     assert recipes.snapshots(resolve_own("wrn_28_10.individual")) == set()
     assert recipes.snapshots(recipes.resolve(NAME).replace(architecture="mine")) == set()

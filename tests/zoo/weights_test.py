@@ -3,10 +3,8 @@
 import errno
 import resource
 
-import keras
 import numpy as np
 import pytest
-import safetensors
 
 from s2d_tf import backbones, files, losses, models
 from s2d_tf.zoo import weights
@@ -77,18 +75,6 @@ def test_half_precision_rounds_and_halves_the_file(saved, tmp_path):
     assert path.stat().st_size - half.stat().st_size == pytest.approx(arrays, rel=0.05)
 
 
-def test_the_plain_safetensors_package_finds_the_arrays_by_name(saved):
-    model, path = saved
-    with safetensors.safe_open(path, framework="np") as file:
-        names = list(file.keys())
-        np.testing.assert_array_equal(file.get_tensor("head/kernel"), model.head.kernel.numpy())
-        gamma = model.backbone.get_layer("block1_unit1_bn1").gamma.numpy()
-        np.testing.assert_array_equal(file.get_tensor("block1_unit1_bn1/gamma"), gamma)
-        assert list(file.metadata()) == ["sha256"]
-    # Seeds of dropout and noise are not weights.
-    assert len(names) == len(model.weights) < len(model.variables)
-
-
 def test_two_weights_of_one_name_are_refused(tmp_path):
     ensemble = models.Ensemble([classifier(0), classifier(1)])
     with pytest.raises(weights.WeightsError, match="weights have different names, received"):
@@ -120,40 +106,3 @@ def test_a_full_disk_is_explained_and_leaves_what_was_there(saved, tmp_path):
     assert stopped.value.errno == errno.EFBIG
     assert "\n" not in str(stopped.value)
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [(path.name, b"older")]
-
-
-def test_another_models_file_changes_nothing_and_says_what_is_wrong(saved, tmp_path):
-    model = gaussian()
-    before = values(model)
-    with pytest.raises(weights.WeightsError, match="expected an array 'scale_head/bias'"):
-        weights.load(model, saved[1])
-    classifier().save_weights(tmp_path / "keras.weights.h5")
-    with pytest.raises(weights.WeightsError, match=r"keras.weights.h5: expected at most .* bytes"):
-        weights.load(saved[0], tmp_path / "keras.weights.h5")
-    for expected, received in zip(before, values(model), strict=True):
-        np.testing.assert_array_equal(received, expected)
-
-
-def test_the_hash_is_checked(saved):
-    model, path = saved
-    with pytest.raises(weights.WeightsError, match="expected the sha256 000000000000"):
-        weights.load(model, path, "0" * 64)
-
-
-def test_a_scalar_and_whole_numbers_are_weights_too(tmp_path):
-    class Counter(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.total = self.add_weight(name="total", shape=(), initializer="ones")
-            self.count = self.add_weight(
-                name="count", shape=(2,), initializer="ones", dtype="int32", trainable=False
-            )
-
-    first, second = Counter(), Counter()
-    first.count.assign([7, -3])
-    first.total.assign(0.5)
-    for half in (False, True):
-        weights.save(first, tmp_path / "a.safetensors", half=half)
-        weights.load(second, tmp_path / "a.safetensors")
-        assert second.total.numpy() == 0.5
-        assert second.count.numpy().tolist() == [7, -3]

@@ -209,7 +209,7 @@ def _complete(folder, record):
 def _write_golden(predictor, folder):
     text = json.dumps(provenance.golden_answers(predictor))
     files.write_text(folder / GOLDEN, text + "\n")
-    return entries.GoldenFile(GOLDEN, files.sha256(folder / GOLDEN))
+    return entries.EntryFile(GOLDEN, files.sha256(folder / GOLDEN))
 
 
 def _listed(predictor, path):
