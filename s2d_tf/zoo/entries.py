@@ -148,8 +148,8 @@ def read(text: str | bytes, where: PathLike) -> Record:
             if not holds:
                 raise ZooError(f"{name}: expected {expected}, received {received!r:.80}")
         return record
-    # TypeError: of values in lists, which the rules of recipes compare.
-    except (ValueError, TypeError, RecursionError) as error:
+    # OverflowError: of an integer that no float can hold.
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise ZooError(
             f"{where}: expected the record of a zoo entry, received another: {reason[:400]}. Get "

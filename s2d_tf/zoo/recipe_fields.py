@@ -273,7 +273,8 @@ def _one_of(names):
 
 
 def _number(holds, expected):
-    return lambda value: isinstance(value, (int, float)) and holds(value), expected
+    kinds = (int, float)
+    return lambda v: isinstance(v, kinds) and math.isfinite(v) and holds(v), expected
 
 
 _COUNT = _number(lambda value: value >= 1, "at least 1")

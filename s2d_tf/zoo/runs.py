@@ -106,7 +106,7 @@ class Run:
             split = files.read_record(str, facts["split"], "split")
             recipe = Recipe.from_dict(facts["recipe"])
             return cls(path.parent, recipe, seed, split, facts.get("data"))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RunError(
                 f"{path}: expected the record of a run, received another: {str(error).rstrip('.')}."
                 " Restore it, or train in another --workdir."
