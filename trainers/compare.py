@@ -22,14 +22,14 @@ _FORMAT = _flags.table_format()
 
 def main(argv: list[str]) -> None:
     from s2d_tf import evaluation
-    from s2d_tf.errors import UserError
 
-    if len(argv) != 3:
-        raise UserError(
-            f"RUN_OR_NAME: expected two run directories or names, received {argv[1:]!r}. Run "
-            "`s2d compare runs/s2d_0 runs/plain`."
-        )
-    table = evaluation.compare_runs(
-        argv[1], argv[2], _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value
+    first, second = _flags.arguments(
+        argv,
+        "RUN_OR_NAME",
+        "two run directories or names",
+        "s2d compare runs/s2d_0 runs/plain",
+        2,
+        2,
     )
+    table = evaluation.compare_runs(first, second, _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value)
     print(evaluation.tables.render(table, _FORMAT.value), end="")

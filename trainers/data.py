@@ -14,8 +14,6 @@ import pathlib
 
 from absl import flags
 
-from s2d_tf.errors import UserError
-
 from . import _flags
 
 _SPLIT = flags.DEFINE_string("split", None, "Show only this split.")
@@ -28,18 +26,15 @@ _DOWNLOAD = flags.DEFINE_boolean(
 def main(argv: list[str]) -> None:
     from s2d_tf import data
 
-    if len(argv) > 2:
-        raise UserError(
-            f"NAME: expected one dataset, received {argv[1:]!r}. `s2d data` lists the names."
-        )
-    if len(argv) < 2:
+    named = _flags.arguments(argv, "NAME", "one dataset", "s2d data", 0, 1)
+    if not named:
         _list(data)
-    elif argv[1] not in data.names() and pathlib.Path(argv[1]).expanduser().is_dir():
-        folder = data.open_folder(argv[1])
+    elif named[0] not in data.names() and pathlib.Path(named[0]).expanduser().is_dir():
+        folder = data.open_folder(named[0])
         splits = [_SPLIT.value] if _SPLIT.value else [s for s in folder.files if folder.files[s]]
         _show(data, folder, f"{folder.name}: {folder.path}", splits, folder.load_arrays)
     else:
-        _show_registered(data, data.info(argv[1]))
+        _show_registered(data, data.info(named[0]))
 
 
 def _list(data):

@@ -24,7 +24,7 @@ docs/evaluation.md.
 """
 
 import json
-import sys
+from typing import Any
 
 from absl import flags
 
@@ -65,34 +65,28 @@ def main(argv: list[str]) -> None:
 
         print(json.dumps(scoring.evaluate_table(argv[1], argv[2:]), indent=2))
         return
-    if len(argv) != 2:
-        raise ValueError(
-            f"RUN_OR_NAME: expected one run directory or name, received {argv[1:]!r}. Run `s2d "
-            "evaluate runs/s2d_0`."
-        )
-
-    def log(line):
-        print(line, file=sys.stderr, flush=True)
-
-    data = {
+    (where,) = _flags.arguments(
+        argv, "RUN_OR_NAME", "one run directory or name", "s2d evaluate runs/s2d_0", 1, 1
+    )
+    options: dict[str, Any] = {
+        "data_dir": _DATA_DIR.value,
+        "batch_size": _BATCH_SIZE.value,
         "folder": _DATA.value,
         "ood": _OOD.value,
         "detectors": _DETECTORS.value,
+        "log": _flags.log,
     }
-    run = zoo.Run.open(argv[1]) if zoo.is_run(argv[1]) else None
+    run = zoo.Run.open(where) if zoo.is_run(where) else None
     if run and (_DATA.value is None or run.recipe.own_data):
         viewed = studies.views.view(run, _AS.value, _MEMBERS.value)
         if viewed != run:
             viewed.write()
-        shared = _DATA_DIR.value, _BATCH_SIZE.value, _BOOTSTRAP.value, log
-        found = evaluation.evaluate_run(viewed.directory, *shared, **data)
+        found = evaluation.evaluate_run(viewed.directory, bootstrap=_BOOTSTRAP.value, **options)
     elif _AS.value or _MEMBERS.value or _BOOTSTRAP.value:
         raise ValueError(
             "--as, --members and --bootstrap: expected a run directory, on the data of the run, "
-            f"received {argv[1]}. Leave these flags out."
+            f"received {where}. Leave these flags out."
         )
     else:
-        opened = zoo.open_model(argv[1])
-        shared = _DATA_DIR.value, None, _BATCH_SIZE.value, log
-        found, _ = evaluation.evaluate_opened(opened, *shared, **data)
+        found, _ = evaluation.evaluate_opened(zoo.open_model(where), **options)
     print(json.dumps(found, indent=2))

@@ -14,20 +14,25 @@ what was written. See docs/serving.md.
 import pathlib
 from collections.abc import Callable
 
+from . import _flags
+
 
 def main(argv: list[str]) -> None:
-    if len(argv) != 3:
-        raise ValueError(
-            "NAME_OR_RUN DIR: expected a name or a run directory, and a folder or file, received "
-            f"{argv[1:]!r}. Run `s2d export NAME_OR_RUN DIR`."
-        )
+    where, target = _flags.arguments(
+        argv,
+        "NAME_OR_RUN DIR",
+        "a name or a run directory, and a folder or file",
+        "s2d export NAME_OR_RUN DIR",
+        2,
+        2,
+    )
     from s2d_tf import export, zoo
 
     # A run directory may have the name of an entry.
-    source = pathlib.Path(argv[1]) if zoo.is_run(argv[1]) else argv[1]
+    source = pathlib.Path(where) if zoo.is_run(where) else where
     savers: dict[str, Callable[..., pathlib.Path]] = {
         ".onnx": export.save_onnx,
         ".tflite": export.save_litert,
     }
-    save = savers.get(pathlib.Path(argv[2]).suffix, export.save)
-    print(save(zoo.open_model(source).predictor, argv[2]))
+    save = savers.get(pathlib.Path(target).suffix, export.save)
+    print(save(zoo.open_model(source).predictor, target))

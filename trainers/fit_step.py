@@ -2,7 +2,6 @@
 
 usage: s2d fit-step RUN_OR_ENTRY STEP [--set OPTION=VALUE ...] [--split=SPLIT] [--data_dir=DIR]
 
-
     s2d fit-step runs/s2d_0 knn --set k=50
     s2d fit-step runs/s2d_0 temperature_scaling                 # on the validation split
     s2d fit-step runs/s2d_0 conformal_sets --set coverage=0.9 --set method=aps
@@ -16,7 +15,6 @@ place; to keep the original, copy its folder first. See docs/posthoc.md for all 
 
 import json
 import pathlib
-import sys
 
 from absl import flags
 
@@ -34,16 +32,14 @@ _BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) != 3:
-        raise ValueError(
-            f"RUN_OR_NAME STEP: expected two arguments, received {argv[1:]!r}. Run `s2d fit-step "
-            "runs/s2d_0 knn`."
-        )
+    where, name = _flags.arguments(
+        argv, "RUN_OR_NAME STEP", "two arguments", "s2d fit-step runs/s2d_0 knn", 2, 2
+    )
     from s2d_tf import posthoc, zoo
 
     from . import publishing
 
-    step_class = posthoc.step_class(argv[2])
+    step_class = posthoc.step_class(name)
     options = dict(map(_option, _SET.value))
     try:
         step = step_class(**options)
@@ -52,12 +48,14 @@ def main(argv: list[str]) -> None:
             f"--set: expected options of {step_class.__name__}, received {_SET.value} ({error}). "
             "Correct the name."
         ) from None
-    where = pathlib.Path(argv[1]) if zoo.is_run(argv[1]) else argv[1]
-
-    def log(line):
-        print(line, file=sys.stderr, flush=True)
-
-    path = publishing.fit_step(where, step, _DATA_DIR.value, _SPLIT.value, _BATCH_SIZE.value, log)
+    path = publishing.fit_step(
+        pathlib.Path(where) if zoo.is_run(where) else where,
+        step,
+        _DATA_DIR.value,
+        _SPLIT.value,
+        _BATCH_SIZE.value,
+        _flags.log,
+    )
     print(f"Wrote {path}")
 
 

@@ -46,12 +46,9 @@ _BEAM = flags.DEFINE_string(
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) != 3:
-        raise ValueError(
-            f"MODEL INPUTS: expected two arguments, received {argv[1:]!r}. Run `s2d predict MODEL "
-            "INPUTS --out=FILE`."
-        )
-    _, model, inputs = argv
+    model, inputs = _flags.arguments(
+        argv, "MODEL INPUTS", "two arguments", "s2d predict MODEL INPUTS --out=FILE", 2, 2
+    )
     options = {
         "top_k": _TOP_K.value,
         "batch_size": _BATCH_SIZE.value,

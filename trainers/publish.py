@@ -43,16 +43,14 @@ _OTHER_NUMBERS = flags.DEFINE_boolean(
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) != 2:
-        raise ValueError(
-            f"RUN: expected one run directory, received {argv[1:]!r}. Run `s2d publish runs/s2d_0 "
-            "--name=NAME`."
-        )
+    (run,) = _flags.arguments(
+        argv, "RUN", "one run directory", "s2d publish runs/s2d_0 --name=NAME", 1, 1
+    )
     from . import publishing
 
     send = functools.partial(publishing.publish_to, _TO.value) if _TO.value else publishing.publish
     send(
-        argv[1],
+        run,
         _NAME.value,
         zoo_dir=_ZOO.value,
         data_dir=_DATA_DIR.value,

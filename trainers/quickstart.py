@@ -10,18 +10,14 @@ have never seen and on photographs. Writes a table and plots.
 
 from absl import flags
 
+from . import _flags
+
 _OUT = flags.DEFINE_string("out", "s2d_quickstart", "Folder for the runs, the table and the plots.")
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Number of pairs to train.", lower_bound=1)
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf.errors import UserError
-
-    if len(argv) > 1:
-        raise UserError(
-            f"arguments: expected none, received {argv[1:]!r}. `s2d quickstart --help` lists the "
-            "flags."
-        )
+    _flags.arguments(argv, "arguments", "none", "s2d quickstart --help", 0, 0)
     from .studies import quickstart
 
     print(quickstart.run(_OUT.value, _SEEDS.value))

@@ -19,13 +19,8 @@ _DATA = _flags.moved_data()
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf.errors import UserError
-
     from . import studies
 
-    if len(argv) < 2:
-        raise UserError(
-            "RUNS: expected run directories, received none. Run `s2d report runs/* --out=report`."
-        )
-    path = studies.write_report(argv[1:], _OUT.value, _DATA_DIR.value, images=_DATA.value)
+    runs = _flags.arguments(argv, "RUNS", "run directories", "s2d report runs/* --out=report", 1)
+    path = studies.write_report(runs, _OUT.value, _DATA_DIR.value, images=_DATA.value)
     print(f"Wrote {path}")

@@ -16,6 +16,8 @@ from absl import flags
 
 from s2d_tf.serving.protocol import MAX_IMAGE_PIXELS, Limits
 
+from . import _flags
+
 FLAGS = flags.FLAGS
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0 for all interfaces.")
 flags.DEFINE_integer(
@@ -53,11 +55,9 @@ flags.DEFINE_bool("trust", False, "Serve operations outside of the closed list, 
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) != 2:
-        raise ValueError(
-            f"DIR: expected one folder that `s2d export` wrote, received {argv[1:]!r}. Run "
-            "`s2d serve DIR`."
-        )
+    (folder,) = _flags.arguments(
+        argv, "DIR", "one folder that `s2d export` wrote", "s2d serve DIR", 1, 1
+    )
     from s2d_tf import serving
 
     limits = Limits(
@@ -67,7 +67,7 @@ def main(argv: list[str]) -> None:
         connections=FLAGS.max_connections,
     )
     serving.serve(
-        argv[1],
+        folder,
         FLAGS.host,
         FLAGS.port,
         FLAGS.name,

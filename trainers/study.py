@@ -19,9 +19,10 @@ DIR/QUESTION.md and plots are made. Rerun the command to resume. See docs/shift.
 """
 
 import importlib
-import sys
 
 from absl import flags
+
+from s2d_tf.errors import UserError
 
 from . import _flags
 
@@ -43,8 +44,6 @@ _BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf.errors import UserError
-
     if len(argv) < 2 or argv[1] not in QUESTIONS:
         raise UserError(
             f"QUESTION: expected one of {', '.join(QUESTIONS)}, received {argv[1:2]!r}. Run `s2d "
@@ -57,11 +56,8 @@ def main(argv: list[str]) -> None:
         "detectors": {"detectors": _DETECTORS.value},
         "shift": {"images": _IMAGES.value, "dataset": _DATASET.value},
     }[argv[1]]
-
-    def log(line):
-        print(line, file=sys.stderr, flush=True)
-
     shared = {"data_dir": _DATA_DIR.value, "batch_size": _BATCH_SIZE.value}
-    out, resamples = _OUT.value, _BOOTSTRAP.value
-    for path in results.run(question, argv[2:], out, resamples, log, **shared, **options):
+    for path in results.run(
+        question, argv[2:], _OUT.value, _BOOTSTRAP.value, _flags.log, **shared, **options
+    ):
         print(f"Wrote {path}")

@@ -26,18 +26,15 @@ _KEEP = flags.DEFINE_string(
 
 
 def main(argv: list[str]) -> None:
-    from s2d_tf.errors import UserError
     from s2d_tf.evaluation import tables
 
     from . import studies
 
-    if len(argv) < 2:
-        raise UserError("RUNS: expected run directories, received none. Run `s2d table runs/*`.")
+    runs = _flags.arguments(argv, "RUNS", "run directories", "s2d table runs/*", 1)
     if _KEEP.value:
-        print(f"Wrote {studies.archive(argv[1:], _KEEP.value)}")
+        print(f"Wrote {studies.archive(runs, _KEEP.value)}")
         return
-    results = studies.collect(argv[1:])
-    made = studies.tables_of(results, _TABLE.value)
+    made = studies.tables_of(studies.collect(runs), _TABLE.value)
     texts = [tables.render(table, _FORMAT.value) for table in made]
     # A caption is no row of a CSV file, but several tables need telling apart.
     if _FORMAT.value == "csv" and len(made) > 1:

@@ -23,38 +23,23 @@ from . import _flags, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Run directory; created if it does not exist.", required=True)
-_flags.data_dir()
-flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
-flags.DEFINE_integer(
-    "image_size",
-    None,
-    "Image size for --data (default: that of the images if all are equal and <= 64, else 32).",
-    lower_bound=1,
-)
-flags.DEFINE_integer("seed", 0, "Seed of initial weights, data order and noise.")
-flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
+_flags.training()
 flags.DEFINE_integer("members", None, "Size of an ensemble (paper: 5, 10, 20).", lower_bound=1)
 flags.DEFINE_integer("member", None, "Train only this ensemble member, from 0.", lower_bound=0)
 flags.DEFINE_string("split", "train", "Split to train on: train, or train_without_validation.")
 flags.DEFINE_string("strategy", "auto", "Devices: auto, one_device, mirrored or multi_worker.")
 flags.DEFINE_boolean("sync_batch_norm", False, "Compute batch statistics over all replicas.")
-flags.DEFINE_string("precision", "float32", "float32, bfloat16, or auto (bfloat16 if supported).")
 flags.DEFINE_boolean("deterministic", None, "Same bits in every run (default: only on one CPU).")
 flags.DEFINE_float("checkpoint_seconds", 120, "Also checkpoint every N seconds; 0: off.")
 flags.DEFINE_integer("checkpoint_steps", None, "Also checkpoint every N steps.")
-flags.DEFINE_string("teachers", None, "Run directory or entry of the ensemble to learn from.")
-flags.DEFINE_string("start", None, "Run directory or entry of the model to start from.")
-flags.DEFINE_multi_string("set", [], "Override a value, e.g. --set model.noise_stddev=0.2")
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) != 2:
-        raise ValueError(
-            f"NAME: expected one name, received {argv[1:]!r}. Run `s2d train "
-            "wrn_10_2_s2.s2d.digits --workdir=DIR`."
-        )
+    (name,) = _flags.arguments(
+        argv, "NAME", "one name", "s2d train wrn_10_2_s2.s2d.digits --workdir=DIR", 1, 1
+    )
     logging.set_verbosity(logging.INFO)
-    named = training.resolve(argv[1], FLAGS.data, FLAGS.image_size)
+    named = training.resolve(name, FLAGS.data, FLAGS.image_size)
     recipe = training.override(named, FLAGS.set, FLAGS.epochs, FLAGS.members)
     settings = training.Settings(
         data_dir=FLAGS.data_dir,

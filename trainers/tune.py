@@ -18,24 +18,13 @@ from . import _flags, training
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("workdir", None, "Folder for the runs and tuning.json.", required=True)
-_flags.data_dir()
-flags.DEFINE_string("data", None, "Folder of JPEG and PNG images, one subfolder per class.")
-flags.DEFINE_integer("image_size", None, "As in `s2d train`.", lower_bound=1)
-flags.DEFINE_integer("seed", 0, "Seed of every run.")
-flags.DEFINE_integer("epochs", None, "Override the recipe's number of epochs.", lower_bound=1)
-flags.DEFINE_multi_string("set", [], "Override a value in all runs, e.g. --set model.dropout=0.2")
-flags.DEFINE_string("precision", "float32", "As in `s2d train`.")
-flags.DEFINE_string("teachers", None, "Run directory or entry of the ensemble to learn from.")
-flags.DEFINE_string("start", None, "Run directory or entry of the model to start from.")
+_flags.training()
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) < 4:
-        raise ValueError(
-            f"NAME KEY VALUE...: expected at least three arguments, received {argv[1:]!r}. Run "
-            "`s2d tune --help`."
-        )
-    _, name, key, *values = argv
+    name, key, *values = _flags.arguments(
+        argv, "NAME KEY VALUE...", "at least three arguments", "s2d tune --help", 3
+    )
     named = training.resolve(name, FLAGS.data, FLAGS.image_size)
     recipe = training.override(named, FLAGS.set, FLAGS.epochs)
     settings = training.Settings(

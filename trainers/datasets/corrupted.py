@@ -68,13 +68,6 @@ def read_first(name: str, count: int, data_dir: pathlib.Path) -> tuple[np.ndarra
     return images[:count], labels[:count]
 
 
-def identity(dataset: str, data_dir: pathlib.Path) -> str:
-    """What decides the pixels of all conditions of a dataset, without reading them."""
-    if dataset == GENERATED:
-        return f"{GENERATED} {VERSION} {SEED} {_source(data_dir)[2]}"
-    return f"{dataset} {OFFICIAL_MD5}"
-
-
 def fetch(name: str, data_dir: pathlib.Path) -> None:
     """Generates one condition, or all of them when `name` has none; those that exist are kept.
 

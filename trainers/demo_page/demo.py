@@ -260,15 +260,13 @@ class Content:
                 for i in indices
             ]
         for name, inputs in demo.unknown.items():
-            places = np.linspace(0, len(inputs) - 1, min(UNKNOWN, len(inputs))).astype(int)
-            chosen += [Sample(inputs[i], name) for i in places]
+            chosen += [Sample(each, name) for each in _some(UNKNOWN, inputs)[0]]
         return chosen
 
     def _typical(self, certain):
         """Of up to `TYPICAL` classes, the example in the middle of the order `certain`."""
-        classes = np.unique(self._labels)
-        chosen = classes[np.linspace(0, len(classes) - 1, min(TYPICAL, len(classes))).astype(int)]
-        found = [certain[self._labels[certain] == each] for each in chosen]
+        (classes,) = _some(TYPICAL, np.unique(self._labels))
+        found = [certain[self._labels[certain] == each] for each in classes]
         return [indices[len(indices) // 2] for indices in found]
 
     def _model(self, index, title, model):

@@ -199,7 +199,7 @@ def _complete(folder, record):
     files.write_text(folder / CARD, card.text(record))
     stored = files.read_json(folder / GOLDEN)
     difference = provenance.golden_difference(zoo.load(folder), stored)
-    if difference > provenance.GOLDEN_TOLERANCE:
+    if not difference <= provenance.GOLDEN_TOLERANCE:  # Also where it is NaN.
         raise PublishError(
             f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
             f"{difference:.2g}. Publish it again."

@@ -112,7 +112,7 @@ def predict_files(
         "top_k": top_k,
         "part_rows": part_rows,
     }
-    job = Job(out, key, source, top_k, batch_size, part_rows)
+    job = Job(out, key, source, batch_size)
     if not job.summary():
         with job.locked():
             score_parts(job) if score_parts else _score_parts(scorer, job, progress)
@@ -131,19 +131,14 @@ class Job:
 
     Args:
         out: the table to write, `.parquet` or `.csv`.
-        key: JSON values that determine the table; parts with another key are rejected.
+        key: JSON values that determine the table, such as `top_k` and `part_rows`; parts with
+            another key are rejected.
         source: the inputs.
-        top_k, batch_size, part_rows: see `predict_files`.
+        batch_size: see `predict_files`.
     """
 
     def __init__(
-        self,
-        out: str | os.PathLike,
-        key: dict,
-        source: sources.Source,
-        top_k: int,
-        batch_size: int,
-        part_rows: int,
+        self, out: str | os.PathLike, key: dict, source: sources.Source, batch_size: int
     ) -> None:
         self.out = pathlib.Path(out).expanduser()
         if self.out.suffix not in FORMATS:
@@ -156,9 +151,8 @@ class Job:
         self.facts = self.out.with_name(f"{self.out.name}.json")
         self.key = key
         self.source = source
-        self.top_k = top_k
         self.batch_size = batch_size
-        self.part_rows = part_rows
+        self.part_rows = key["part_rows"]
 
     def summary(self) -> Summary | None:
         """What was written, if the table is complete and has the same key."""
@@ -192,7 +186,7 @@ class Job:
         """Writes a part, from an iterator at its first example; yields numbers of inputs done."""
         tables, skipped = [], []
         for size, batch, held, damaged in _read_ahead(self._batches(scorer, examples)):
-            table, wrong = scorer.columns(batch, held, self.top_k) if held else (None, [])
+            table, wrong = scorer.columns(batch, held, self.key["top_k"]) if held else (None, [])
             tables += [table] if table else []
             skipped += damaged + wrong
             yield size

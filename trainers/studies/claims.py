@@ -45,36 +45,6 @@ _MAX_EXAMPLES = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class SeedComparison:
-    """A paired comparison over seeds; differences are first minus second.
-
-    `low` and `high` are Student's 95% interval for the mean difference, None for a single pair;
-    `positive` and `negative` count the signs.
-    """
-
-    num_pairs: int
-    mean_difference: float
-    low: float | None
-    high: float | None
-    positive: int
-    negative: int
-
-
-def compare_over_seeds(first: Sequence[float], second: Sequence[float]) -> SeedComparison:
-    """Compares a metric of two methods, one pair per seed; differences are first minus second."""
-    differences = np.subtract(first, second)
-    mean, low, high = mean_interval(differences)
-    return SeedComparison(
-        num_pairs=differences.size,
-        mean_difference=float(mean or 0.0),  # Finite, so it has a mean.
-        low=low,
-        high=high,
-        positive=int((differences > 0).sum()),
-        negative=int((differences < 0).sum()),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
 class Verdict:
     """What the results say of one claim; `evidence` is a sentence with the numbers."""
 
@@ -319,8 +289,8 @@ class Means:
         that have several. Where none has, it is not known and taken as 0.
         """
         if paired and len(values[0]) > 1:
-            compared: typing.Any = compare_over_seeds(*values)
-            return (compared.high - compared.low) / 2.0
+            ends: typing.Any = mean_interval(np.subtract(*values))[1:]
+            return (ends[1] - ends[0]) / 2.0
         own = [list(v.values()) for (_, k), v in self._values.items() if k == key and len(v) > 1]
         usual = np.mean([np.var(part, ddof=1) for part in own]) if own else 0.0
         variances = [np.var(v, ddof=1) if len(v) > 1 else usual for v in values]

@@ -117,9 +117,8 @@ def with_means(
     Returns:
         The metrics, the kinds with a mean, and a note on the sets of each.
     """
-    registered = [name for name in ood if name in data.names()]
     held = {
-        kind: [name for name in registered if data.info(name).distance == kind]
+        kind: [n for n in ood if n in data.names() and data.info(n).distance == kind]
         for kind in ("near", "far")
     }
     held = {kind: names for kind, names in held.items() if len(names) > 1}

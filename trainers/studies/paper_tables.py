@@ -44,32 +44,29 @@ METHODS = {
 }
 TRAINED_ON = {"C100": "cifar100", "C100+": "cifar100_plus"}
 _UNCERTAINTIES = {printed: name for name, printed in SHORT_NAMES.items()}
-# Printed column -> the metric's key and what the printed number is counted in.
+# Milliseconds of other machines, or of a busier hour, do not compare; ratios do.
+_TIME = "cost/relative_inference_time"
+# Printed column -> the metric's key.
 _COLUMNS = {
-    "Acc": ("cifar100/accuracy", 0.01),
-    "NLL": ("cifar100/nll", 1.0),
-    "%ECE": ("cifar100/ece", 0.01),
-    "Params": ("cost/parameters", 1e6),
-    "Inference": ("cost/inference_ms", 1.0),
-    "Train": (None, 1.0),
-    "Test": (None, 1.0),
-    "Classes": (None, 1.0),
+    "Acc": "cifar100/accuracy",
+    "NLL": "cifar100/nll",
+    "%ECE": "cifar100/ece",
+    "Params": "cost/parameters",
+    "Inference": _TIME,
+    "Train": None,
+    "Test": None,
+    "Classes": None,
 }
 _CELL = re.compile(r"(\*{0,3})(?P<value>\d+(?:\.\d+)?)\1(?:M|ms|)\*?(?: ± \d+(?:\.\d+)?)?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A printed column; `metric` is the key of `evaluate`, None for what is not a metric.
-
-    A printed number times `scale` is the value that `evaluate` reports: fractions instead of
-    percentages, single parameters.
-    """
+    """A printed column; `metric` is the key of `evaluate`, None for what is not a metric."""
 
     group: str
     name: str
     metric: str | None
-    scale: float
     trained_on: str | None
 
 
@@ -149,11 +146,11 @@ def _parse_table(data):
             stub, texts = printed[: len(data["stub"])], printed[len(data["stub"]) :]
             members = int(stub[1]) if len(stub) > 1 else None
             own = None if data["kind"] == "datasets" else variant(METHODS[stub[0]], members)
-            cells = [
+            cells = tuple(
                 rows[-1].cells[i] if text == "^" else _parse_cell(text)
                 for i, text in enumerate(texts)
-            ]
-            rows.append(Row(tuple(stub), block, own, tuple(cells)))
+            )
+            rows.append(Row(tuple(stub), block, own, cells))
     return Table(
         number=data["number"],
         caption=data["caption"],
@@ -169,12 +166,12 @@ def _parse_table(data):
 def _parse_column(group, name, ood):
     if name in _UNCERTAINTIES:
         ranking = group.rpartition("%")[2].lower()
-        return Column(group, name, f"{ood}/{ranking}/{_UNCERTAINTIES[name]}", 0.01, "cifar100")
-    metric, scale = _COLUMNS[name.rstrip(".")]
+        return Column(group, name, f"{ood}/{ranking}/{_UNCERTAINTIES[name]}", "cifar100")
+    metric = _COLUMNS[name.rstrip(".")]
     # Sizes and costs are those of the network, whatever it was trained on.
     of_network = metric is None or metric.startswith("cost/")
     trained_on = None if of_network else TRAINED_ON.get(group, "cifar100")
-    return Column(group, name, metric, scale, trained_on)
+    return Column(group, name, metric, trained_on)
 
 
 def _parse_cell(text):
@@ -232,12 +229,6 @@ def paper_table(number: int, results: list[Result], architecture: str) -> tables
     return tables.make(caption.replace("*", ""), columns, blocks, stub, footnotes)
 
 
-def _our_metric(column):
-    # Milliseconds of other machines, or of a busier hour, do not compare; ratios do.
-    time = column.metric == "cost/inference_ms"
-    return "cost/relative_inference_time" if time else column.metric
-
-
 def _means(shape, results):
     """`{(row, column): (mean, spread)}` over our seeds, for the cells that the paper fills too."""
     held = {
@@ -248,8 +239,7 @@ def _means(shape, results):
     for i, row in enumerate(shape.rows):
         for j, column in enumerate(shape.columns):
             seeds = held[column.trained_on].get(row.variant, ())
-            key = _our_metric(column)
-            values = [r.metrics[key] for r in seeds if key in r.metrics]
+            values = [r.metrics[column.metric] for r in seeds if column.metric in r.metrics]
             if values and row.cells[j].value is not None:
                 found[i, j] = mean_and_two_std(values)
     return found
@@ -261,8 +251,8 @@ def _cell(column, printed, ours, mark):
     if ours is None:
         return tables.Cell(NOT_RUN, note=printed.plain)
     mean, spread = ours
-    key = _our_metric(column)
-    text = format_value(key, mean, None if key.startswith("cost/") else spread)
+    of_network = column.metric.startswith("cost/")
+    text = format_value(column.metric, mean, None if of_network else spread)
     return tables.Cell(text, best=bool(mark), best_overall=mark == "overall", note=printed.plain)
 
 
@@ -306,7 +296,7 @@ def _footnotes(shape, results, architecture):
     notes = {
         first: True,
         "Our inference time is a multiple of the individual network's.": any(
-            column.metric == "cost/inference_ms" for column in shape.columns
+            column.metric == _TIME for column in shape.columns
         ),
         "± is two standard deviations over the seeds, where there are several.": any(
             len(seeds) > 1 for seeds in by_variant(results).values()

@@ -13,11 +13,11 @@ from s2d_tf import evaluation, files
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import figures, tables
 from s2d_tf.evaluation.names import dataset_title
+from s2d_tf.metrics.statistics import mean_interval
 from s2d_tf.zoo import recipes
 from s2d_tf.zoo.runs import METRICS
 
 from .. import training
-from .claims import compare_over_seeds
 
 ARCHITECTURE = "wrn_10_2_s2"
 DATASET = "digits"
@@ -95,12 +95,12 @@ def _paired(plain, s2d):
     """What the pairs of runs with the same seed say about NLL and ECE."""
     notes = []
     for name in ("nll", "ece"):
-        pair = [[found[f"{DATASET}/{name}"] for found in runs] for runs in (plain, s2d)]
-        compared = compare_over_seeds(*pair)
+        key = f"{DATASET}/{name}"
+        differences = np.array([a[key] - b[key] for a, b in zip(plain, s2d, strict=True)])
+        mean, low, high = mean_interval(differences)
         notes.append(
-            f"{name.upper()}: S2D is lower for {compared.positive} of {len(plain)} seeds, by "
-            f"{compared.mean_difference:.4f} (95% interval {compared.low:.4f} to "
-            f"{compared.high:.4f})."
+            f"{name.upper()}: S2D is lower for {(differences > 0).sum()} of {len(plain)} seeds, by "
+            f"{mean:.4f} (95% interval {low:.4f} to {high:.4f})."
         )
     return notes
 

@@ -160,27 +160,26 @@ def _claims(results):
 
 
 def _provenance(results):
-    versions: dict[str, set] = {}
-    prints: dict[str, set] = {}
-    for result in results:
-        for key, value in result.metrics.items():
-            kind, name, *rest = key.split("/")
-            if kind == "versions":
-                versions.setdefault(name, set()).add(str(value))
-            if kind == "data" and rest == ["fingerprint"]:
-                prints.setdefault(name, set()).add(str(value))
+    def values(start, *end):
+        """`{name: values}` of the keys `start/name/end`, each value once."""
+        found: dict[str, dict[str, None]] = {}
+        for key, value in (item for result in results for item in result.metrics.items()):
+            if key.split("/")[::2] == [start, *end]:
+                found.setdefault(key.split("/")[1], {})[str(value)] = None
+        return {name: " and ".join(sorted(own)) for name, own in found.items()}
+
     missing = ", ".join(sorted({name for r in results for name in r.missing_data}))
-    shown = ", ".join(f"{name} {' and '.join(sorted(own))}" for name, own in versions.items())
+    versions = ", ".join(f"{name} {own}" for name, own in values("versions").items())
     items = "".join(
-        f"<li>{html.escape(name)}: <code>{html.escape(' and '.join(sorted(own)))}</code></li>"
-        for name, own in prints.items()
+        f"<li>{html.escape(name)}: <code>{html.escape(own)}</code></li>"
+        for name, own in values("data", "fingerprint").items()
     )
     return [
         runs_table(results),
         "<h3>Data</h3><p>SHA-256 over all examples and labels, whatever their order:</p>"
         f"<ul>{items}</ul>",
         f"<p>Not available: {html.escape(missing)}.</p>" if missing else "",
-        f"<h3>Versions</h3><p>{html.escape(shown)}</p>",
+        f"<h3>Versions</h3><p>{html.escape(versions)}</p>",
     ]
 
 

@@ -11,7 +11,6 @@ import collections
 import pathlib
 import shutil
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -29,10 +28,10 @@ from s2d_tf.evaluation.names import (
     metric_title,
 )
 from s2d_tf.evaluation.tables import metric_keys, metric_table, uncertainty_keys
+from s2d_tf.metrics.statistics import mean_interval
 from s2d_tf.zoo import Run, runs
 
 from . import claims, paper_tables, views
-from .claims import compare_over_seeds
 from .detectors import detector_tables
 from .results import Result, by_title, by_variant, collect, groups, markdown, ood_names, public
 
@@ -103,7 +102,8 @@ def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
         target = out / RUNS / directory.resolve().name
         if target.resolve() != directory.resolve():
             shutil.rmtree(target, ignore_errors=True)
-            _copy(Run.open(directory), target)
+            for part in views.nested(Run.open(directory)):
+                _copy(part.directory, target / part.directory.relative_to(directory))
     for directory in sweeps:
         record = files.read_json(directory / tuning.RECORD)
         files.write_json(out / SWEEPS / f"{directory.resolve().name}.json", record)
@@ -135,12 +135,9 @@ def text(out: pathlib.Path) -> str:
 
 def _own_tables(group):
     """Tables that the paper does not have: of our own students, of calibration and of pairs."""
-    ours = any(result.recipe.method in OURS for result in group)
-    validated = all(result.split != "train" for result in group)
-    named, dataset = by_title(group), group[0].recipe.source_dataset
     made = [
-        *(overview(group) if ours else ()),
-        calibration_table(named, dataset, validated),
+        *(overview(group) if any(r.recipe.method in OURS for r in group) else ()),
+        calibration_table(group),
         twins_table(group),
         students_table(group),
         cost_table(group),
@@ -148,18 +145,13 @@ def _own_tables(group):
     return [table for table in made if table]
 
 
-def _copy(run, target):
+def _copy(directory, target):
     target.mkdir(parents=True)
     for name in KEPT:
-        if (run.directory / name).is_file():
-            shutil.copyfile(run.directory / name, target / name)
-    if (run.directory / runs.METRICS).is_file():
-        files.write_json(
-            target / runs.METRICS, public(files.read_json(run.directory / runs.METRICS))
-        )
-    members = [Run.open(d) for d in views.own_member_directories(run) if d.is_dir()]
-    for part in [*members, *views.held(run)]:
-        _copy(part, target / part.directory.name)
+        if (directory / name).is_file():
+            shutil.copyfile(directory / name, target / name)
+    if (directory / runs.METRICS).is_file():
+        files.write_json(target / runs.METRICS, public(files.read_json(directory / runs.METRICS)))
 
 
 def overview(results: list[Result]) -> list[tables.Table]:
@@ -186,14 +178,13 @@ def of_group(results: list[Result]) -> list[tables.Table]:
     Calibration; what is gained by abstaining, by each uncertainty; false alarms, where 95% of the
     OOD images are found; S2D against its twin; cost.
     """
-    fitted = {r.metrics.get("run/temperature_fitted_on") for r in results} - {None}
     named, dataset = by_title(results), results[0].recipe.source_dataset
     measures = ("aurc", "augrc", "risk_at_80_coverage")
     rejecting = uncertainty_keys({f"{dataset}/{name}": METRICS[name].title for name in measures})
     caption = f"Rejecting the most uncertain images of {dataset_title(dataset)}"
     smaller = ["Smaller is better in every column."]
     made = [
-        calibration_table(named, dataset, fitted == {"validation"}),
+        calibration_table(results),
         metric_table(named, rejecting, caption, smaller),
     ]
     ood = {f"{n}/fpr_at_95_recall": dataset_title(n) for n in ood_names(results)}
@@ -204,8 +195,9 @@ def of_group(results: list[Result]) -> list[tables.Table]:
     return [table for table in made if table is not None]
 
 
-def calibration_table(named: dict[str, Any], dataset: str, validated: bool = False) -> tables.Table:
+def calibration_table(results: list[Result]) -> tables.Table:
     """Raw and temperature-scaled metrics side by side."""
+    dataset = results[0].recipe.source_dataset
     calibrated = ("nll", "ece", "adaptive_ece", "brier")
     scaled = ("temperature", *(f"scaled_{name}" for name in calibrated))
     keys = {
@@ -214,11 +206,11 @@ def calibration_table(named: dict[str, Any], dataset: str, validated: bool = Fal
     }
     note = (
         "The temperature is fitted on the validation split, which was kept out of training."
-        if validated
+        if all(result.split != "train" for result in results)
         else "Runs that were trained on all images have no validation split left: each half of the "
         "test split is scaled by the temperature of the other half."
     )
-    return metric_table(named, keys, f"Calibration on {dataset_title(dataset)}", [note])
+    return metric_table(by_title(results), keys, f"Calibration on {dataset_title(dataset)}", [note])
 
 
 def cost_table(results: list[Result]) -> tables.Table | None:
@@ -266,8 +258,8 @@ def _pairs_table(results, pairs, names, caption, keys=None):
             held = [[t[seed].get(k) for t, k in zip(sides, used, strict=True)] for seed in seeds]
             held = [pair for pair in held if None not in pair]
             if held:
-                found = compare_over_seeds(*zip(*held, strict=True))
-                rows.append(_pair_row(variants[own][0].title, used, found))
+                differences = np.subtract(*zip(*held, strict=True))
+                rows.append(_pair_row(variants[own][0].title, used, differences))
         blocks += [rows] if rows else []
     titles = [f"{own_name} minus {other_name}", "95% interval", f"Seeds better for {own_name}"]
     table = tables.make(
@@ -295,15 +287,15 @@ def _compared(recipe, ood):
     return made
 
 
-def _pair_row(title, keys, compared):
+def _pair_row(title, keys, differences):
     key, other = keys
     against = "" if other == key else f" against {metric_title(other)}"
-    ends = [end for end in (compared.low, compared.high) if end is not None]
-    better = compared.negative if metric(key).best is min else compared.positive
+    _, *ends = mean_interval(differences)
+    better = differences < 0 if metric(key).best is min else differences > 0
     return [
         title,
         f"{dataset_title(key.split('/')[0])} {metric_title(key)}{against}",
-        format_difference(key, compared.mean_difference),
-        " to ".join(format_difference(key, end) for end in ends),
-        f"{better} of {compared.num_pairs}",
+        format_difference(key, differences.mean()),
+        " to ".join(format_difference(key, end) for end in ends if end is not None),
+        f"{better.sum()} of {differences.size}",
     ]

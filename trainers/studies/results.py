@@ -93,12 +93,11 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
                 f"{run.directory}: expected an evaluated run, received one without {METRICS}. "
                 f"Run `s2d evaluate {run.directory}` first."
             )
-        evaluated = [d for d in views.own_member_directories(run) if (d / METRICS).is_file()]
-        runs = [run, *map(zoo.Run.open, evaluated)]
-        for part in [*runs, *(view for each in runs for view in views.held(each))]:
-            result = Result(**vars(part), metrics=files.read_json(part.directory / METRICS))
-            identity = result.metrics.get("run/weights", part.directory.resolve())
-            found.setdefault(identity, result)
+        for part in views.nested(run):
+            if (part.directory / METRICS).is_file():
+                metrics = files.read_json(part.directory / METRICS)
+                identity = metrics.get("run/weights", part.directory.resolve())
+                found.setdefault(identity, Result(**vars(part), metrics=metrics))
     return list(found.values())
 
 

@@ -8,11 +8,10 @@ one of 5 and one of 10. Such a view has a folder of its own within the run, `as_
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import TYPE_CHECKING
 
 from s2d_tf.errors import UserError
-from s2d_tf.zoo import Run
+from s2d_tf.zoo import Run, is_run
 from s2d_tf.zoo.runs import METRICS, VIEW
 
 if TYPE_CHECKING:
@@ -59,14 +58,13 @@ def view(run: Run, method: str | None = None, members: int | None = None) -> Run
     return dataclasses.replace(run, recipe=recipe, directory=folder)
 
 
-def held(run: Run) -> list[Run]:
-    """The views of a run that were evaluated, as runs."""
-    return [Run.open(path.parent) for path in sorted(run.directory.glob(f"{VIEW}*/{METRICS}"))]
-
-
-def own_member_directories(run: Run) -> list[pathlib.Path]:
-    """An ensemble's member folders; none of a view, whose members are those of its run."""
-    return run.member_directories if run.home == run.directory else []
+def nested(run: Run) -> list[Run]:
+    """A run, its members, and the views of each that were evaluated."""
+    # A view's members are those of its run.
+    members = run.member_directories if run.home == run.directory else []
+    viewed = [path.parent for path in sorted(run.directory.glob(f"{VIEW}*/{METRICS}"))]
+    inside = [Run.open(each) for each in (*members, *viewed) if is_run(each)]
+    return [run, *(part for each in inside for part in nested(each))]
 
 
 def is_its_network(recipe: Recipe, named: Recipe) -> bool:

@@ -149,8 +149,8 @@ def _look(run, recipe, folder):
 
 
 def _fits(found, run, recipe):
-    own_data = found.recipe.own_data == run.recipe.own_data
-    return own_data and (found.recipe.name, found.split) == (recipe.name, run.split)
+    wanted = recipe.name, run.recipe.own_data, run.split
+    return (found.recipe.name, found.recipe.own_data, found.split) == wanted
 
 
 def _nearby(run, recipe):

@@ -50,8 +50,9 @@ def tune(
         `nll_minus_best` is `[estimate, low, high]` of the paired difference to the first row.
     """
     directory = pathlib.Path(directory)
-    settings = settings or run_setup.Settings()
-    settings = dataclasses.replace(settings, split="train_without_validation")
+    settings = dataclasses.replace(
+        settings or run_setup.Settings(), split="train_without_validation"
+    )
     # All of them before the first is trained, so that a mistake in the last value costs nothing.
     varied = [(value, run_setup.override(recipe, [f"{key}={value}"])) for value in values]
     place = settings.data_dir, settings.data

@@ -54,15 +54,6 @@ def test_missing_and_changed_files_are_rejected(tmp_path, folder):
     assert "\n" not in str(error.value)
 
 
-def test_fingerprints_of_texts():
-    texts, labels = np.array(["a", "bc", "naïve"]), np.array([0, 1, -1])
-    found = data.fingerprint(texts, labels)
-    assert found == data.fingerprint(texts[::-1], labels[::-1])
-    assert found == data.fingerprint(texts.astype("U90"), labels), "padding does not count"
-    assert found != data.fingerprint(np.array(["a", "bd", "naïve"]), labels)
-    assert found != data.fingerprint(texts, np.array([0, 1, 0]))
-
-
 def test_the_command_shows_texts(folder, capsys, request):
     request.addfinalizer(flags.FLAGS.unparse_flags)
     assert cli.main(["data", "clinc150_oos", f"--data_dir={folder}"]) == 0

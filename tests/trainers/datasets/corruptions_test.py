@@ -64,16 +64,9 @@ class TestContract:
                 for first, last in ((0, 1), (1, 8), (8, 24))
             ]
             np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-    def test_what_the_random_numbers_depend_on(self, images):
-        same = np.repeat(images[:1], 2, axis=0)
-        first, second = corrupt(same, "gaussian_noise", 3)
-        assert not np.array_equal(first, second)
-        other_seed = corrupt(same, "gaussian_noise", 3, seed=1)
-        assert not np.array_equal(other_seed[0], first)
-        shifted = corrupt(same, "gaussian_noise", 3, first_index=1)
-        np.testing.assert_array_equal(shifted[0], second)
-        np.testing.assert_array_equal(corrupt(same, "gaussian_noise", 3)[0], first)
+        assert not np.array_equal(*corrupt(clean[[0, 0]], "gaussian_noise", 3))
+        seeds = [corrupt(clean[:1], "gaussian_noise", 3, seed=seed) for seed in (0, 1)]
+        assert not np.array_equal(*seeds)
 
     @pytest.mark.parametrize("level", [0, 255])
     def test_flat_images(self, level):
@@ -140,13 +133,6 @@ class TestDroplets:
         assert not (edges[0] & (inside | outside)).any()
         assert edges[0, 12, [9, 10]].sum() == 1
         assert edges[0, [7, 8], 15].sum() == 1
-        # Where the contrast halves, only an edge that is connected to a strong one stays.
-        ramp = np.zeros([1, 32, 32], np.uint8)
-        ramp[0, 4:28, 16:] = np.linspace(60, 15, 24).astype(np.uint8)[:, np.newaxis]
-        ramp[0, 29, 4:8] = 14
-        kept = filters.edges(ramp)[0]
-        assert kept[20, 14:18].any()
-        assert not kept[28:, :10].any()
 
     def test_histograms_are_equalized_one_by_one(self):
         rng = np.random.default_rng(0)
@@ -159,19 +145,3 @@ class TestDroplets:
             for level in np.unique(image):
                 share = (np.sum(image <= level) - lowest) / (image.size - lowest)
                 assert set(result[image == level]) == {round(255 * share)}
-
-    @pytest.mark.parametrize(("severity", "color"), [(2, (175, 238, 238)), (5, (63, 42, 20))])
-    def test_water_is_added_and_mud_covers(self, severity, color):
-        gray = np.full([16, 32, 32, 3], 100, np.uint8)
-        result = corrupt(gray, "spatter", severity).astype(int)
-        changed = result[np.any(result != 100, axis=-1)]
-        assert 0 < len(changed) < 16 * 32 * 32 / 2
-        if severity == 2:
-            # At most half of the color is added, in its proportions.
-            added = changed - 100
-            assert added.min() >= 0
-            assert added[:, 1].max() in (118, 119)
-            np.testing.assert_allclose(added[:, 0], added[:, 1] * color[0] / color[1], atol=1.5)
-        else:
-            assert np.all(changed <= 100)
-            assert tuple(changed.min(axis=0)) == color

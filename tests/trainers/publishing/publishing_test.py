@@ -1,6 +1,5 @@
 """From runs to entries: what is rejected, what is stored, what a failure leaves."""
 
-import dataclasses
 import json
 import re
 import shutil
@@ -12,7 +11,6 @@ from s2d_tf import data, files, zoo
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.trainers import publishing, training
 from s2d_tf.trainers.publishing import card, hub, provenance, publication
-from s2d_tf.trainers.studies import results
 from s2d_tf.zoo import entries, recipes
 from s2d_tf.zoo.entries import CARD, ENTRY
 from tests.trainers.publishing.conftest import (
@@ -56,12 +54,9 @@ def test_published_metrics_are_those_of_the_rounded_weights(small_zoo, runs):
 
 
 def test_no_folder_of_the_machine_is_published(small_zoo, tmp_path):
-    measured = {"data/x/missing": "not in /home/me/data", "data/x/images": 3, "x/nll": 1}
-    expected = {"data/x/missing": "not available", "data/x/images": 3, "x/nll": 1}
-    assert results.public(measured) == expected
-    for path in small_zoo.rglob("*"):
-        if path.suffix in (".json", ".md"):
-            assert str(tmp_path.parent.parent) not in path.read_text(), path
+    written = [path for path in small_zoo.rglob("*") if path.suffix in (".json", ".md")]
+    assert len(written) >= 6
+    assert not [path for path in written if str(tmp_path.parent.parent) in path.read_text()]
 
 
 def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
@@ -187,17 +182,6 @@ def test_weights_that_others_refer_to_are_not_taken_away(runs, small_zoo, tmp_pa
     record = json.loads((folder / SINGLE / ENTRY).read_text())
     assert record["weights"][0]["precision"] == "float32"
     assert sorted(path.name for path in folder.iterdir()) == [SINGLE]
-
-
-def test_the_card_of_a_gaussian_student_says_what_is_drawn():
-    record = dataclasses.replace(
-        zoo.entry("wrn_10_2_s2.s2d.cifar100").record,
-        recipe=recipes.resolve("wrn_10_2_s2.h2d_gauss.cifar100"),
-        num_members=50,
-    )
-    assert "drawn from a Gaussian over log-concentrations" in card.text(record)
-    plain = card.text(dataclasses.replace(record, kind="categorical"))
-    assert "drawn from a Gaussian over logits" in plain
 
 
 def test_the_card_states_the_license_and_the_terms_of_the_data():

@@ -10,7 +10,7 @@ from s2d_tf import cli, data, export, files, posthoc, zoo
 from s2d_tf.evaluation import run_evaluation
 from s2d_tf.posthoc import chain, root
 from s2d_tf.trainers import publishing, studies
-from s2d_tf.zoo import recipes, sources, weights
+from s2d_tf.zoo import recipes, weights
 from s2d_tf.zoo.entries import ENTRY
 from tests.trainers.publishing.conftest import SINGLE, quiet, without_times
 
@@ -169,14 +169,6 @@ def test_a_step_is_fitted_on_an_entry(entry, images, capsys):
     ]
     text = (entry / ENTRY).read_text()
     assert zoo.entries.read(text, "entry").to_json() == text
-
-
-def test_entries_on_the_web_are_not_changed(monkeypatch):
-    opened = zoo.open_model(SINGLE)
-    monkeypatch.setattr(zoo, "open_model", lambda _, **options: opened)
-    monkeypatch.setattr(publishing.publication.sources, "find", sources.WebFolder)
-    with pytest.raises(publishing.PublishError, match="where: expected a run or an entry on this"):
-        publishing.fit_step("https://host/entry", posthoc.MSP(), log=quiet)
 
 
 def test_the_command_exports_a_run_with_its_steps(stepped, images, tmp_path, capsys):

@@ -111,15 +111,6 @@ def test_two_processes_give_the_rows_of_the_local_command(
     check_equal(ours, local)
 
 
-def test_the_command(beam, version, encoded, write, tmp_path, capsys):
-    arguments = ["predict", str(version), str(write("folder", encoded))]
-    assert cli.main([*arguments, f"--out={tmp_path / 'local.csv'}", "--top_k=2"]) == 0
-    out = tmp_path / "beam.csv"
-    assert cli.main([*arguments, f"--out={out}", "--top_k=2", f"--beam={RUNNER}"]) == 0
-    assert f"Wrote {len(encoded)} rows to {out}" in capsys.readouterr().out
-    assert out.read_bytes() == (tmp_path / "local.csv").read_bytes()
-
-
 def test_without_beam_the_command_says_what_to_install(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     monkeypatch.delitem(sys.modules, "s2d_tf.trainers.scoring.beam", raising=False)

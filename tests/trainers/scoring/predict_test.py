@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 
 import numpy as np
 import pyarrow
@@ -12,6 +13,7 @@ from s2d_tf import cli, export, metrics, posthoc
 from s2d_tf.trainers import scoring
 from s2d_tf.trainers.scoring import predict
 from s2d_tf.trainers.scoring.scorer import of_model
+from tests.trainers.scoring.conftest import constant_answers
 
 KINDS = ("folder", "lines", "tfrecord", "parquet", "parquet_struct")
 
@@ -45,53 +47,33 @@ def check(table, model, pictures):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "pixels"])
-def test_every_kind_of_input_gives_the_models_answers(
+def test_every_kind_of_input_gives_the_models_answers_and_damaged_ones_are_listed(
     kind, scorer, tiny_model, pictures, encoded, truth, write, tmp_path
 ):
-    raw = [picture.tobytes() for picture in pictures]
-    inputs = write("tfrecord", raw) if kind == "pixels" else write(kind, encoded)
-    summary = score(scorer, inputs, tmp_path / "out.parquet", top_k=2)
-    assert summary[:2] == (len(pictures), 0)
-    table = read(summary.out)
-    check(table, tiny_model, pictures)
-    assert len(set(table["input"])) == len(pictures)
-    labeled = kind not in ("folder", "lines")
-    assert table["target"] == (truth.tolist() if labeled else [None] * len(truth))
-    assert not summary.out.with_name("out.parquet.parts").exists()
-    facts = json.loads(summary.out.with_name("out.parquet.json").read_text())
-    assert (facts["name"], facts["rows"], facts["skipped"]) == ("model", len(pictures), 0)
-
-
-def test_csv_has_the_same_rows(scorer, encoded, write, tmp_path):
-    inputs = write("tfrecord", encoded)
-    table = read(score(scorer, inputs, tmp_path / "out.parquet").out)
-    with open(score(scorer, inputs, tmp_path / "out.csv").out, newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == list(table)
-    for name, values in table.items():
-        # CSV has as many digits as a float32 needs.
-        kind = np.float32 if isinstance(values[0], float) else type(values[0])
-        assert [kind(row[name]) for row in rows] == [kind(value) for value in values]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_damaged_inputs_are_listed_and_skipped(
-    kind, scorer, tiny_model, pictures, encoded, write, tmp_path
-):
-    contents = list(encoded)
+    raw = kind == "pixels"
+    contents = [picture.tobytes() for picture in pictures] if raw else list(encoded)
+    bad = [3, 11, 22]
     contents[3], contents[11], contents[22] = b"no picture", encoded[11][:60], b""
-    summary = score(scorer, write(kind, contents), tmp_path / "out.parquet", top_k=2)
+    inputs = write("tfrecord" if raw else kind, contents)
+    summary = score(scorer, inputs, tmp_path / "out.parquet", top_k=2)
     assert summary[:2] == (len(pictures) - 3, 3)
-    check(read(summary.out), tiny_model, np.delete(pictures, [3, 11, 22], axis=0))
+    table = read(summary.out)
+    check(table, tiny_model, np.delete(pictures, bad, axis=0))
+    kept = np.delete(truth, bad).tolist()
+    assert table["target"] == ([None] * len(kept) if kind in ("folder", "lines") else kept)
     with open(summary.skipped_list, newline="") as file:
         listed = list(csv.DictReader(file))
-    assert sorted(int(row["input"].split(":")[-1].split(".")[0]) for row in listed) == (
-        [7, 23, 45] if kind == "lines" else [3, 11, 22]
-    )
+    places = sorted(int(row["input"].split(":")[-1].split(".")[0]) for row in listed)
+    assert places == ([7, 23, 45] if kind == "lines" else bad)
     assert all(row["reason"] for row in listed)
+    assert not summary.out.with_name("out.parquet.parts").exists()
+    facts = json.loads(summary.out.with_name("out.parquet.json").read_text())
+    assert (facts["name"], facts["rows"], facts["skipped"]) == ("model", len(kept), 3)
 
 
 def test_a_cut_file_of_records_gives_what_is_before_the_cut(scorer, encoded, write, tmp_path):
+    with pytest.raises(ValueError, match=r"received 3 that cannot, listed in .*skipped\.csv"):
+        score(scorer, write("tfrecord", [b"x"] * 3), tmp_path / "none.parquet")
     path = write("tfrecord", encoded)
     path.write_bytes(path.read_bytes()[:-30])
     summary = score(scorer, path, tmp_path / "out.parquet")
@@ -102,12 +84,6 @@ def test_a_cut_file_of_records_gives_what_is_before_the_cut(scorer, encoded, wri
     summary = score(scorer, path, tmp_path / "other.parquet")
     assert summary.rows + summary.skipped == len(encoded)
     assert 5 < summary.rows < 15
-
-
-def test_nothing_but_damaged_inputs_is_an_error(scorer, write, tmp_path):
-    with pytest.raises(ValueError, match=r"received 3 that cannot, listed in .*skipped\.csv"):
-        score(scorer, write("folder", [b"x"] * 3), tmp_path / "out.parquet")
-    assert {path.name for path in tmp_path.iterdir()} == {"images", "out.parquet.skipped.csv"}
 
 
 def counting(scorer, asked, stop_at=None):
@@ -124,10 +100,6 @@ def counting(scorer, asked, stop_at=None):
     )
 
 
-def interrupted_join(*_):
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("kind", ["folder", "tfrecord", "parquet"])
 @pytest.mark.parametrize("joining", [False, True])
 def test_it_goes_on_after_a_stop(kind, joining, scorer, encoded, write, tmp_path, monkeypatch):
@@ -137,7 +109,7 @@ def test_it_goes_on_after_a_stop(kind, joining, scorer, encoded, write, tmp_path
     # Three batches make a part of ten inputs, so one is written when the fifth batch stops.
     with monkeypatch.context() as patched:
         if joining:
-            patched.setattr(predict.Job, "join", interrupted_join)
+            patched.setattr(predict.Job, "join", lambda *_: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             score(counting(scorer, [], None if joining else 5), inputs, out)
     assert not out.exists()
@@ -168,11 +140,9 @@ def test_another_result_is_not_overwritten_or_mixed(scorer, encoded, write, tmp_
 
 def test_what_fitted_steps_add(tiny_model, pictures, truth, encoded, write, tmp_path):
     sets = posthoc.ConformalSets(coverage=0.8).fit(tiny_model, (pictures, truth))
-    path = tmp_path / "sets"
-    posthoc.save(sets, path)
     knn = posthoc.KNN(k=3).fit(sets, (pictures, truth))
-    posthoc.save(knn, tmp_path / "knn")
-    scorer = of_model(tiny_model, [path, tmp_path / "knn"])
+    paths = [posthoc.save(each, tmp_path / each.step.name) for each in (sets, knn)]
+    scorer = of_model(tiny_model, paths)
     table = read(score(scorer, write("folder", encoded), tmp_path / "out.parquet").out)
     expected = sets.predict_sets(pictures)
     assert table["prediction_set"] == [" ".join(map(str, np.flatnonzero(r))) for r in expected]
@@ -186,15 +156,11 @@ def test_an_exported_version_gives_the_same(tiny_model, scorer, encoded, picture
     check(table, tiny_model, pictures)
 
 
-def test_an_answer_that_is_not_a_number_is_skipped(encoded, write, tmp_path):
+def test_an_answer_that_is_not_a_number_is_skipped(write, tmp_path):
     def function(batch):
-        probabilities = np.full([len(batch), 2], 0.5)
-        probabilities[batch[:, 0, 0, 0] == 77] = np.nan
-        ones = np.ones(len(batch))
-        names = ("confidence", *(f"{n}_uncertainty" for n in ("total", "data", "knowledge")))
-        return {"probabilities": probabilities, "label": ones.astype(int)} | dict.fromkeys(
-            names, ones
-        )
+        answers = constant_answers(batch)
+        answers["probabilities"][batch[:, 0, 0, 0] == 77] = np.nan
+        return answers
 
     scorer = scoring.Scorer(function, (8, 6, 3), None, "0", "fake")
     pixels = [bytes([value]) * 144 for value in (1, 77, 3)]
@@ -316,19 +282,11 @@ def test_other_tables_are_not_evaluated(name, tmp_path, capsys):
     assert capsys.readouterr().err.startswith(message)
 
 
-def test_the_command(encoded, tmp_path, capsys):
-    from PIL import Image
-
-    pixels = np.random.RandomState(0).randint(0, 256, [5, 8, 8]).astype(np.uint8)
-    (tmp_path / "images").mkdir()
-    for i, each in enumerate(pixels):
-        Image.fromarray(each).save(tmp_path / "images" / f"{i}.png")
-    (tmp_path / "images" / "bad.jpg").write_bytes(b"x")
-    out = str(tmp_path / "out.csv")
-    arguments = ["predict", "wrn_10_2_s2.s2d.digits", str(tmp_path / "images"), f"--out={out}"]
+def test_the_command(encoded, write, tmp_path, capsys):
+    inputs, out = write("folder", [*encoded[:5], b"x"]), str(tmp_path / "out.csv")
+    arguments = ["predict", "wrn_10_2_s2.s2d.digits", str(inputs), f"--out={out}"]
     assert cli.main(arguments) == 0
     printed = capsys.readouterr().out
     assert printed == f"Wrote 5 rows to {out}\nSkipped 1 inputs, listed in {out}.skipped.csv\n"
-    assert cli.main(arguments) == 0
     assert cli.main([*arguments[:3], "--out=x.docx"]) == 1
     assert "expected a file that ends in .parquet or .csv" in capsys.readouterr().err

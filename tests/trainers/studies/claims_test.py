@@ -41,20 +41,6 @@ def test_the_papers_numbers_for_densenet():
     }
 
 
-def test_the_papers_numbers_in_the_tables_that_its_text_names():
-    by_table = {t: verdicts(paper_results(DENSENET, tables_used=[t])) for t in (2, 3)}
-    assert by_table[2]["s2d_beats_cheap_ensembles"] == ("holds", 18, 18)
-    assert by_table[3]["s2d_beats_cheap_ensembles"] == ("does not hold", 16, 18)
-    both = verdicts(paper_results(DENSENET, tables_used=[2, 3]))
-    assert both["h2d_dir_has_the_best_knowledge"] == ("holds", 3, 4)
-    assert both["mc_hurts_detection"] == ("holds", 21, 24)
-    # "The only case" where the plain ensemble is ahead: SVHN by knowledge uncertainty in AUPR.
-    assert both["s2d_ensemble_detects_better"] == ("holds", 15, 16)
-    assert both["h2d_detects_better_than_end"] == ("holds", 16, 16)
-    # "Generally" needs the other datasets: in these two tables it is two of four.
-    assert both["h2d_gauss_has_the_best_data"] == ("does not hold", 2, 4)
-
-
 def test_the_papers_numbers_elsewhere():
     plus = verdicts(paper_results(DENSENET, "cifar100_plus"))
     assert plus["s2d_beats_its_twin"] == ("holds", 9, 9)
@@ -82,10 +68,6 @@ def test_the_evidence_names_numbers_and_exceptions():
     size = CHECKS["size_does_not_rescue_knowledge"](paper_results(DENSENET)).evidence
     assert "87.1% for Deep ensemble of 20, " in size
     assert "knowledge 86.8% for Deep ensemble of 20" in size
-    for verdict in claims.check_all(paper_results(DENSENET)):
-        assert verdict.claim.source.startswith(("Section 5.", "Appendix B"))
-        assert "\n" not in verdict.evidence
-        assert verdict.evidence.endswith(".")
 
 
 def test_methods_of_ours_are_no_rivals_of_the_papers():
@@ -111,8 +93,6 @@ def test_nothing_to_compare_is_not_run(results):
         ("s2d_ensemble_calibration_rises", "s2d_ensemble", "cifar100/ece", 0.02),
         ("size_does_not_rescue_knowledge", "mc_20", "svhn_cropped/auroc/knowledge", 0.9),
         ("h2d_calibrates_better_than_end", "h2d_dir", "cifar100/nll", 0.92),
-        ("h2d_calibrates_better_than_its_teacher", "h2d_gauss", "cifar100/ece", 0.06),
-        ("h2d_beats_mc_and_swag", "h2d_gauss", "cifar100/accuracy", 0.75),
     ],
 )
 def test_one_exception_breaks_a_rule(name, method, key, value):
@@ -124,22 +104,6 @@ def test_one_exception_breaks_a_rule(name, method, key, value):
     assert found.held == found.comparisons - 1 or name == "s2d_ensemble_calibration_rises"
     assert found.comparisons == CHECKS[name](paper_results(DENSENET)).comparisons
     assert key in found.evidence
-
-
-def test_means_over_seeds_are_compared():
-    def seeds(*accuracies):
-        return [{"digits/accuracy": a, "digits/seeds": "text is ignored"} for a in accuracies]
-
-    check = CHECKS["s2d_beats_its_twin"]
-    found = check({"individual": seeds(0.5, 0.9), "s2d": seeds(0.72, 0.70)})
-    assert (found.verdict, found.held, found.comparisons) == ("inconclusive", 1, 1)
-    assert found.evidence == (
-        "True in 1 of 1 comparisons, 1 of them within the spread of the seeds; the narrowest: "
-        "digits/accuracy 71.0% for S2D Individual, 70.0% for Individual."
-    )
-    assert check({"individual": seeds(0.6, 0.61), "s2d": seeds(0.72, 0.70)}).verdict == "holds"
-    worse = check({"individual": seeds(0.72, 0.70), "s2d": seeds(0.6, 0.61)})
-    assert worse.verdict == "does not hold"
 
 
 def seeds_of(key, *values):
@@ -162,23 +126,6 @@ def test_a_rule_within_the_noise_cannot_be_told(plain, s2d, verdict):
     assert CHECKS["s2d_beats_its_twin"](found).verdict == verdict
 
 
-def test_a_tendency_is_told_only_if_the_noise_cannot_turn_it():
-    def scores(margin):
-        keys = [f"svhn_cropped/{r}/{u}" for r in ("auroc", "aupr") for u in ("confidence", "total")]
-        # The first two are clear, the last two turn around with the seed.
-        signs = [(1, 1), (1, 1), (1, -1), (-1, 1)]
-        return [
-            {"run/seed": seed}
-            | {k: 0.8 - margin * s[seed] for k, s in zip(keys, signs, strict=True)}
-            for seed in (0, 1)
-        ]
-
-    check = CHECKS["mc_hurts_detection"]
-    found = check({"individual": scores(0.0), "mc": scores(0.01)})
-    assert (found.verdict, found.comparisons) == ("inconclusive", 4)
-    assert "2 of them within the spread" in found.evidence
-
-
 @pytest.mark.parametrize(
     ("accuracies", "verdict"),
     [
@@ -191,47 +138,7 @@ def test_a_tendency_is_told_only_if_the_noise_cannot_turn_it():
 )
 def test_temperature_of_ensemble_distillation(accuracies, verdict):
     results = {m: [{"cifar100/accuracy": a} for a in values] for m, values in accuracies.items()}
-    found = CHECKS["end_depends_on_its_temperature"](results)
-    assert found.verdict == verdict
-    if verdict == "holds":
-        assert found.evidence == (
-            "True in 1 of 1 comparisons; the narrowest: "
-            "cifar100/accuracy 75.0% for EnD at T = 2, 70.0% for EnD at T = 1."
-        )
-
-
-RESULTS = {
-    "individual": [
-        {"cifar100/accuracy": 0.7, "cifar100/nll": 1.2, "svhn_cropped/auroc/total": 0.8},
-        {"cifar100/accuracy": 0.8, "cifar100/nll": 1.0, "svhn_cropped/fpr_at_95_recall/total": 0.5},
-    ],
-    "s2d": [{"cifar100/accuracy": np.float64(0.76), "cifar100/nll": 1.0, "note": "text"}],
-    "mc": [],
-}
-
-
-def test_means_over_seeds():
-    means = claims.Means(RESULTS)
-    assert means.methods == ["individual", "s2d", "mc"]
-    places = [(method, "cifar100/accuracy") for method in ("mc", "individual", "s2d")]
-    assert means.largest_first([*places, ("s2d", "note")]) == places[:0:-1]
-    assert means.keys(("accuracy", "nll")) == ["cifar100/accuracy", "cifar100/nll"]
-    assert means.keys(("auroc", "aupr"), ("total",)) == ["svhn_cropped/auroc/total"]
-    assert means.keys(("auroc", "aupr"), ("data",)) == []
-
-
-def test_margins_point_to_the_better_in_fractions_of_the_second():
-    means = claims.Means(RESULTS)
-    accuracy = means.compare("s2d", "individual", "cifar100/accuracy")
-    assert accuracy.margin == pytest.approx(0.01 / 0.75)
-    nll = means.compare("s2d", "individual", "cifar100/nll")
-    assert nll.margin == pytest.approx(0.1 / 1.1)
-    rises = means.compare("s2d", "individual", "cifar100/nll", larger=True)
-    assert rises.margin == pytest.approx(-0.1 / 1.1)
-    far = means.compare("s2d", "individual", "cifar100/accuracy", threshold=0.02)
-    assert far.margin == pytest.approx(-0.01 / 0.75)
-    assert means.compare("s2d", "mc", "cifar100/nll") is None
-    assert nll.text == "cifar100/nll 1.00 for S2D Individual, 1.10 for Individual"
+    assert CHECKS["end_depends_on_its_temperature"](results).verdict == verdict
 
 
 def runs(*values):
@@ -251,9 +158,6 @@ def test_the_noise_is_that_of_the_paired_differences_or_of_both_means():
     single = means.compare("ensemble", "individual", key)
     expected = 2 * np.sqrt(np.mean(variances) + variances[0] / 3)
     assert single.noise * 0.6 == pytest.approx(expected)
-    assert means.compare("end", "ensemble", key).noise * 0.8 == pytest.approx(
-        2 * np.sqrt(2 * np.mean(variances))
-    )
     alone = claims.Means({"ensemble": runs(0.8), "end": runs(0.7)})
     assert alone.compare("end", "ensemble", key).noise == 0.0
     # Within the noise a margin may be at either end of it.
@@ -281,14 +185,3 @@ def test_a_summary_tells_three_exceptions_and_counts_the_rest():
     text = claims.summarize([case(m) for m in (0.1, -0.1, -0.2, 0.0, -0.3, -0.05)])
     assert text == "; not in: margin -0.3; margin -0.2; margin -0.1; and 2 more"
     assert claims.summarize([case(0.1), case(0.02)]) == "; the narrowest: margin 0.02"
-
-
-def test_pairs_of_seeds_equal_scipy():
-    a, b = np.array([0.5, 0.6, 0.55, 0.7, 0.4]), np.array([0.45, 0.5, 0.56, 0.6, 0.4])
-    found = claims.compare_over_seeds(a, b)
-    oracle = stats.ttest_rel(a, b).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
-    assert found.mean_difference == pytest.approx(0.048, abs=1e-12)
-    assert (found.positive, found.negative, found.num_pairs) == (3, 1, 5)
-    one = claims.compare_over_seeds([0.5], [0.4])
-    assert (one.low, one.high) == (None, None)

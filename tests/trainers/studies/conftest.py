@@ -9,6 +9,7 @@ def paper_results(architecture, trained_on="cifar100", tables_used=None):
     A number that the paper prints twice (ensembles of 5 again among the ensemble sizes) is taken
     from the first table. Costs do not depend on `trained_on`.
     """
+    from s2d_tf.evaluation import names
     from s2d_tf.trainers.studies import paper_tables
 
     found = {}
@@ -18,5 +19,5 @@ def paper_results(architecture, trained_on="cifar100", tables_used=None):
             same = column.metric and column.trained_on in (trained_on, None)
             if same and cell.value is not None:
                 metrics = found.setdefault(row.variant, {})
-                metrics.setdefault(column.metric, cell.value * column.scale)
+                metrics.setdefault(column.metric, cell.value / names.metric(column.metric).scale)
     return {method: [metrics] for method, metrics in found.items()}

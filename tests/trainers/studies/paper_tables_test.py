@@ -195,29 +195,6 @@ def test_twins_are_compared_with_and_without_temperatures(make_run):
     }
 
 
-def test_our_student_is_compared_with_end_seed_by_seed(make_run):
-    values = {"end": [(0.69, 0.80), (0.70, 0.82)], "h2d": [(0.70, 0.81), (0.72, 0.84)]}
-    runs = [
-        make_run(
-            f"{ARCHITECTURE}.{method}.cifar100",
-            seed,
-            {
-                "cifar100/accuracy": accuracy,
-                "svhn_cropped/auroc/total": 0.7,
-                "svhn_cropped/auroc/knowledge": knowledge,
-            },
-        )
-        for method, seeds in values.items()
-        for seed, (accuracy, knowledge) in enumerate(seeds)
-    ]
-    table = result_tables.students_table(results.collect(runs))
-    assert table.caption == "H2D (ours) against EnD"
-    found = {row[1].text: (row[2].text, row[4].text) for row in table.rows}
-    assert found["CIFAR-100 Acc"] == ("+1.50", "2 of 2")
-    assert found["SVHN %AUROC knowledge against %AUROC total"] == ("+12.50", "2 of 2")
-    assert result_tables.students_table(results.collect(runs[:2])) is None
-
-
 def test_tables_need_no_tensorflow(make_run, run_python):
     run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, {"cifar100/accuracy": 0.7123})
     code = (
@@ -245,30 +222,23 @@ def ensemble(make_run):
 
 def test_tables_come_from_the_copies_alone(ensemble, tmp_path):
     path = studies.archive([ensemble], tmp_path / "results")
+    (ensemble / "metrics.json").unlink()
+    with pytest.raises(FileNotFoundError, match="s2d evaluate"):
+        studies.archive([ensemble], tmp_path / "others")
+    assert not (tmp_path / "others").exists()
     shutil.rmtree(ensemble)
     text = path.read_text(encoding="utf-8")
     assert "71.0 ± 3.2" in text  # The mean and spread of the members.
     assert "80.0" in text
     assert "not run" in text
     assert result_tables.text(tmp_path / "results") == text
+    kept = sorted((tmp_path / "results" / "runs").iterdir())
+    assert studies.archive(kept, tmp_path / "results").read_text(encoding="utf-8") == text
     names = {file.name for file in (tmp_path / "results").rglob("*") if file.is_file()}
     assert names == {"tables.md", "recipe.json", "metrics.json"}
     kept = json.loads(next((tmp_path / "results" / "runs").glob("*/metrics.json")).read_text())
     assert kept["data/x/missing"] == "not available"
     assert "/home/me" not in json.dumps(kept)  # No folder of this machine.
-
-
-def test_a_run_without_metrics_copies_nothing(ensemble, tmp_path):
-    (ensemble / "metrics.json").unlink()
-    with pytest.raises(FileNotFoundError, match="s2d evaluate"):
-        studies.archive([ensemble], tmp_path / "results")
-    assert not (tmp_path / "results").exists()
-
-
-def test_the_archive_can_be_made_again_from_itself(ensemble, tmp_path):
-    first = studies.archive([ensemble], tmp_path / "results").read_bytes()
-    kept = sorted((tmp_path / "results" / "runs").iterdir())
-    assert studies.archive(kept, tmp_path / "results").read_bytes() == first
 
 
 def test_sweeps_are_kept_with_their_tables(ensemble, tmp_path):

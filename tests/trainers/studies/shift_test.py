@@ -81,11 +81,6 @@ class TestMetrics:
         assert named.metrics()["c/nll"] == clean.metrics()["nll"]
         assert named.averaged == ["fog_1"]
 
-    def test_a_single_categorical_prediction_does_not_decompose(self, network, conditions):
-        found = evaluate_shift(network(models.Classifier), conditions).metrics()
-        assert "shift/shift_correlation/total" in found
-        assert not [key for key in found if key.endswith(("/data", "/knowledge"))]
-
     def test_all_right_or_all_wrong_has_no_auroc_of_errors(self):
         scores = {"confidence": np.array([0.1, 0.2])}
         right = ExampleScores(np.array([True, True]), np.zeros(2), scores)
@@ -108,13 +103,6 @@ class TestSubsetAndCache:
 
 
 class TestIntervals:
-    def test_the_estimates_are_the_metrics(self, shift):
-        found, metrics = shift_intervals(shift, num_resamples=20), shift.metrics()
-        assert {"shift/accuracy", "shift/ece", "shift/error_auroc/total"} <= set(found)
-        for key, interval in found.items():
-            assert interval["estimate"] == pytest.approx(metrics[key]), key
-            assert interval["low"] <= interval["high"]
-
     def test_resamples_are_of_images_with_all_their_versions(self, shift):
         """Against metrics of the drawn images, condition by condition."""
         drawn = next(iter(list(intervals.draw_counts(120, 3, (7, 0), 64))[1:]))
@@ -133,10 +121,6 @@ class TestIntervals:
         for key, values in shift.metrics(drawn).items():
             np.testing.assert_allclose(values, [own[key] for own in expected], err_msg=key)
 
-    def test_a_model_does_not_differ_from_itself(self, shift):
-        for interval in shift_intervals(shift, shift, num_resamples=20).values():
-            assert interval["estimate"] == interval["low"] == interval["high"] == 0.0
-
     def test_a_clear_difference_is_found_and_has_its_sign(self, shift):
         better = {
             name: ExampleScores(np.ones(120, bool), own.log_prob + 1, own.scores)
@@ -146,6 +130,7 @@ class TestIntervals:
         assert found["shift/accuracy"]["low"] > 0
         assert found["shift/nll"]["high"] < 0
         assert found["shift/nll"]["estimate"] == pytest.approx(-1.0)
+        assert {"shift/accuracy", "shift/ece"} <= set(found)
         # All right: it has no AUROC of errors to compare.
         assert "shift/error_auroc/total" not in found
 
@@ -156,16 +141,14 @@ class TestIntervals:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("conditions", "message"),
     [
-        ({"conditions": "digits"}, "conditions: expected a dataset with conditions, .*'digits'"),
-        ({"conditions": "cifar100_c_generated"}, "model: expected 100 classes .*received 8"),
-        ({"conditions": {"clean": 1, "fog": 2}}, "names that end in their severity.*'fog'"),
-        ({"conditions": {}}, "expected at least one besides the clean one"),
+        ("digits", "conditions: expected a dataset with conditions, .*'digits'"),
+        ("cifar100_c_generated", "model: expected 100 classes .*received 8"),
+        ({"clean": ([], []), "fog": ([], [])}, "names that end in their severity.*'fog'"),
+        ({}, "expected at least one besides the clean one"),
     ],
 )
-def test_errors(model, conditions, change, message):
-    if change.get("conditions") == {"clean": 1, "fog": 2}:
-        change = {"conditions": {"clean": conditions["clean"], "fog": conditions["clean"]}}
+def test_errors(model, conditions, message):
     with pytest.raises(ValueError, match=message):
-        evaluate_shift(**{"model": model, "conditions": conditions, **change})
+        evaluate_shift(model, conditions)

@@ -47,7 +47,7 @@ class TestDetectors:
         return studies.collect(made)
 
     def test_every_score_has_a_row_and_the_best_is_marked(self, results):
-        made = {t.caption.split(": ")[1]: t for t in detectors.detector_tables(results)}
+        made = {t.caption.rpartition(": ")[2]: t for t in studies.tables_of(results)}
         auroc, fpr = made["%AUROC of each score"], made["%FPR at 95% recall of each score"]
         sets = ["SVHN", "Tiny ImageNet (resize)", "Tiny ImageNet (crop)"]
         assert auroc.names == ["Model", "Score", *sets, "Far"]
@@ -59,18 +59,10 @@ class TestDetectors:
         smallest = [row[1].text for row in fpr.rows if row[3].best]
         assert smallest == ["Confidence", "Confidence"]  # of both networks, as printed
         assert len(auroc.blocks) == 2
-
-    def test_means_are_of_near_or_of_far_sets(self, results):
-        """The only near set is its own mean; SVHN and crops are far."""
-        named, kinds, (note,) = detectors.with_means(
-            {"s2d": [results[-1].metrics]}, ("cifar10", *OOD)[1:]
-        )
-        (metrics,) = named["s2d"]
-        assert kinds == ["far"]
-        assert note == "Far: mean over SVHN, Tiny ImageNet (crop)."
-        expected = (metrics["svhn_cropped/auroc/total"] + metrics[f"{OOD[2]}/auroc/total"]) / 2
-        assert metrics["far/auroc/total"] == pytest.approx(expected)
-        assert "near/auroc/total" not in metrics
+        # SVHN and crops are far; the only near set is its own mean.
+        assert rows["S2D Individual", "Total uncertainty"][-1].text == "56.0 ± 0.3"
+        correlation = made["rank correlation of data and knowledge uncertainty"]
+        assert texts(correlation)[0] == ["Individual", "0.25 ± 0.00", "", "", ""]
 
     def test_it_says_plainly_where_posthoc_beats_s2d(self, results):
         (table,) = [t for t in detectors.detector_tables(results) if "post-hoc" in t.caption]
@@ -80,22 +72,6 @@ class TestDetectors:
             ["Tiny ImageNet (resize)", "51.0 Total uncertainty", "51.0 Total uncertainty",
              "53.0 ViM", "53.0 ViM", "-2.00", "post-hoc on the plain network"],
         ]  # fmt: skip
-
-    def test_rank_correlations(self, results):
-        table = detectors.detector_tables(results)[-1]
-        assert "rank correlation" in table.caption
-        assert texts(table)[0] == ["Individual", "0.25 ± 0.00", "", "", ""]
-
-    def test_tables_and_report_show_them(self, results, tmp_path, monkeypatch):
-        monkeypatch.setattr(report, "draw_figures", lambda *_: [])
-        captions = [table.caption for table in studies.tables_of(results)]
-        assert "wrn_10_2_s2 on cifar100: %AUROC of each score" in captions
-        directories = [result.directory for result in results]
-        path = studies.write_report(directories, tmp_path, log=lambda _: None)
-        page = path.read_text(encoding="utf-8")
-        assert '<h2 id="detectors">Detectors</h2>' in page
-        assert "Relative Mahalanobis" not in page
-        assert ">KNN</th>" in page
 
     @pytest.mark.usefixtures("no_times")
     def test_one_command_from_entries_to_tables(self, tmp_path, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """Checkpoints survive an exit at any moment of a write, damage and hostile files."""
 
 import builtins
+import hashlib
 import io
 import json
 import os
@@ -189,8 +190,6 @@ def rewrite(folder, arrays=None, **changes):
 
     The checksum is that of `manifest.json` itself, so this follows the format and not the code.
     """
-    import hashlib
-
     path = folder / MANIFEST
     manifest = files.read_json(path) | changes
     manifest.pop("checksum")
@@ -215,14 +214,9 @@ DAMAGE = {
         (folder / MANIFEST).read_text().replace('"epoch"', '"Epoch"')
     ),
     "another format": lambda folder: rewrite(folder, format=99),
-    **{
-        f"facts {facts!r}": lambda folder, facts=facts: rewrite(folder, facts=facts)
-        for facts in (5, None, "epoch", [["epoch", 1]], True)
-    },
-    **{
-        f"step {step!r}": lambda folder, step=step: rewrite(folder, step=step)
-        for step in ("7", 7.0, None, -1, True, [7], {})
-    },
+    "facts that are none": lambda folder: rewrite(folder, facts=[["epoch", 1]]),
+    "a step before the first": lambda folder: rewrite(folder, step=-1),
+    "a step that is no number": lambda folder: rewrite(folder, step=True),
 }
 
 
@@ -253,7 +247,7 @@ def test_another_model_is_rejected_and_its_checkpoint_kept(tmp_path, other):
     assert restored(tmp_path) == 7
 
 
-@pytest.mark.parametrize("which", [0, 1, 2, 3])
+@pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["<f8", "<c8", "?", "<i2"])
 def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     """Whichever array it is: those before it are not assigned, either."""
@@ -262,10 +256,7 @@ def test_arrays_of_another_type_change_nothing(tmp_path, dtype, which):
     key = list(arrays)[which]
     arrays[key] = np.zeros(arrays[key].shape, dtype)
     rewrite(tmp_path / "step_000000007", files.pack_arrays(arrays))
-    if which == 3 and np.dtype(dtype).kind in "biuf":  # the metrics' variables do not exist yet
-        assert checkpoints.restore(tmp_path, state(0))["metrics"] == [0]
-        return
-    assert_rejected(tmp_path, f"{key}.*received" if which < 3 else "arrays of this model")
+    assert_rejected(tmp_path, f"{key}.*received")
 
 
 def test_objects_are_never_read(tmp_path):

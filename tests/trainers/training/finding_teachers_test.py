@@ -40,10 +40,8 @@ def test_an_ensemble_stands_for_its_member(tmp_path, given, seed, member):
 MISFITS = {
     "nothing": (None, {}, "teachers: no "),
     "unfinished": (recipe("ensemble"), {"finished": False}, "on the split train that is not"),
-    "method": (recipe("s2d_ensemble"), {}, f"a run of {NETWORK}.s2d_ensemble.digits"),
     "one network": (recipe("individual"), {}, f"a run of {NETWORK}.individual.digits"),
     "dataset": (recipe("ensemble", "cifar100"), {}, f"a run of {NETWORK}.ensemble.cifar100"),
-    "network": (recipe("ensemble", network="wrn_28_10"), {}, "a run of wrn_28_10.ensemble.digits"),
     "split": (recipe("ensemble"), {"split": HELD_OUT}, f"on the split {HELD_OUT}"),
 }
 
@@ -67,17 +65,9 @@ def test_a_folder_that_does_not_fit_is_rejected_or_passed_over(tmp_path, misfit)
     assert "\n" not in str(error.value)
 
 
-def test_a_given_ensemble_without_the_member_says_which(tmp_path):
-    ensemble = runs.Run(tmp_path / "ensemble", recipe("s2d_ensemble"), 0).write()
-    run = student(tmp_path / "run", "h2d_dir", seed=1)
-    with pytest.raises(runs.RunError, match=r"s2d\.digits .*received .*: no .*member_1"):
-        teachers.find(run, "s2d", ensemble.directory)
-
-
 @pytest.mark.parametrize("split", ["train", HELD_OUT])
 @pytest.mark.parametrize("taken", [False, True])
-@pytest.mark.parametrize("given", [False, True])
-def test_the_command_in_the_message_makes_what_is_found(tmp_path, monkeypatch, split, taken, given):
+def test_the_command_in_the_message_makes_what_is_found(tmp_path, monkeypatch, split, taken):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a b").mkdir()
     if taken:  # by the teachers of the other split
@@ -85,7 +75,7 @@ def test_the_command_in_the_message_makes_what_is_found(tmp_path, monkeypatch, s
         made(tmp_path / "a b" / f"{NETWORK}.ensemble.digits", recipe("ensemble"), split=other)
     run = student("a b/run", split=split)
     with pytest.raises(runs.RunError) as error:
-        teachers.find(run, "ensemble", "elsewhere" if given else None)
+        teachers.find(run, "ensemble")
     command = shlex.split(str(error.value).split("`")[1])
     assert command[:3] == ["s2d", "train", f"{NETWORK}.ensemble.digits"]
     flags = dict(flag.removeprefix("--").split("=") for flag in command[3:])

@@ -75,17 +75,6 @@ def test_predictions_are_computed_once(run, ensemble, images, right):
     assert record["teachers"] == [files.sha256(m.weights()) for m in ensemble.members]
 
 
-def test_predictions_are_the_same_bits_whatever_was_predicted_before(
-    tmp_path, predicted, ensemble, images
-):
-    predictor = ensemble.predictor()
-    predictor.predict_members(images[:7])
-    _, members = predictor.predict_members(images)
-    found = attached(student(tmp_path / "run", "plain_dir"), ensemble, images)
-    assert found.tobytes() == np.load(predicted / ARRAY).tobytes()
-    np.testing.assert_array_equal(members.transpose(1, 0, 2).astype(np.float16), found)
-
-
 def test_teachers_that_do_not_fit_are_rejected(tmp_path, ensemble, images):
     ours = training.override(recipe("h2d_dir"), ["teachers=ensemble"])
     run = training.create(tmp_path / "kind", ours, 0)
@@ -184,7 +173,6 @@ def test_a_killed_student_ends_in_the_same_bits(tmp_path, monkeypatch, caplog, e
     ("method", "network"),
     [
         ("h2d", NETWORK),
-        pytest.param("plain_dir", NETWORK, marks=pytest.mark.slow),
         pytest.param("h2d", "fast_resnet_half", marks=pytest.mark.slow),
     ],
 )
