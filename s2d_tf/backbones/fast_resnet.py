@@ -45,11 +45,10 @@ class IdentityInitializer(keras.initializers.HeUniform):
     def __call__(self, shape: Shape, dtype: Any = None) -> Tensor:
         height, width, channels, filters = shape
         kernel = super().__call__(shape, dtype)
-        copied = min(channels, filters)
         eye = keras.ops.eye(channels, filters, dtype=kernel.dtype)
         rows = keras.ops.one_hot(height // 2, height, dtype=kernel.dtype)[:, None, None, None]
         columns = keras.ops.one_hot(width // 2, width, dtype=kernel.dtype)[:, None, None]
-        is_copy = keras.ops.arange(filters) < copied
+        is_copy = keras.ops.arange(filters) < channels
         return keras.ops.where(is_copy, rows * columns * eye, kernel)
 
 
@@ -187,7 +186,7 @@ def whitening_filters(images: Array) -> Array:
     patches = windows[:, ::PATCH, ::PATCH].transpose(0, 1, 2, 4, 5, 3)
     patches = patches.reshape(-1, PATCH * PATCH * channels)
     values, vectors = np.linalg.eigh(np.cov(patches, rowvar=False))
-    filters = vectors / np.sqrt(values + EIGENVALUE_FLOOR)
-    filters = filters[:, ::-1]  # the largest variance first
+    # The largest variance first.
+    filters = (vectors / np.sqrt(values + EIGENVALUE_FLOOR))[:, ::-1]
     filters = np.concatenate([filters, -filters], axis=1)
     return filters.reshape(PATCH, PATCH, channels, -1).astype("float32")

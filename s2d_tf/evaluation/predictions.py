@@ -128,7 +128,7 @@ class Predictions:
             from any range of them, `[outputs, m, classes]`, to members `[members, m, classes]`; one
             after the other they are the whole stack.
         labels: int64 `[n]`, -1 where unknown.
-        dataset, split: names; the split is "" where there is none.
+        dataset: the data's name.
         fingerprint: the data's, whatever its order.
         inputs: hash of the inputs in their order.
         seconds: time of the forward passes; 0 where all came from the cache.
@@ -144,7 +144,6 @@ class Predictions:
     parts: tuple[tuple[np.ndarray, Callable], ...]
     labels: np.ndarray
     dataset: str
-    split: str
     fingerprint: str
     inputs: str
     seconds: float
@@ -217,7 +216,6 @@ def predict(
         parts=tuple((r, p.members_from_raw) for r, p in zip(raw, parts, strict=True)),
         labels=content.labels,
         dataset=source.name,
-        split=source.split,
         fingerprint=content.fingerprint,
         inputs=content.inputs,
         seconds=time.monotonic() - began if missing else 0.0,

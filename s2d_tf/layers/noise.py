@@ -96,17 +96,12 @@ class _GaussianNoise(Noise):
 
     def noise(self, copies: list[Any], width: int, seeds: tf.Tensor, dtype: Any) -> tf.Tensor:
         """Zero-mean noise `[*copies, width]`; the deviation is shared by a row's features."""
-
-        def normal(shape):
-            return tf.random.stateless_normal(shape, seeds[0])
-
-        def uniform(shape):
-            return tf.random.stateless_uniform(shape, seeds[1], self._low, self._high)
-
-        noise = _draw_rows(normal, [*copies, width])
+        noise = _draw_rows(tf.random.stateless_normal, [*copies, width], seeds[0])
         if self._low == self._high:
             return tf.cast(self._low * noise, dtype)
-        return tf.cast(_draw_rows(uniform, [*copies, 1]) * noise, dtype)
+        limits = self._low, self._high
+        stddev = _draw_rows(tf.random.stateless_uniform, [*copies, 1], seeds[1], *limits)
+        return tf.cast(stddev * noise, dtype)
 
     def get_config(self):
         return {**super().get_config(), "stddev": self.stddev}
@@ -179,10 +174,8 @@ class BernoulliNoise(Noise):
     def perturb(
         self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
     ) -> tf.Tensor:
-        def uniform(shape):
-            return tf.random.stateless_uniform(shape, seeds[0])
-
-        kept = _draw_rows(uniform, [*copies, width]) >= self.rate
+        drawn = _draw_rows(tf.random.stateless_uniform, [*copies, width], seeds[0])
+        kept = drawn >= self.rate
         # One product, so that no graph optimizer can round another way than eager execution does.
         scaled = features * (1 / (1 - self.rate))
         return tf.where(kept, scaled, tf.zeros_like(scaled))
@@ -269,21 +262,22 @@ def _next_seed(seed_generator: keras.random.SeedGenerator) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(seed_generator.next()), tf.int32)
 
 
-def _draw_rows(draw: Callable[[list[Any]], tf.Tensor], local_shape: list[Any]) -> tf.Tensor:
+def _draw_rows(draw: Callable[..., tf.Tensor], local_shape: list[Any], *args: Any) -> tf.Tensor:
     """Draws for the global batch and returns the rows that belong to this replica.
 
     Every replica sees the same seed, so each draws the same global tensor and takes its own slice:
     row `i` of the global batch gets the same noise on one replica or on many.
 
     Args:
-        draw: function of a shape that returns a random tensor; a pure function of its seed.
+        draw: one of `tf.random.stateless_*`.
         local_shape: shape of this replica's part, batch first.
+        *args: the seed, and what else `draw` takes after the shape.
     """
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
-        return draw(local_shape)
+        return draw(local_shape, *args)
     rows = local_shape[0]
-    everything = draw([rows * context.num_replicas_in_sync, *local_shape[1:]])
+    everything = draw([rows * context.num_replicas_in_sync, *local_shape[1:]], *args)
     first = tf.cast(context.replica_id_in_sync_group, tf.int32) * rows
     return everything[first : first + rows]
 

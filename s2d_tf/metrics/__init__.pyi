@@ -14,7 +14,6 @@ from s2d_tf.metrics.statistics import rank_correlation as rank_correlation
 from s2d_tf.metrics.detection import aupr as aupr
 from s2d_tf.metrics.detection import auroc as auroc
 from s2d_tf.metrics.detection import fpr_at_95_recall as fpr_at_95_recall
-from s2d_tf.metrics.detection import precision_recall_curve as precision_recall_curve
 from s2d_tf.metrics.detection import roc_curve as roc_curve
 from s2d_tf.metrics.statistics import mean_interval as mean_interval
 from s2d_tf.metrics.decisions import RiskCoverageCurve as RiskCoverageCurve

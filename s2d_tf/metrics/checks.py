@@ -24,8 +24,8 @@ def as_matrix(values: ArrayLike, name: str) -> Array:
     return _not_empty_and_finite(values, name)
 
 
-def _as_probs(probs: ArrayLike) -> Array:
-    """Returns `probs` as float64 `[examples, classes]` whose rows are distributions."""
+def as_labeled(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
+    """Returns `probs` as float64 rows that are distributions, and their `as_labels(labels)`."""
     probs = as_matrix(probs, "probs")
     if probs.min() < 0.0:
         raise ValueError(
@@ -40,12 +40,6 @@ def _as_probs(probs: ArrayLike) -> Array:
             f"{sums[worst]:.6g} in row {worst}. If these are logits or concentrations, "
             "normalize them first."
         )
-    return probs
-
-
-def as_labeled(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
-    """Returns `_as_probs(probs)` and its `as_labels(labels)`."""
-    probs = _as_probs(probs)
     return probs, as_labels(labels, *probs.shape)
 
 

@@ -118,35 +118,11 @@ def roc_curve(id_scores: ArrayLike, ood_scores: ArrayLike) -> tuple[Array, Array
     """
     from sklearn import metrics as sklearn_metrics
 
-    return sklearn_metrics.roc_curve(
-        *_targets_and_scores(id_scores, ood_scores), drop_intermediate=False
-    )
-
-
-def precision_recall_curve(
-    id_scores: ArrayLike, ood_scores: ArrayLike
-) -> tuple[Array, Array, Array]:
-    """Precisions, recalls and thresholds as scikit-learn orders them: from recall 1 down to 0.
-
-    Out-of-distribution examples are positive, and higher scores mean out of distribution. There is
-    one threshold fewer than precisions.
-
-    Example:
-
-    >>> precision, recall, thresholds = metrics.precision_recall_curve([0.1, 0.4], [0.3, 0.9])
-    >>> recall.tolist()
-    [1.0, 1.0, 0.5, 0.5, 0.0]
-    """
-    from sklearn import metrics as sklearn_metrics
-
-    return sklearn_metrics.precision_recall_curve(*_targets_and_scores(id_scores, ood_scores))
-
-
-def _targets_and_scores(id_scores, ood_scores):
     id_scores = checks.as_scores(id_scores, "id_scores")
     ood_scores = checks.as_scores(ood_scores, "ood_scores")
     is_ood = np.repeat((False, True), (id_scores.size, ood_scores.size))
-    return is_ood, np.concatenate((id_scores, ood_scores))
+    scores = np.concatenate((id_scores, ood_scores))
+    return sklearn_metrics.roc_curve(is_ood, scores, drop_intermediate=False)
 
 
 def _cumulated(counts, order):

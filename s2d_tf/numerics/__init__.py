@@ -1,12 +1,5 @@
 """Pure tensor functions: special functions, Dirichlet and normal divergences and fits."""
 
-from s2d_tf.numerics.dirichlet import (
-    LOG_CONCENTRATION_LIMIT,
-    concentrations_from_logits,
-    dirichlet_fisher_distance,
-    dirichlet_kl_divergence,
-    dirichlet_negative_log_likelihood,
-)
 from s2d_tf.numerics.dirichlet_fit import (
     FIT_METHODS,
     MAX_TOTAL_CONCENTRATION,
@@ -15,7 +8,16 @@ from s2d_tf.numerics.dirichlet_fit import (
     fit_dirichlet_with_info,
     merge_dirichlets,
 )
-from s2d_tf.numerics.normal import MIN_SCALE, fit_normal, normal_kl_divergence
+from s2d_tf.numerics.divergences import (
+    LOG_CONCENTRATION_LIMIT,
+    MIN_SCALE,
+    concentrations_from_logits,
+    dirichlet_fisher_distance,
+    dirichlet_kl_divergence,
+    dirichlet_negative_log_likelihood,
+    fit_normal,
+    normal_kl_divergence,
+)
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma, digamma_minus_log, trigamma
 
 __all__ = [

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from s2d_tf import _types
 from s2d_tf._types import TensorLike
-from s2d_tf.numerics.dirichlet import LOG_CONCENTRATION_LIMIT
+from s2d_tf.numerics.divergences import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
 from s2d_tf.numerics.tensors import as_float, check_samples, normalized_log_probs
 
@@ -114,8 +114,7 @@ def fit_dirichlet_with_info(
     """
     if method not in FIT_METHODS:
         raise ValueError(
-            f"method: expected one of {list(FIT_METHODS)}, received {method!r}. Choose one "
-            "of these."
+            f"method: expected one of {list(FIT_METHODS)}, received {method!r}. Pass one of them."
         )
     if max_iterations < 1:
         raise ValueError(
@@ -123,7 +122,11 @@ def fit_dirichlet_with_info(
         )
     log_probs = as_float(log_probs, "log_probs")
     check_samples(log_probs, "log_probs")
-    statistics = _statistics(tf.stop_gradient(log_probs))
+    normalized = normalized_log_probs(tf.stop_gradient(log_probs))
+    statistics = _Statistics(
+        mean_log_probs=tf.reduce_mean(normalized, axis=-2),
+        mean_probs=tf.reduce_mean(tf.exp(normalized), axis=-2),
+    )
     init, step = {
         "newton": (_init_newton, _step_newton),
         "mean_precision": (_init_mean_precision, _step_mean_precision),
@@ -200,14 +203,6 @@ def _iterate(init, step, statistics, max_iterations, tolerance):
     return final
 
 
-def _statistics(log_probs):
-    log_probs = normalized_log_probs(log_probs)
-    return _Statistics(
-        mean_log_probs=tf.reduce_mean(log_probs, axis=-2),
-        mean_probs=tf.reduce_mean(tf.exp(log_probs), axis=-2),
-    )
-
-
 def _closed_form_total(statistics):
     """Total concentration from Stirling's formula: exact for large, within a factor 2 for small."""
     num_classes = tf.cast(tf.shape(statistics.mean_probs)[-1], tf.float64)
@@ -223,7 +218,8 @@ def _closed_form_total(statistics):
 
 def _init_newton(statistics):
     total = _closed_form_total(statistics)
-    return _inverse_digamma_start(statistics.mean_log_probs + digamma(total))
+    # 1 / ln(1 + exp(-y)) goes like -1/y and like exp(y) where the inverse of the digamma does.
+    return 1.0 / tf.nn.softplus(-(statistics.mean_log_probs + digamma(total)))
 
 
 def _step_newton(concentration, statistics):
@@ -262,11 +258,6 @@ def _move(concentration, weights, digamma_change):
     relative = ratio * digamma_change
     curvature = tf.where(relative < -1.0, tf.ones_like(ratio), 1.0 - 0.5 * ratio)
     return concentration * (1.0 + relative / (1.0 - tf.minimum(curvature * relative, 0.5)))
-
-
-def _inverse_digamma_start(value):
-    """1 / ln(1 + exp(-y)), which goes like -1/y and like exp(y) where the inverse digamma does."""
-    return 1.0 / tf.nn.softplus(-value)
 
 
 def _init_mean_precision(statistics):

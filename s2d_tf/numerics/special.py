@@ -41,7 +41,7 @@ def _artanh_terms(count):
     return tuple(1.0 / (2 * k + 1) for k in reversed(range(count)))
 
 
-# The tests compute these again. The errors of s R and s Q are largest where s is, which is where
+# The errors of s R and s Q are largest where s is, which is where
 # 1/x outweighs them: below 3e-9 and 3e-8 (float32), 2e-17 and 3e-16 (float64).
 _EXPANSIONS = {
     tf.float32: _Expansion(

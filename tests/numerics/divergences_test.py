@@ -1,4 +1,4 @@
-"""Dirichlet KL divergence and likelihood against mpmath, scipy, Monte Carlo and identities."""
+"""Divergences, likelihood and the normal fit against mpmath, SciPy and closed forms."""
 
 import mpmath
 import numpy as np
@@ -6,29 +6,20 @@ import pytest
 import scipy.special
 import scipy.stats
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from s2d_tf.numerics import (
+    MIN_SCALE,
     concentrations_from_logits,
     dirichlet_fisher_distance,
     dirichlet_kl_divergence,
     dirichlet_negative_log_likelihood,
+    fit_normal,
+    normal_kl_divergence,
 )
+from tests import oracles
 
 TOTALS = (1e-2, 1.0, 1e2, 1e4, 1e6)
 CLASSES = (2, 10, 100, 1000)
-
-
-def kl_reference(p, q):
-    with mpmath.workdps(40):
-        p, q = ([mpmath.mpf(float(value)) for value in row] for row in (p, q))
-        p_total, q_total = mpmath.fsum(p), mpmath.fsum(q)
-        value = mpmath.loggamma(p_total) - mpmath.loggamma(q_total)
-        for a, b in zip(p, q, strict=True):
-            value += mpmath.loggamma(b) - mpmath.loggamma(a)
-            value += (a - b) * (mpmath.digamma(a) - mpmath.digamma(p_total))
-        return float(value)
 
 
 def random_concentration(rng, num_classes, total):
@@ -48,19 +39,8 @@ def test_kl_matches_mpmath(num_classes, dtype):
     p, q = p.astype(dtype), q.astype(dtype)
     result = dirichlet_kl_divergence(p, q)
     assert result.dtype == dtype
-    expected = [kl_reference(*row) for row in zip(p, q, strict=True)]
+    expected = [oracles.dirichlet_kl(*row) for row in zip(p, q, strict=True)]
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
-
-
-@settings(derandomize=True, max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.floats(-20.0, 20.0), st.floats(-20.0, 20.0)), min_size=2, max_size=6))
-def test_kl_is_never_negative_and_always_finite(logits):
-    p_logits, q_logits = np.array(logits, np.float32).T
-    value = dirichlet_kl_divergence(
-        concentrations_from_logits(p_logits), concentrations_from_logits(q_logits)
-    ).numpy()
-    assert np.isfinite(value)
-    assert value >= 0.0
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -130,17 +110,6 @@ def test_negative_log_likelihood_matches_scipy(total):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_bad_shapes_are_refused():
-    with pytest.raises(ValueError, match="p: expected at least 2 classes"):
-        dirichlet_kl_divergence([1.0], [1.0])
-    with pytest.raises(ValueError, match="the same number of classes"):
-        dirichlet_kl_divergence([1.0, 2.0], [1.0, 2.0, 3.0])
-    with pytest.raises(
-        ValueError, match=r"log_probs: expected the shape \[..., samples, classes\]"
-    ):
-        dirichlet_negative_log_likelihood([0.0, 1.0], [1.0, 2.0])
-
-
 def fisher_reference(a, d):
     with mpmath.workdps(40):
         a, d = ([mpmath.mpf(float(value)) for value in row] for row in (a, d))
@@ -170,3 +139,72 @@ def test_fisher_distance_passes_no_gradient_to_its_dirichlet():
     slope, other = tape.gradient(value, [d, a])
     assert other is None
     assert np.all(slope != 0)
+
+
+def random_normals(shape=(4, 10)):
+    rng = np.random.default_rng(0)
+    return [
+        draw for _ in "pq" for draw in (rng.normal(0, 5, shape), np.exp(rng.normal(size=shape)))
+    ]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_normal_kl_is_the_papers_equation_in_every_mode(dtype):
+    arguments = [value.astype(dtype) for value in random_normals()]
+    result = normal_kl_divergence(*arguments)
+    assert result.dtype == dtype
+    p_loc, p_scale, q_loc, q_scale = (value.astype(np.float64) for value in arguments)
+    terms = np.log(q_scale / p_scale) - 0.5
+    terms += (p_scale**2 + (q_loc - p_loc) ** 2) / (2 * q_scale**2)
+    np.testing.assert_allclose(result, terms.sum(axis=-1), rtol=1e-6)
+    for jit_compile in (False, True):
+        compiled = tf.function(normal_kl_divergence, jit_compile=jit_compile)(*arguments)
+        np.testing.assert_allclose(compiled, result, rtol=1e-6)
+
+
+def test_normal_kl_of_equals_is_zero_and_extremes_are_finite():
+    loc, scale, *_ = random_normals()
+    assert np.all(normal_kl_divergence(loc, scale, loc, scale).numpy() == 0.0)
+    variables = [tf.Variable([[1e4, -1e4]]), tf.Variable([[MIN_SCALE, 10.0]])]
+    with tf.GradientTape() as tape:
+        value = normal_kl_divergence([[-1e4, 1e4]], [[MIN_SCALE, MIN_SCALE]], *variables)
+    assert np.all(np.isfinite(value))
+    assert all(np.all(np.isfinite(gradient)) for gradient in tape.gradient(value, variables))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_normal_fit_is_mean_and_biased_deviation(dtype):
+    values = (np.random.default_rng(3).normal(size=(2, 5, 7)) * 3 + 100).astype(dtype)
+    loc, scale = fit_normal(values)
+    assert loc.dtype == scale.dtype == dtype
+    expected = values.astype(np.float64)
+    np.testing.assert_allclose(loc, expected.mean(axis=-2), rtol=1e-6)
+    np.testing.assert_allclose(scale, expected.std(axis=-2, ddof=0), rtol=1e-6)
+
+
+def test_normal_fit_has_a_floor_and_a_finite_gradient_at_it():
+    for values in (np.ones([2, 1, 4]), np.ones([2, 5, 4]), np.full([2, 5, 4], 1e4)):
+        variable = tf.Variable(values, dtype=tf.float32)
+        with tf.GradientTape() as tape:
+            loc, scale = fit_normal(variable)
+            target = tf.reduce_sum(loc + scale)
+        np.testing.assert_allclose(loc, values[:, 0])
+        np.testing.assert_allclose(scale, np.full([2, 4], MIN_SCALE))
+        assert np.all(np.isfinite(tape.gradient(target, variable)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: dirichlet_kl_divergence([1.0], [1.0]), "p: expected at least 2 classes"),
+        (lambda: dirichlet_kl_divergence([1.0] * 2, [1.0] * 3), "the same number of classes"),
+        (
+            lambda: dirichlet_negative_log_likelihood([0.0, 1.0], [1.0, 2.0]),
+            r"log_probs: expected the shape \[..., samples, classes\]",
+        ),
+        (lambda: fit_normal(np.zeros([4])), r"shape \[..., members, classes\], received \(4,\)"),
+    ],
+)
+def test_bad_shapes_are_rejected(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
