@@ -180,27 +180,20 @@ def test_the_fisher_distance_vanishes_only_at_the_proxy(kind):
     assert float(loss(one, proxy + 0.5)) > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        *(
-            (lambda kind=kind, value=value: kind(temperature=value), "a number above 0, received")
-            for kind in (losses.SoftCrossEntropy, losses.DirichletNegativeLogLikelihood)
-            for value in (0, -1.0, float("nan"))
-        ),
-        (lambda: losses.DirichletFisherDistance("plain"), "teacher_kind: expected one of"),
-        (
-            lambda: losses.DirichletFisherDistance(temperature=0),
-            "temperature: expected a number above 0",
-        ),
-        (lambda: losses.WithSoftCrossEntropy("kl"), "distribution: expected a losses"),
-        (
-            lambda: losses.WithSoftCrossEntropy(losses.SoftCrossEntropy(), -1),
-            "weight: expected at least 0, received -1",
-        ),
-    ],
-)
-def test_bad_options_are_rejected(make, message):
-    with pytest.raises(ValueError, match=message) as error:
-        make()
-    assert "\n" not in str(error.value)
+BAD_OPTIONS = [
+    (losses.SoftCrossEntropy, {"temperature": 0}, "temperature: expected a number above 0"),
+    (losses.SoftCrossEntropy, {"temperature": float("nan")}, "a number above 0, received nan"),
+    (losses.DirichletFisherDistance, {"teacher_kind": "plain"}, "teacher_kind: expected one of"),
+    (losses.WithSoftCrossEntropy, {"distribution": "kl"}, "distribution: expected a losses"),
+    (
+        losses.WithSoftCrossEntropy,
+        {"distribution": losses.SoftCrossEntropy(), "weight": -1},
+        "weight: expected at least 0, received -1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "message"), BAD_OPTIONS)
+def test_bad_options_are_rejected(kind, options, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**options)

@@ -21,13 +21,11 @@ def random_predictions(num_examples=500, num_classes=7, scale=3.0, seed=0):
 
 def test_equals_scikit_learn():
     _, probs, labels = random_predictions()
-    assert metrics.accuracy(probs, labels) == pytest.approx(
-        sklearn_metrics.accuracy_score(labels, probs.argmax(axis=-1)), abs=1e-12
-    )
+    expected = sklearn_metrics.accuracy_score(labels, probs.argmax(axis=-1))
+    assert metrics.accuracy(probs, labels) == pytest.approx(expected, abs=1e-12)
     classes = np.arange(7)
-    assert metrics.negative_log_likelihood(probs, labels) == pytest.approx(
-        sklearn_metrics.log_loss(labels, probs, labels=classes), abs=1e-12
-    )
+    expected = sklearn_metrics.log_loss(labels, probs, labels=classes)
+    assert metrics.negative_log_likelihood(probs, labels) == pytest.approx(expected, abs=1e-12)
     one_hot = labels[:, np.newaxis] == classes
     by_class = [sklearn_metrics.mean_squared_error(one_hot[:, c], probs[:, c]) for c in classes]
     assert metrics.brier_score(probs, labels) == pytest.approx(sum(by_class), abs=1e-12)
@@ -35,9 +33,9 @@ def test_equals_scikit_learn():
 
 def test_log_probs_agree_with_probs_and_do_not_saturate():
     logits, probs, labels = random_predictions()
-    assert metrics.negative_log_likelihood_from_log_probs(logits, labels) == pytest.approx(
-        metrics.negative_log_likelihood(probs, labels), abs=1e-12
-    )
+    found = metrics.negative_log_likelihood_from_log_probs(logits, labels)
+    expected = metrics.negative_log_likelihood(probs, labels)
+    assert found == pytest.approx(expected, abs=1e-12)
     extreme = np.array([[5000.0, -5000.0, 0.0], [1e-3, 0.0, -1e-3]])
     with mpmath.workdps(50):
         rows = [
@@ -45,9 +43,8 @@ def test_log_probs_agree_with_probs_and_do_not_saturate():
             for row, label in zip(extreme, (1, 2), strict=True)
         ]
         expected = float(mpmath.fsum(rows) / 2)
-    assert metrics.negative_log_likelihood_from_log_probs(extreme, [1, 2]) == pytest.approx(
-        expected, rel=1e-14
-    )
+    found = metrics.negative_log_likelihood_from_log_probs(extreme, [1, 2])
+    assert found == pytest.approx(expected, rel=1e-14)
 
 
 SCORES = [
@@ -111,49 +108,34 @@ def predictions_with_confidence(confidence, correct, num_classes=3):
 @pytest.mark.parametrize("num_bins", [1, 2, 10, 15, 100])
 def test_ece_equals_brute_force(num_bins):
     rng = np.random.default_rng(0)
-    probs = rng.dirichlet(np.full(10, 0.2), size=400)
-    labels = rng.integers(0, 10, 400)
+    probs, labels = rng.dirichlet(np.full(10, 0.2), size=400), rng.integers(0, 10, 400)
     # Confidences exactly on edges and at 1 are where implementations differ.
-    probs[0], probs[1], probs[2] = np.eye(10)[3], np.r_[0.6, 0.4, np.zeros(8)], np.full(10, 0.1)
-    assert metrics.expected_calibration_error(probs, labels, num_bins) == pytest.approx(
-        brute_force_ece(probs, labels, num_bins), abs=1e-12
-    )
+    edges = np.linspace(0.0, 1.0, num_bins + 1)
+    edges = edges[edges > 0.5]
+    on_edges = predictions_with_confidence(edges, rng.random(edges.size) < 0.5, num_classes=10)
+    probs, labels = np.concatenate([probs, on_edges[0]]), np.r_[labels, on_edges[1]]
+    found = metrics.expected_calibration_error(probs, labels, num_bins)
+    assert found == pytest.approx(brute_force_ece(probs, labels, num_bins), abs=1e-12)
 
 
-def test_a_confidence_on_an_edge_belongs_to_the_lower_bin():
-    # 0.6 = 9/15 falls into (8/15, 9/15] with 0.58, not with 0.65: their gaps cancel only there.
-    probs, labels = predictions_with_confidence([0.6, 0.58, 0.65], [False, True, True])
-    expected = (abs(0.6 + (0.58 - 1.0)) + (1.0 - 0.65)) / 3
-    assert metrics.expected_calibration_error(probs, labels) == pytest.approx(expected, abs=1e-15)
-    edges = np.linspace(0.0, 1.0, 16)[6:]
-    probs, labels = predictions_with_confidence(edges, np.ones(10, bool))
-    np.testing.assert_array_equal(
-        metrics.reliability_curve(probs, labels).count, np.r_[np.zeros(5), np.ones(10)]
-    )
-
-
-def test_adaptive_bins_hold_equally_many():
-    confidence = np.array([0.9, 0.95, 0.99, 0.4, 0.45, 0.5])
-    correct = np.array([1, 1, 0, 0, 1, 0], dtype=bool)
-    probs, labels = predictions_with_confidence(confidence, correct)
-    expected = (abs(0.4 + 0.45 + 0.5 - 1.0) + abs(0.9 + 0.95 + 0.99 - 2.0)) / 6
-    assert metrics.adaptive_calibration_error(probs, labels, num_bins=2) == pytest.approx(
-        expected, abs=1e-15
-    )
+@pytest.mark.parametrize(
+    ("confidence", "correct", "bins"),
+    [
+        ([0.9, 0.95, 0.99, 0.4, 0.45, 0.5], [1, 1, 0, 0, 1, 0], (0.35, 0.84)),
+        # The tie at 0.8 is in both bins and holds one right in two.
+        ([0.5, 0.8, 0.8, 0.9], [1, 1, 0, 1], (0.5 - 1.0 + 0.8 - 0.5, 0.8 - 0.5 + 0.9 - 1.0)),
+    ],
+)
+def test_adaptive_bins_hold_equally_many_and_share_ties(confidence, correct, bins):
+    probs, labels = predictions_with_confidence(confidence, np.array(correct, bool))
+    expected = sum(map(abs, bins)) / len(labels)
+    for order in (np.arange(len(labels)), np.arange(len(labels))[::-1]):
+        found = metrics.adaptive_calibration_error(probs[order], labels[order], num_bins=2)
+        assert found == pytest.approx(expected, abs=1e-15)
     # One bin: all that is left is the overall gap, whatever the binning.
-    assert metrics.adaptive_calibration_error(probs, labels, num_bins=1) == pytest.approx(
-        metrics.expected_calibration_error(probs, labels, num_bins=1), abs=1e-15
-    )
-
-
-def test_adaptive_error_with_ties_is_the_mean_over_their_shares():
-    # Two bins of two; the tie at 0.8 straddles the cut and holds one right in two.
-    probs, labels = predictions_with_confidence([0.5, 0.8, 0.8, 0.9], [True, True, False, True])
-    expected = (abs(0.5 - 1.0 + 0.8 - 0.5) + abs(0.8 - 0.5 + 0.9 - 1.0)) / 4
-    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
-        assert metrics.adaptive_calibration_error(
-            probs[order], labels[order], num_bins=2
-        ) == pytest.approx(expected, abs=1e-15)
+    overall = metrics.expected_calibration_error(probs, labels, num_bins=1)
+    found = metrics.adaptive_calibration_error(probs, labels, num_bins=1)
+    assert found == pytest.approx(overall, abs=1e-15)
 
 
 def test_reliability_curve_adds_up_to_the_error():

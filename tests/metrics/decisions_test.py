@@ -14,11 +14,6 @@ from s2d_tf import metrics
 cases = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30)
 
 
-def split(case):
-    scores, errors = zip(*case, strict=True)
-    return np.array(scores, dtype=float), np.array(errors)
-
-
 def brute_force_aurc(scores, errors):
     risks = []
     for own in scores:
@@ -29,23 +24,15 @@ def brute_force_aurc(scores, errors):
 
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(cases)
-def test_aurc_equals_brute_force(case):
-    scores, errors = split(case)
-    assert metrics.area_under_risk_coverage(scores, errors) == pytest.approx(
-        brute_force_aurc(scores, errors), abs=1e-12
-    )
-
-
-@settings(max_examples=100, derandomize=True, deadline=None)
-@given(cases)
-def test_augrc_follows_from_the_auroc_of_errors(case):
-    scores, errors = split(case)
+def test_aurc_equals_brute_force_and_augrc_follows_from_the_auroc_of_errors(case):
+    scores, errors = (np.array(column, float) for column in zip(*case, strict=True))
+    found = metrics.area_under_risk_coverage(scores, errors)
+    assert found == pytest.approx(brute_force_aurc(scores, errors), abs=1e-12)
     risk = errors.mean()
     auroc = sklearn_metrics.roc_auc_score(errors, scores) if 0 < risk < 1 else 0.5
     expected = (1 - auroc) * risk * (1 - risk) + risk**2 / 2
-    assert metrics.area_under_generalized_risk_coverage(scores, errors) == pytest.approx(
-        expected, abs=1e-12
-    )
+    found = metrics.area_under_generalized_risk_coverage(scores, errors)
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_rejection_inside_a_tie_is_the_expectation_over_orders():
@@ -74,10 +61,13 @@ def test_bad_input_is_refused(scores, errors, message):
         metrics.area_under_risk_coverage(scores, errors)
 
 
-@pytest.mark.parametrize("rejected", [1.0, -0.1, np.nan, [0.5, 1.0]])
-def test_bad_rejection_fraction_is_refused(rejected):
-    with pytest.raises(ValueError, match="rejected: expected fractions"):
-        metrics.risk_after_rejection([1.0], [0], rejected)
+def test_bad_fractions_and_sets_are_refused():
+    for rejected in (1.0, -0.1, np.nan, [0.5, 1.0]):
+        with pytest.raises(ValueError, match="rejected: expected fractions"):
+            metrics.risk_after_rejection([1.0], [0], rejected)
+    for sets in (SETS.astype(float), SETS[0], SETS[:0]):
+        with pytest.raises(ValueError, match=r"sets: expected booleans \[examples, classes\]"):
+            metrics.mean_set_size(sets)
 
 
 SETS = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 1, 1], [0, 0, 0]], bool)
@@ -100,9 +90,3 @@ def test_the_interval_is_that_of_clopper_and_pearson(hits):
     expected = stats.binomtest(hits, 40).proportion_ci(0.9, method="exact")
     found = metrics.set_coverage_interval(sets, np.ones(40, int), level=0.9)
     np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-12)
-
-
-@pytest.mark.parametrize("sets", [SETS.astype(float), SETS[0], SETS[:0]])
-def test_anything_but_boolean_sets_is_an_error(sets):
-    with pytest.raises(ValueError, match=r"sets: expected booleans \[examples, classes\]"):
-        metrics.mean_set_size(sets)

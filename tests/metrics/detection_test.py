@@ -58,7 +58,7 @@ def test_equals_brute_force(metric, oracle, data):
     assert value == pytest.approx(oracle(list(id_scores), list(ood_scores)), abs=1e-12)
 
 
-def test_curves_contain_the_areas():
+def test_the_curve_contains_the_area():
     rng = np.random.default_rng(4)
     id_scores, ood_scores = np.round(rng.normal(size=80), 1), np.round(rng.normal(1, size=60), 1)
     false_positive_rate, recall, _ = metrics.roc_curve(id_scores, ood_scores)
@@ -66,10 +66,6 @@ def test_curves_contain_the_areas():
     assert (false_positive_rate[-1], recall[-1]) == (1.0, 1.0)
     assert np.trapezoid(recall, false_positive_rate) == pytest.approx(
         metrics.auroc(id_scores, ood_scores), abs=1e-12
-    )
-    precision, recall, _ = metrics.precision_recall_curve(id_scores, ood_scores)
-    assert -np.sum(np.diff(recall) * precision[:-1]) == pytest.approx(
-        metrics.aupr(id_scores, ood_scores), abs=1e-12
     )
 
 

@@ -79,12 +79,9 @@ def test_several_steps_equal_numpy(compiled, sgd_momentum):
 
 def test_config_round_trip():
     optimizer = Muon(0.2, 0.5, 4, 3.0, 0.7, weight_decay=1e-3, clipnorm=1.0)
-    copy = contracts.run_serialization_test(optimizer)
-    config = copy.get_config()
-    found = [config[key] for key in ("momentum", "num_iterations", "sgd_ratio", "sgd_momentum")]
-    assert found == [0.5, 4, 3.0, 0.7]
-    assert (config["weight_decay"], config["clipnorm"]) == (1e-3, 1.0)
-    assert copy.nesterov
+    found = contracts.run_serialization_test(optimizer).get_config()
+    names = ("momentum", "num_iterations", "sgd_ratio", "sgd_momentum", "weight_decay", "clipnorm")
+    assert [found[name] for name in names] == [0.5, 4, 3.0, 0.7, 1e-3, 1.0]
 
 
 @pytest.mark.parametrize(
