@@ -1,5 +1,7 @@
 """The fused batch norm is Keras' own, and shared statistics change nothing but the time."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -26,23 +28,22 @@ def _layer(cls, shape=SHAPE, **kwargs):
     return layer
 
 
-def _train_step(layer, images, cotangent):
-    """Outputs, gradients (inputs, gamma, beta) and moving statistics of one training call."""
-    variables = [weight.value for weight in layer.trainable_weights]
+def _train_step(model, images, upstream):
+    """Outputs and gradients (by inputs and trainable weights) of one training call."""
+    sources = [images, *(weight.value for weight in model.trainable_weights)]
     with tf.GradientTape() as tape:
         tape.watch(images)
-        outputs = layer(images, training=True)
-        loss = tf.reduce_sum(outputs * tf.cast(cotangent, outputs.dtype))
-    return (
-        outputs,
-        tape.gradient(loss, [images, *variables]),
-        layer.moving_mean.value,
-        layer.moving_variance.value,
-    )
+        outputs = model(images, training=True)
+        loss = tf.reduce_sum(outputs * upstream)
+    return outputs, tape.gradient(loss, sources)
+
+
+def _maps(shape, seed=0, loc=1.0):
+    return np.random.default_rng(seed).normal(loc, 2.0, shape)
 
 
 def _images(shape=SHAPE, loc=3.0, dtype="float32"):
-    return tf.constant(np.random.default_rng(2).normal(loc, 2.0, shape), dtype)
+    return tf.constant(_maps(shape, 2, loc), dtype)
 
 
 @pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
@@ -55,20 +56,18 @@ def test_training_step_equals_keras(jit, loc, scale):
     for cls in (keras.layers.BatchNormalization, BatchNormalization):
         layer = _layer(cls, scale=scale)
         step = _train_step if jit is None else tf.function(_train_step, jit_compile=jit)
-        results.append(tf.nest.flatten(step(layer, images, cotangent)))
-    for expected, received in zip(*results, strict=True):
-        np.testing.assert_allclose(received, expected, rtol=2e-4, atol=2e-4)
+        results.append([step(layer, images, cotangent), layer.get_weights()])
+    contracts.assert_same(*results, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
-def test_a_large_mean_does_not_cancel(jit):
+def test_a_large_mean_does_not_cancel():
     images = _images((32, 8, 8, 2), loc=1000.0)
-    layer = BatchNormalization(epsilon=1e-5)
-    layer.build(images.shape)
-    received = tf.function(lambda x: layer(x, training=True), jit_compile=jit)(images)
     exact = images.numpy().astype("float64")
     expected = (exact - exact.mean(axis=(0, 1, 2))) / exact.std(axis=(0, 1, 2))
-    np.testing.assert_allclose(received, expected, atol=2e-3)
+    for jit in (False, True):
+        layer = BatchNormalization(epsilon=1e-5)
+        received = tf.function(layer, jit_compile=jit)(images, training=True)
+        np.testing.assert_allclose(received, expected, atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +92,7 @@ def test_what_the_kernel_does_not_do_the_parent_does(shape, kwargs):
         outputs = layer(images, training=True)
         results.append([outputs.dtype, tf.cast(outputs, tf.float64).numpy(), *layer.get_weights()])
     assert results[0][0] == results[1][0]
-    for expected, received in zip(results[0][1:], results[1][1:], strict=True):
-        np.testing.assert_array_equal(received, expected)
+    contracts.assert_same(results[1][1:], results[0][1:])
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -103,14 +101,12 @@ def test_inference_and_frozen_layers_use_and_keep_the_moving_statistics(scale):
     images = _images()
     before = layer.get_weights()
     *gamma, beta, mean, variance = before
-    expected = (gamma[0] if scale else 1.0) * (images.numpy() - mean) / np.sqrt(
-        variance + 1e-5
-    ) + beta
+    factor = (gamma[0] if scale else 1.0) / np.sqrt(variance + 1e-5)
+    expected = factor * (images.numpy() - mean) + beta
     np.testing.assert_allclose(layer(images, training=False), expected, rtol=1e-4, atol=1e-5)
     layer.trainable = False
     np.testing.assert_allclose(layer(images, training=True), expected, rtol=1e-4, atol=1e-5)
-    for expected, received in zip(before, layer.get_weights(), strict=True):
-        np.testing.assert_array_equal(received, expected)
+    contracts.assert_same(layer.get_weights(), before)
 
 
 @pytest.mark.parametrize("synchronized", [True, False])
@@ -124,28 +120,19 @@ def test_contract(synchronized):
 
 
 def test_weights_files_are_interchangeable_with_keras(tmp_path):
-    path = tmp_path / "model.weights.h5"
-
-    def build(cls):
-        model = keras.Sequential([keras.Input(SHAPE[1:]), cls(), keras.layers.ReLU(), cls()])
-        rng = np.random.default_rng(model.count_params() if cls is BatchNormalization else 0)
-        model.set_weights([rng.uniform(0.5, 2.0, weight.shape) for weight in model.weights])
-        return model
-
-    ours, theirs = build(BatchNormalization), build(keras.layers.BatchNormalization)
-    ours.save_weights(path)
-    theirs.load_weights(path)
-    for expected, received in zip(ours.get_weights(), theirs.get_weights(), strict=True):
-        np.testing.assert_array_equal(received, expected)
+    ours, theirs = (
+        keras.Sequential([keras.Input(SHAPE[1:]), cls(), keras.layers.ReLU(), cls()])
+        for cls in (BatchNormalization, keras.layers.BatchNormalization)
+    )
+    ours.set_weights([_maps(weight.shape, seed=i) for i, weight in enumerate(ours.weights)])
+    ours.save_weights(tmp_path / "model.weights.h5")
+    theirs.load_weights(tmp_path / "model.weights.h5")
+    contracts.assert_same(theirs.get_weights(), ours.get_weights())
 
 
 EPSILON = 1e-5
 # Channels that fill whole vectors, that do so with 2 and 4 pixels; pixels that cannot be paired.
 SHAPES = [(3, 4, 4, 16), (3, 4, 4, 24), (3, 4, 2, 12), (2, 5, 3, 12), (2, 4, 4, 7)]
-
-
-def _maps(shape, seed=0, loc=1.0):
-    return np.random.default_rng(seed).normal(loc, 2.0, shape)
 
 
 def _statistics(channels, seed=1):
@@ -171,8 +158,7 @@ def test_normalize_and_its_gradient(shape):
     upstream, x, statistics = (tf.cast(part, tf.float32) for part in (upstream, x, statistics))
     received = [batch_norm.normalize(x, statistics, EPSILON, relu) for relu in (False, True)]
     received += batch_norm.normalize_gradient(upstream, x, statistics, EPSILON)
-    for one, other in zip(received, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    contracts.assert_same(received, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("loc", [0.0, 50.0], ids=["centered", "far from zero"])
@@ -190,8 +176,7 @@ def test_moments_and_their_gradient(shape, loc):
             found = moments(maps)
             loss = tf.reduce_sum(found * tf.constant(weights, dtype))
         results.append((found, tape.gradient(loss, maps)))
-    for expected, received in zip(*results, strict=True):
-        np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
+    contracts.assert_same(*results, rtol=1e-5, atol=1e-5)
 
 
 def test_parts_of_a_concatenation_give_what_the_whole_gives():
@@ -206,8 +191,7 @@ def test_parts_of_a_concatenation_give_what_the_whole_gives():
             loss = tf.reduce_sum(outputs**2)
         sources = [whole, statistics, layer.kernel.value]
         results.append([outputs, *tape.gradient(loss, sources)])
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    contracts.assert_same(*results, rtol=1e-4, atol=1e-4)
 
 
 def test_contracts_of_shared_statistics():
@@ -235,8 +219,8 @@ def test_frozen_shared_statistics_use_and_keep_the_moving_statistics():
 class _Float64:
     """DenseNet-BC in elementary operations on the variables of a model; no shared statistics."""
 
-    def __init__(self, model, dtype=tf.float64):
-        self.variables = {v.path: tf.cast(v.value, dtype) for v in model.variables}
+    def __init__(self, model):
+        self.variables = {v.path: tf.cast(v.value, tf.float64) for v in model.variables}
         self.moved = {}
 
     def __call__(self, x, units, stem_stride=1):
@@ -262,14 +246,6 @@ class _Float64:
             self.moved[path] = 0.9 * self.variables[path] + 0.1 * value
         gamma, beta = (self.variables[f"{name}/{part}"] for part in ("gamma", "beta"))
         return tf.nn.relu(gamma * (x - mean) / tf.sqrt(variance + EPSILON) + beta)
-
-
-def _network_step(model, images, upstream):
-    variables = [variable.value for variable in model.trainable_variables]
-    with tf.GradientTape() as tape:
-        features = model(images, training=True)
-        loss = tf.reduce_sum(features * upstream)
-    return features, tape.gradient(loss, variables)
 
 
 @pytest.mark.parametrize(
@@ -299,10 +275,9 @@ def test_a_training_step_of_the_network_is_that_of_float64(jit, units, size, str
         loss = tf.reduce_sum(expected * upstream)
     gradients = tape.gradient(loss, trainable)
 
-    step = _network_step if jit is None else tf.function(_network_step, jit_compile=jit)
-    features, received = step(
-        model, tf.constant(images, tf.float32), tf.constant(upstream, tf.float32)
-    )
+    step = _train_step if jit is None else tf.function(_train_step, jit_compile=jit)
+    single = [tf.constant(part, tf.float32) for part in (images, upstream)]
+    features, (_, *received) = step(model, *single)
     np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-5)
     for variable, gradient in zip(model.trainable_variables, received, strict=True):
         wanted = gradients[variable.path].numpy()
@@ -310,26 +285,21 @@ def test_a_training_step_of_the_network_is_that_of_float64(jit, units, size, str
         assert error < 1e-4, variable.path
     for variable in model.non_trainable_variables:
         if variable.path in oracle.moved:
-            np.testing.assert_allclose(
-                variable.value, oracle.moved[variable.path], rtol=1e-4, atol=1e-5
-            )
+            moved = oracle.moved[variable.path]
+            np.testing.assert_allclose(variable.value, moved, rtol=1e-4, atol=1e-5)
 
 
 def test_synchronized_moments_are_those_of_all_replicas(two_replicas):
     images = tf.constant(_maps((8, 8, 8, 3)), tf.float32)
+    build = functools.partial(backbones.densenet_bc, (8, 8, 3), 10, 4, seed=0)
     with two_replicas.scope():
-        model = backbones.densenet_bc(
-            (8, 8, 3), depth=10, growth_rate=4, synchronized_batch_norm=True, seed=0
-        )
+        model = build(synchronized_batch_norm=True)
     halves = two_replicas.experimental_distribute_values_from_function(
         lambda context: tf.split(images, 2)[context.replica_id_in_sync_group]
     )
     parts = two_replicas.run(tf.function(lambda x: model(x, training=True)), [halves])
     received = tf.concat(two_replicas.experimental_local_results(parts), axis=0)
-    alone = backbones.densenet_bc((8, 8, 3), depth=10, growth_rate=4, seed=0)
+    alone = build()
     expected = alone(images, training=True)
     np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)
-    for one, other in zip(
-        model.non_trainable_variables, alone.non_trainable_variables, strict=True
-    ):
-        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+    contracts.assert_same(model.get_weights(), alone.get_weights(), rtol=1e-4, atol=1e-5)
