@@ -51,11 +51,21 @@ def test_members_that_do_not_agree_are_refused(members):
         (network(classes=4), "num_classes"),
         (network(size=9), "inputs"),
     ):
-        with pytest.raises(ValueError, match=f"of the same {word}") as error:
+        with pytest.raises(ValueError, match=f"of the same {word}"):
             models.Ensemble([members[0], other])
+
+
+def test_nothing_to_draw_is_refused(members, dropped):
+    for call, message in (
+        (lambda: models.Ensemble([]), "at least one predictor"),
+        (lambda: models.MonteCarloDropout(members[0]), "backbone with dropout above 0"),
+        (lambda: models.MonteCarloDropout(dropped, 0), "num_samples: expected at least 1"),
+        (lambda: models.SWAG(members[0], 0), "num_samples: expected at least 1"),
+        (lambda: models.SWAG(members[0], 1).recompute_statistics([]), "batches: expected at"),
+    ):
+        with pytest.raises(ValueError, match=message) as error:
+            call()
         assert "\n" not in str(error.value)
-    with pytest.raises(ValueError, match="at least one predictor"):
-        models.Ensemble([])
 
 
 def test_monte_carlo_equals_masks_applied_by_hand():
@@ -70,14 +80,6 @@ def test_monte_carlo_equals_masks_applied_by_hand():
         np.testing.assert_allclose(stack[member], (flat * kept * 2) @ kernel + bias, rtol=1e-3)
 
 
-def test_monte_carlo_without_dropout_or_samples_is_refused(members, dropped):
-    with pytest.raises(ValueError, match="backbone with dropout above 0") as error:
-        models.MonteCarloDropout(members[0])
-    assert "\n" not in str(error.value)
-    with pytest.raises(ValueError, match="num_samples: expected at least 1"):
-        models.MonteCarloDropout(dropped, 0)
-
-
 def test_products_of_choices_need_no_code_of_their_own():
     """S2D, MIMO, Monte Carlo dropout and an ensemble at once."""
     mimo = network(dropout=0.3, heads=2)
@@ -86,6 +88,11 @@ def test_products_of_choices_need_no_code_of_their_own():
     answer = product.predict_uncertainty(IMAGES)
     np.testing.assert_allclose(answer["total"], answer["data"] + answer["knowledge"], atol=1e-6)
     assert np.all(answer["knowledge"] > 0)
+
+
+def spread(swag, value):
+    for stddev in swag.stddev:
+        stddev.assign(tf.fill(stddev.shape, value))
 
 
 def batches(*sizes):
@@ -111,18 +118,18 @@ def test_moments_become_deviations_and_rounding_below_zero_a_deviation_of_zero()
 def test_draws_have_the_moments_and_differ_by_sample():
     model = network()
     swag = models.SWAG(model, 2, seed=4)
-    for stddev in swag.stddev:
-        stddev.assign(tf.fill(stddev.shape, 0.1))
-    draws = [np.concatenate([np.ravel(w) for w in swag.drawn_weights(s)]) for s in range(2)]
-    mean = np.concatenate([np.ravel(w) for w in model.trainable_variables])
-    noise = [(draw - mean) / 0.1 for draw in draws]
-    size = len(mean)
+    spread(swag, 0.1)
+    mean, *draws = (
+        np.concatenate([np.ravel(weight) for weight in weights])
+        for weights in (model.trainable_variables, *map(swag.drawn_weights, (0, 1, 1)))
+    )
+    np.testing.assert_array_equal(draws[1], draws[2])
+    noise = [(draw - mean) / 0.1 for draw in draws[:2]]
+    size = mean.size
     for values in noise:
         assert abs(values.mean()) < 5 / size**0.5
         assert abs(values.std() - 1) < 5 / (2 * size) ** 0.5
     assert abs(np.corrcoef(noise)[0, 1]) < 5 / size**0.5
-    again = np.concatenate([np.ravel(w) for w in swag.drawn_weights(1)])
-    np.testing.assert_array_equal(again, draws[1])
 
 
 @pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
@@ -130,18 +137,15 @@ def test_statistics_are_those_of_the_drawn_network(kind):
     """Oracle: set the drawn weights, run batches in training mode, average what batch norm saw."""
     model = network(kind=kind)
     swag = models.SWAG(model, 2, seed=1)
-    for stddev in swag.stddev:
-        stddev.assign(tf.fill(stddev.shape, 0.02))
+    spread(swag, 0.02)
     before = [v.numpy().copy() for v in model.variables]
     swag.recompute_statistics(batches(4, 3, 2))
-    for held, variable in zip(before, model.variables, strict=True):
-        np.testing.assert_array_equal(held, variable)  # the mean network is left as it was
+    contracts.assert_same(model.variables, before)  # the mean network is left as it was
     twin = network(kind=kind)
     norms = [layer for layer in twin._flatten_layers() if hasattr(layer, "moving_mean")]
     for sample in range(2):
-        for variable, value in zip(
-            twin.trainable_variables, swag.drawn_weights(sample), strict=True
-        ):
+        drawn = zip(twin.trainable_variables, swag.drawn_weights(sample), strict=True)
+        for variable, value in drawn:
             variable.assign(value)
         sums = 0.0
         for batch in batches(4, 3, 2):
@@ -153,31 +157,20 @@ def test_statistics_are_those_of_the_drawn_network(kind):
         for statistic, total in zip(swag.statistics, sums, strict=True):
             np.testing.assert_allclose(statistic[sample], total / 9, rtol=1e-4, atol=1e-5)
         # and the answer of the draw is the network with these weights and statistics
-        for norm, mean, variance in zip(
-            norms, swag.statistics[::2], swag.statistics[1::2], strict=True
-        ):
+        pairs = zip(swag.statistics[::2], swag.statistics[1::2], strict=True)
+        for norm, (mean, variance) in zip(norms, pairs, strict=True):
             norm.moving_mean.assign(mean[sample])
             norm.moving_variance.assign(variance[sample])
-        np.testing.assert_allclose(
-            swag.predict_members(IMAGES)[1][sample], twin(IMAGES), rtol=1e-3, atol=1e-3
-        )
+        found = swag.predict_members(IMAGES)[1][sample]
+        np.testing.assert_allclose(found, twin(IMAGES), rtol=1e-3, atol=1e-3)
     momenta = {layer.momentum for layer in model.backbone.layers if hasattr(layer, "moving_mean")}
     assert momenta == {0.9}, "the momentum is put back"
 
 
 def test_weights_file_needs_no_training_data():
     swag = models.SWAG(network(), 2)
-    for stddev in swag.stddev:
-        stddev.assign(tf.fill(stddev.shape, 0.02))
+    spread(swag, 0.02)
     swag.recompute_statistics(batches(9))
     made = iter([swag, models.SWAG(network(), 2)])
     contracts.run_predictor_test(lambda: next(made), IMAGES)
     assert len({v.path for v in swag.stddev}) == len(swag.stddev)
-
-
-def test_no_samples_and_no_images_are_refused():
-    with pytest.raises(ValueError, match="num_samples: expected at least 1"):
-        models.SWAG(network(), 0)
-    with pytest.raises(ValueError, match="batches: expected at least one") as error:
-        models.SWAG(network(), 1).recompute_statistics([])
-    assert "\n" not in str(error.value)
