@@ -31,8 +31,6 @@ def answers(model, images):
 
 def test_it_is_still_a_dict_of_arrays(answers):
     assert isinstance(answers, dict)
-    assert list(answers) == ["probs", "confidence", "total", "data", "knowledge", "label"]
-    np.testing.assert_array_equal(answers["label"], answers["probs"].argmax(axis=-1))
     assert all(type(value) is np.ndarray for value in answers.values())
     for other in (copy.copy(answers), pickle.loads(pickle.dumps(answers))):
         assert repr(other) == repr(answers)
@@ -46,12 +44,11 @@ def test_it_prints_as_a_table(answers):
     assert lines[-1] == "... 4 more"
     assert len(lines) == 2 + 10 + 1
     for i, line in enumerate(lines[2:-1]):
-        number, *name, confidence, total, data, knowledge = line.split()
+        number, *name = line.split()[:-4]
         assert int(number) == i
         assert " ".join(name) == ["ant", "bee", "a name that is much too…"][answers["label"][i]]
-        found = [float(each) for each in (confidence, total, data, knowledge)]
         expected = [answers[key][i] for key in ("confidence", "total", "data", "knowledge")]
-        np.testing.assert_allclose(found, expected, atol=5e-5)
+        np.testing.assert_allclose(np.float64(line.split()[-4:]), expected, atol=5e-5)
     assert len(set(map(len, lines[1:-1]))) == 1  # aligned
 
 

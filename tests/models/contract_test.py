@@ -23,30 +23,27 @@ def classifier(**kwargs):
     return model
 
 
+STANDARDIZED = np.float32((PIXELS - 120.0) / 30)
+
+
 @pytest.mark.parametrize(
-    ("pixels", "expected"),
+    ("pixels", "expected", "bounded"),
     [
-        (PIXELS, (0, 255)),
-        (np.float32(PIXELS), (0, 255)),
-        (np.float32(PIXELS / 255), (0, 1)),
-        (np.float32(PIXELS / 127.5 - 1), (-1, 1)),
+        (PIXELS, (0, 255), True),
+        (np.float32(PIXELS), (0, 255), True),
+        (np.float32(PIXELS / 255), (0, 1), True),
+        (np.float32(PIXELS / 127.5 - 1), (-1, 1), True),
+        (STANDARDIZED, (STANDARDIZED.min(), STANDARDIZED.max()), False),
     ],
-    ids=["bytes", "raw", "unit", "signed"],
+    ids=["bytes", "raw", "unit", "signed", "standardized"],
 )
-def test_the_range_of_pixels_is_learned_and_kept(pixels, expected):
+def test_the_range_of_pixels_is_learned_and_kept(pixels, expected, bounded):
     model = classifier()
     assert model.contract.image.range is None
     model.fit(pixels, LABELS, verbose=0)
-    assert (model.contract.image.range, model.contract.image.bounded) == (expected, True)
+    assert model.contract.image.range == pytest.approx(expected)
+    assert model.contract.image.bounded == bounded
     contracts.run_saving_test(model, pixels)
-
-
-def test_standardized_pixels_have_no_bounds():
-    model = classifier()
-    pixels = np.float32((PIXELS - 120.0) / 30)
-    model.fit(pixels, LABELS, verbose=0)
-    assert model.contract.image.range == pytest.approx((pixels.min(), pixels.max()))
-    assert not model.contract.image.bounded
 
 
 def test_a_declared_range_is_not_learned():
@@ -94,7 +91,6 @@ def test_plain_values_round_trip():
         again = Contract.from_dict(json.loads(json.dumps(contract.to_dict())))
         assert again.tensors == contract.tensors
         assert again.fits(contract)
-        assert contract.fits(again)
         assert keras.tree.flatten(again.sample(2))[0].shape == (2, 4)
 
 
