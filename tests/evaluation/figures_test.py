@@ -1,4 +1,4 @@
-"""Figures: files that open, of sensible size, with what they are to show in them."""
+"""Figures: files that open, with what they are to show in them."""
 
 import matplotlib.image
 import numpy as np
@@ -11,8 +11,7 @@ from s2d_tf.evaluation import figures
 @pytest.fixture
 def drawn(monkeypatch):
     """The figures that are saved, to look into."""
-    kept = []
-    original = matplotlib_figure.Figure.savefig
+    kept, original = [], matplotlib_figure.Figure.savefig
 
     def saving(self, *args, **kwargs):
         kept.append(self)
@@ -29,11 +28,7 @@ def scores(num, decomposes=True, seed=0):
 
 
 def check(path, drawn):
-    image = matplotlib.image.imread(path)
-    height, width, _ = image.shape
-    assert 300 < width < 2600
-    assert 200 < height < 2600
-    assert image.std() > 0.02  # Not an empty sheet.
+    assert matplotlib.image.imread(path).std() > 0.02  # Not an empty sheet.
     (only,) = drawn
     return only
 

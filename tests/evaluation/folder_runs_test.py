@@ -91,9 +91,7 @@ def test_a_folder_that_has_moved(world, trained, evaluated, capsys):
     (world / "Stripes").rename(moved)
     try:
         assert cli.main(["evaluate", str(trained)]) == 1
-        error = capsys.readouterr().err
-        assert f"{world / 'Stripes'}: expected a folder" in error
-        assert error.count("\n") == 2  # "evaluating", and the error.
+        assert f"{world / 'Stripes'}: expected a folder" in capsys.readouterr().err
         assert cli.main(["evaluate", str(trained), f"--data={moved}"]) == 0
     finally:
         moved.rename(world / "Stripes")
@@ -108,11 +106,10 @@ def test_a_folder_that_has_moved(world, trained, evaluated, capsys):
 def test_the_report_and_a_comparison(world, trained, capsys):
     assert cli.main(["report", str(trained), f"--out={world / 'report'}"]) == 0
     page = (world / "report" / "report.html").read_text(encoding="utf-8")
-    for text in ("wrn_10_2_s2 on stripes: test performance", "OOD detection results (noise)"):
-        assert text in page
+    assert "wrn_10_2_s2 on stripes: test performance" in page
+    assert "OOD detection results (noise)" in page
     assert "The paper" not in page
-    # Histograms, reliability, a curve and risk.
-    assert page.count("<img ") == 4
+    assert page.count("<img ") == 4  # histograms, reliability, a curve and risk
     capsys.readouterr()
     assert cli.main(["compare", str(trained), str(trained), "--bootstrap=5"]) == 0
     lines = capsys.readouterr().out.splitlines()

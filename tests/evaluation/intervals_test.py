@@ -21,15 +21,13 @@ def test_intervals_of_means_approach_the_normal_ones():
     found = intervals.classification(logits, labels, num_resamples=4000)
     values = -log_softmax(logits, axis=-1)[np.arange(1500), labels]
     half_width = 1.96 * values.std() / np.sqrt(1500)
-    nll = found["nll"]
+    nll, accuracy = found["nll"], found["accuracy"]
     assert nll.estimate == pytest.approx(values.mean(), abs=1e-12)
-    assert nll.low == pytest.approx(values.mean() - half_width, abs=0.12 * half_width)
-    assert nll.high == pytest.approx(values.mean() + half_width, abs=0.12 * half_width)
-    accuracy = found["accuracy"]
+    ends = values.mean() - half_width, values.mean() + half_width
+    assert (nll.low, nll.high) == pytest.approx(ends, abs=0.12 * half_width)
     # Draws with replacement are right binomially often.
-    exact = stats.binom(1500, accuracy.estimate)
-    assert accuracy.low == pytest.approx(exact.ppf(0.025) / 1500, abs=2.5 / 1500)
-    assert accuracy.high == pytest.approx(exact.ppf(0.975) / 1500, abs=2.5 / 1500)
+    ends = stats.binom(1500, accuracy.estimate).ppf([0.025, 0.975]) / 1500
+    assert (accuracy.low, accuracy.high) == pytest.approx(tuple(ends), abs=2.5 / 1500)
     for name, interval in found.items():
         assert interval.low <= interval.estimate <= interval.high, name
 
@@ -123,7 +121,6 @@ def test_mean_and_two_std_by_hand():
         (([[0.0, 1.0]], [1], np.zeros((2, 2))), r"labels: expected the shape \(2,\)"),
     ],
 )
-def test_bad_input_is_rejected_in_one_line(args, message):
-    with pytest.raises(ValueError, match=message) as caught:
+def test_bad_input_is_rejected(args, message):
+    with pytest.raises(ValueError, match=message):
         intervals.classification(*args)
-    assert "\n" not in str(caught.value)

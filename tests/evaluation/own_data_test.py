@@ -120,9 +120,8 @@ def test_inputs_of_any_kind(kind, tmp_path, passes):
     assert 0.02 < ratio < 50
 
 
-@pytest.mark.parametrize("size", [[6, 5, 3], [None, None, 3]])
-def test_time_of_images(size):
-    x = keras.Input(size)
+def test_time_of_images_of_free_size():
+    x = keras.Input([None, None, 3])
     model = models.Classifier(keras.Model(x, keras.layers.GlobalAveragePooling2D()(x)), 2)
     assert inference_time(model, model, batch_size=4)[0] > 0
 
@@ -183,8 +182,5 @@ def test_two_models_are_compared_in_pairs(model, arrays, photos, network):
     table = evaluation.compare(model, other, arrays, **options)
     first, second = (evaluation.score_datasets(m, arrays, {"mine": photos}) for m in (model, other))
     assert table.rows == tables.difference_table(first.intervals(second, 30), "", 30).rows
-    found = {(data.text, metric.text): float(value.text) for data, metric, value, *_ in table.rows}
-    expected = first.metrics()["mine/auroc/total"] - second.metrics()["mine/auroc/total"]
-    assert found["mine", "%AUROC total"] == pytest.approx(100 * expected, abs=0.006)
     same = evaluation.compare(model, model, arrays, **options)
     assert {row[-1].text for row in same.rows} == {"no clear difference"}
