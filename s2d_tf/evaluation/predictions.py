@@ -57,10 +57,9 @@ class Source:
         """A pass over `(inputs, labels)`: NumPy arrays, or lists and dicts of them, and int64 class
         numbers, -1 where there is none."""
         size = self.batch_size if isinstance(self.data, tf.data.Dataset) else _ALL
-        for inputs, labels in inputs_lib.examples(self.data, self.contract, size):
-            inputs = tf.nest.map_structure(np.asarray, inputs)
-            count = len(tf.nest.flatten(inputs)[0])
-            yield inputs, inputs_lib.class_numbers(labels, count, f"{self.name}, labels")
+        for parts, labels in inputs_lib.examples(self.data, self.contract, size):
+            numbers = inputs_lib.class_numbers(labels, len(parts[0]), f"{self.name}, labels")
+            yield self.contract.pack(map(np.asarray, parts)), numbers
 
 
 def open_source(

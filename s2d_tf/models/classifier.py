@@ -203,7 +203,7 @@ class Classifier(Castable):
         def check(batch, targets):
             self._check(batch, targets, training=True)
             if tf.executing_eagerly():
-                inputs.warn_outside(batch, self.contract)
+                inputs.warn_outside(self.contract.flatten(batch), self.contract)
             seen.add(batch)
 
         with clear_errors():

@@ -19,8 +19,9 @@ from s2d_tf._types import Data, Inputs
 from s2d_tf.models.contract import Contract, InputTensor, require
 
 
-def batches(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tuple]:
-    """Pairs of checked inputs, as the network takes them, and their labels or `None`.
+def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tuple]:
+    """Batches of unchecked inputs: a list with one array or tensor for each input of the contract,
+    and the labels or `None`.
 
     Args:
         x: inputs as arrays, nested as the model takes them, or a tuple of these and their labels;
@@ -32,37 +33,24 @@ def batches(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tupl
     Example:
 
     >>> from s2d_tf.models import inputs
-    >>> [len(batch) for batch, _ in inputs.batches(images, model.contract, batch_size=32)]
+    >>> [len(batch) for (batch,), _ in inputs.examples(images, model.contract, batch_size=32)]
     [32, 8]
     """
-    empty = True
-    for batch, targets in examples(x, contract, batch_size):
-        tensors = []
-        for part, declared in zip(contract.flatten(batch), contract.tensors, strict=True):
-            tensor = tf.convert_to_tensor(part)
-            _check_tensor(tensor, declared)
-            tensors.append(_as_network_takes(tensor, declared))
-        yield contract.pack(tensors), targets
-        empty = False
-    require(not empty, "x: expected at least one example, received none. Check the data.")
-
-
-def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tuple]:
-    """Pairs of inputs and labels as `batches` has them, but unchecked and as they came."""
     x, labels = split_labels(x, contract) if isinstance(x, tuple) else (x, None)
     if not (isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")):
         dataset = x if isinstance(x, tf.data.Dataset) else _adapter(x).get_tf_dataset()
         spec, _ = split_labels(dataset.element_spec, contract)
         dataset = dataset.batch(batch_size) if _is_one_example(spec, contract) else dataset
-        yield from (split_labels(element, contract) for element in dataset)
+        for element in dataset:
+            batch, labels = split_labels(element, contract)
+            yield contract.flatten(batch), labels
         return
     if contract.structure == 0 and isinstance(x, list):  # of rows
         x = np.asarray(x)
     arrays = list(map(np.asarray, contract.flatten(x)))
     for start in range(0, _num_examples(arrays, labels), batch_size):
         rows = slice(start, start + batch_size)
-        batch = contract.pack([array[rows] for array in arrays])
-        yield batch, None if labels is None else labels[rows]
+        yield [array[rows] for array in arrays], None if labels is None else labels[rows]
 
 
 def split_labels(element: Any, contract: Contract) -> tuple:
@@ -112,18 +100,49 @@ def check(x: Inputs, contract: Contract, num_heads: int = 1) -> None:
         num_heads: of a MIMO network, which also takes one image for each head.
     """
     for tensor, declared in zip(contract.flatten(x), contract.tensors, strict=True):
-        _check_tensor(tensor, declared, num_heads)
+        check_tensor(tensor, declared, num_heads)
+
+
+def check_tensor(tensor: tf.Tensor, declared: InputTensor, num_heads: int = 1) -> None:
+    """`check` for one tensor."""
+    received, expected = tf.as_dtype(tensor.dtype), tf.as_dtype(declared.dtype)
+    whole = (received.is_integer or received.is_bool) and expected != tf.string
+    both_floating = received.is_floating and expected.is_floating
+    if not (whole or both_floating or received == expected):
+        raise ValueError(
+            f"{declared.name}: expected {expected.name}, received {received.name}. Convert the "
+            "inputs first."
+        )
+    if tensor.shape.rank is None or tuple(tensor.shape[1:]) != declared.shape:
+        _check_shape(tensor, declared, num_heads)
+    if received.is_floating:
+        require(
+            tf.reduce_all(tf.math.is_finite(tensor)),
+            f"{declared.name}: expected numbers, received NaN or infinity. Clean the inputs before "
+            "they reach the model.",
+        )
+    elif declared.bounded and expected.is_integer and not declared.is_image:
+        low, high = declared.range
+        lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
+        require(
+            (tf.cast(lowest, tf.int64) >= int(low)) & (tf.cast(highest, tf.int64) <= int(high)),
+            f"{declared.name}: expected numbers from {low:g} to {high:g}, received",
+            lowest,
+            "to",
+            highest,
+            "(the embedding has no others).",
+        )
 
 
 def cast(x: Inputs, contract: Contract) -> Inputs:
     """Inputs as the network takes them: numbers in float32, all else in its own type."""
     pairs = zip(contract.flatten(x), contract.tensors, strict=True)
-    return contract.pack([_as_network_takes(tensor, declared) for tensor, declared in pairs])
+    return contract.pack([as_network_takes(tensor, declared) for tensor, declared in pairs])
 
 
-def _as_network_takes(tensor, declared):
-    if declared.network_dtype != tf.string:
-        tensor = tf.cast(tensor, declared.network_dtype)
+def as_network_takes(tensor: tf.Tensor, declared: InputTensor) -> tf.Tensor:
+    """One tensor of `cast`."""
+    tensor = tf.cast(tensor, declared.network_dtype)
     # A size of 1 may be left out, as in Keras.
     return tensor[:, None] if declared.shape == (1,) and len(tensor.shape) == 1 else tensor
 
@@ -190,9 +209,9 @@ class SeenRanges:
             self.ranges[i] = min(lowest, float(low)), max(highest, float(high))
 
 
-def warn_outside(x: Inputs, contract: Contract) -> bool:
+def warn_outside(tensors: list[tf.Tensor], contract: Contract) -> bool:
     """Warns of inputs that are clearly not what the model was trained on; whether it did."""
-    for tensor, declared in zip(contract.flatten(x), contract.tensors, strict=True):
+    for tensor, declared in zip(tensors, contract.tensors, strict=True):
         if declared.range is None or not declared.is_float:
             continue
         low, high = float(tf.reduce_min(tensor)), float(tf.reduce_max(tensor))
@@ -214,11 +233,11 @@ def warn_outside(x: Inputs, contract: Contract) -> bool:
 
 def _num_examples(x, labels):
     sizes = {len(part) for part in keras.tree.flatten((x, labels)) if hasattr(part, "shape")}
-    require(
-        len(sizes) == 1 and sizes != {0},
-        "x: expected inputs of the same length and as many labels, at least one, received lengths "
-        f"{sorted(sizes)}. Pass one row of each for every example.",
-    )
+    if len(sizes) != 1 or sizes == {0}:
+        raise ValueError(
+            "x: expected inputs of the same length and as many labels, at least one, received "
+            f"lengths {sorted(sizes)}. Pass one row of each for every example."
+        )
     return sizes.pop()
 
 
@@ -244,36 +263,6 @@ def _adapter(x, y=None, **options):
     from keras.src.trainers import data_adapters
 
     return data_adapters.get_data_adapter(x, y, **options)
-
-
-def _check_tensor(tensor, declared: InputTensor, num_heads=1):
-    received, expected = tf.as_dtype(tensor.dtype), tf.as_dtype(declared.dtype)
-    whole = (received.is_integer or received.is_bool) and expected != tf.string
-    both_floating = received.is_floating and expected.is_floating
-    require(
-        whole or both_floating or received == expected,
-        f"{declared.name}: expected {expected.name}, received {received.name}. Convert the inputs "
-        "first.",
-    )
-    if tensor.shape.rank is None or tuple(tensor.shape[1:]) != declared.shape:
-        _check_shape(tensor, declared, num_heads)
-    if received.is_floating:
-        require(
-            tf.reduce_all(tf.math.is_finite(tensor)),
-            f"{declared.name}: expected numbers, received NaN or infinity. Clean the inputs before "
-            "they reach the model.",
-        )
-    elif declared.bounded and expected.is_integer and not declared.is_image:
-        low, high = declared.range
-        lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
-        require(
-            (tf.cast(lowest, tf.int64) >= int(low)) & (tf.cast(highest, tf.int64) <= int(high)),
-            f"{declared.name}: expected numbers from {low:g} to {high:g}, received",
-            lowest,
-            "to",
-            highest,
-            "(the embedding has no others).",
-        )
 
 
 def _check_shape(tensor, declared, num_heads):

@@ -176,47 +176,50 @@ class Predictor(keras.Model):
     ) -> Iterator[tuple[dict[str, np.ndarray], Any]]:
         """Streams a method over the inputs, so that memory does not grow with their number.
 
+        A method is traced again after `compile`, and when a variable of the model is another
+        object, as after a layer was replaced.
+
         Args:
-            name, function: as for `traced`.
+            name: a method from a batch, as the model takes it, to a tensor or a dict.
             x, batch_size: as for `predict_members`.
+            function: called instead of a method, under a name of its own.
 
         Returns:
             For each batch a dict of arrays, and the batch's labels or `None`. What a method returns
             as one tensor is under "value".
         """
-        compute, checked = self.traced(name, function), self.__dict__.get("_warned_outside")
-        for batch, labels in inputs.batches(x, self.contract, batch_size):
-            if not checked:  # The first batch tells, and one warning for a model is enough.
-                self.__dict__["_warned_outside"] = inputs.warn_outside(batch, self.contract)
-                checked = True
-            yield keras.tree.map_structure(np.asarray, compute(batch)), labels
-
-    def traced(self, name: str, function: Callable | None = None) -> Callable:
-        """A method of this predictor, or `function` under a name of its own, as one graph from a
-        batch of `inputs.batches` to a dict.
-
-        It is traced again after `compile`, and when a variable of the model is another object, as
-        after a layer was replaced.
-        """
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-        variables, known = self.__dict__.setdefault("_traced", ([], {}))
+        variables, graphs = self.__dict__.setdefault("_traced", ([], {}))
         if list(map(id, variables)) != list(map(id, self.variables)):
-            known.clear()
+            graphs.clear()
             variables[:] = self.variables  # held, so that no new object gets the id of an old one
-        if name not in known:
-            self.check_fitted()
-            compute = function or getattr(self, name)
+        if name not in graphs:
+            graphs[name] = self._trace(function or getattr(self, name))
+        compute, contract, empty = graphs[name], self.contract, True
+        for parts, labels in inputs.examples(x, contract, batch_size):
+            tensors = list(map(tf.convert_to_tensor, parts))
+            for i, declared in enumerate(contract.tensors):
+                inputs.check_tensor(tensors[i], declared)
+                tensors[i] = inputs.as_network_takes(tensors[i], declared)
+            if empty and not self.__dict__.get("_warned_outside"):
+                # The first batch tells, and one warning for a model is enough.
+                self.__dict__["_warned_outside"] = inputs.warn_outside(tensors, contract)
+            empty = False
+            yield keras.tree.map_structure(np.asarray, compute(tensors)), labels
+        if empty:
+            raise ValueError("x: expected at least one example, received none. Check the data.")
 
-            def named(batch):
-                found = compute(batch)
-                return found if isinstance(found, dict) else {"value": found}
+    def _trace(self, function):
+        """A graph from the tensors of a batch, in the contract's order, to a dict."""
+        self.check_fitted()
 
-            specs = [self.contract.specs()]
-            # Concrete, so that TensorFlow does not warn of retracing where many models predict.
-            known[name] = tf.function(
-                named, input_signature=specs, autograph=False
-            ).get_concrete_function()
-        return known[name]
+        def named(tensors):
+            found = function(self.contract.pack(tensors))
+            return found if isinstance(found, dict) else {"value": found}
+
+        specs = keras.tree.flatten(self.contract.specs())
+        # Concrete, so that TensorFlow does not warn of retracing where many models predict.
+        return tf.function(named, input_signature=[specs], autograph=False).get_concrete_function()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Keras' `compile`; as there, the next prediction is traced again."""
