@@ -45,14 +45,14 @@ def _photo_patches():
     random, window = np.random.RandomState(_PHOTO_SEED), _SIDE * _BLOCK
     patches: list[np.ndarray] = []
     for count, file_name in ((500, "china.jpg"), (1_000, "flower.jpg")):
-        encoded = (importlib.resources.files("sklearn.datasets.images") / file_name).read_bytes()
-        photo = image_files.decode(encoded).numpy()
+        file = importlib.resources.files("sklearn.datasets.images") / file_name
+        photo = image_files.decode(file.read_bytes()).numpy()
         gray = photo.astype(np.int64) @ np.array([299, 587, 114])  # thousandths, Rec. 601 luma
         while len(patches) < count:
             row, column = (random.randint(0, size - window + 1) for size in gray.shape)
-            blocks = gray[row : row + window, column : column + window]
-            blocks = blocks.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK).sum(axis=(1, 3))
-            patch = blocks // (1_000 * _BLOCK * _BLOCK)
+            pixels = gray[row : row + window, column : column + window]
+            blocks = pixels.reshape(_SIDE, _BLOCK, _SIDE, _BLOCK)
+            patch = blocks.sum(axis=(1, 3)) // (1_000 * _BLOCK * _BLOCK)
             if np.std(patch) >= _MIN_CONTRAST:
                 patches.append(patch)
     return np.stack(patches).astype(np.uint8)[..., np.newaxis], np.full(len(patches), -1)

@@ -10,8 +10,6 @@ such folders, too, but neither names the file that cannot be read, makes splits,
 without aliasing.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 import functools
@@ -23,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from s2d_tf._types import Shape
 from s2d_tf.data import hashing, image_files
 from s2d_tf.data.registry import MissingDataError
 from s2d_tf.errors import UserError
@@ -143,21 +140,19 @@ def folder_name(path: str | os.PathLike) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name).strip("_")[:64] or "images"
 
 
-def load_images(path: str | os.PathLike, image_shape: Shape | None) -> np.ndarray:
+def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> np.ndarray:
     """All JPEG and PNG images in a folder and below it, whatever their class.
 
     For out-of-distribution data.
 
     Args:
         path: the folder.
-        image_shape: (height, width, channels) that every image is brought to, such as a model's
-            `image_shape`, where that is fixed.
+        image_shape: (height, width, channels) that every image is brought to.
 
     Returns:
         uint8 [N, H, W, C].
 
     Raises:
-        ValueError: the shape is not that of images of one size.
         MissingDataError: there is no such folder.
         FolderError: it holds no image, or one that cannot be read.
 
@@ -166,13 +161,7 @@ def load_images(path: str | os.PathLike, image_shape: Shape | None) -> np.ndarra
     >>> data.load_images("pictures", image_shape=(8, 8, 1)).shape
     (8, 8, 8, 1)
     """
-    if image_shape is None or len(image_shape) != 3 or None in image_shape:
-        raise UserError(
-            f"image_shape: expected (height, width, channels), received {image_shape!r}. Pass the "
-            "size that the images are to have."
-        )
-    path = _existing(path)
-    paths = _images(path)
+    paths = _images(_existing(path))
     if not paths:
         raise FolderError(f"{path}: expected JPEG or PNG images, received none. Add some.")
     return _read_images(paths, image_shape)
@@ -189,11 +178,12 @@ def _existing(path):
 
 def _read_images(paths, image_shape):
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
-    return _read(paths, tuple(path.stat().st_mtime_ns for path in paths), tuple(image_shape))
+    versions = tuple((stat.st_mtime_ns, stat.st_size) for stat in map(os.stat, paths))
+    return _read(paths, versions, tuple(image_shape))
 
 
 @functools.lru_cache(maxsize=8)
-def _read(paths, _times, image_shape):  # With the times, a changed file is read again.
+def _read(paths, _versions, image_shape):  # With times and sizes, a changed file is read again.
     with concurrent.futures.ThreadPoolExecutor() as pool:
         images = list(pool.map(lambda path: _decode(path, image_shape), paths))
     damaged = [path for path, image in zip(paths, images, strict=True) if image is None]
@@ -212,9 +202,7 @@ def _decode(path, image_shape):
         pixels = image_files.decode(path.read_bytes(), channels)
     except tf.errors.InvalidArgumentError:
         return None
-    if pixels.shape[:2] != size:
-        pixels = tf.round(tf.image.resize(pixels, size, antialias=True))
-    return np.clip(pixels.numpy(), 0, 255).astype(np.uint8)
+    return image_files.resize(pixels, size).numpy()
 
 
 def _header(path):
@@ -223,8 +211,7 @@ def _header(path):
 
     try:
         with Image.open(path) as image:
-            known = image.format in ("JPEG", "MPO", "PNG")
-            error = None if known else f"{path} ({image.format})"
+            error = None if image.format in ("JPEG", "MPO", "PNG") else f"{path} ({image.format})"
             return (image.height, image.width), image.mode in _GRAY, error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
         return None, False, f"{path} ({'not an image' if path.stat().st_size else 'empty'})"

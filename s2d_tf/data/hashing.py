@@ -1,7 +1,6 @@
 """Hashes: fingerprints of datasets, the splits that hashes choose, checksums of published files."""
 
-from __future__ import annotations
-
+import functools
 import hashlib
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -10,7 +9,6 @@ import numpy as np
 
 from s2d_tf._types import ArrayLike, Inputs
 from s2d_tf.data.registry import ArchiveError
-from s2d_tf.errors import UserError
 
 VALIDATION_FRACTION = 0.1
 _VALIDATION_SEED = b"20220311"
@@ -44,11 +42,6 @@ class Content:
         named = _named_arrays(inputs)
         images = len(named) == 1 and named[0][1].dtype == np.uint8
         labels = np.asarray(labels).astype("<i8")  # little-endian on every machine
-        if {len(array) for _, array in named} != {len(labels)}:
-            raise UserError(
-                f"labels: expected one for each example, received {len(labels)} for inputs of the "
-                f"shapes {[array.shape for _, array in named]}. Pass as many labels."
-            )
         columns = [_rows(name, array, images) for name, array in named]
         for label, *row in zip(labels, *columns, strict=True):
             example = b"".join(row)
@@ -122,15 +115,12 @@ def smallest_hashes(
     return mask
 
 
-def _named_arrays(inputs: Inputs, name: str = "") -> list[tuple[str, np.ndarray]]:
+def _named_arrays(inputs: Inputs) -> list[tuple[str, np.ndarray]]:
     """The arrays of nested dicts, lists and tuples, each with its place, in a fixed order."""
-    if isinstance(inputs, dict):
-        parts = sorted(inputs.items())
-    elif isinstance(inputs, (list, tuple)):
-        parts = list(enumerate(inputs))
-    else:
-        return [(name, np.asarray(inputs))]
-    return [pair for key, part in parts for pair in _named_arrays(part, f"{name}/{key}")]
+    import keras
+
+    flat = keras.tree.flatten_with_path(inputs)
+    return [("".join(f"/{key}" for key in path), np.asarray(part)) for path, part in flat]
 
 
 def _rows(name: str, array: np.ndarray, plain: bool) -> Iterator[bytes]:
@@ -148,8 +138,8 @@ def _rows(name: str, array: np.ndarray, plain: bool) -> Iterator[bytes]:
 
 def file_digest(path: pathlib.Path, algorithm: str = "md5") -> str:
     """The hexadecimal digest of a file."""
+    make = functools.partial(hashlib.new, algorithm, usedforsecurity=False)
     with path.open("rb") as file:
-        make = lambda: hashlib.new(algorithm, usedforsecurity=False)  # noqa: E731
         return hashlib.file_digest(file, make).hexdigest()
 
 

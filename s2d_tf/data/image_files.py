@@ -4,8 +4,6 @@ A decoder that stays within the size that a header claims can still be kept busy
 few megabytes, so `check` bounds the work before anything is decoded.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import struct
@@ -46,9 +44,8 @@ def find(folder: str | os.PathLike, suffixes: tuple[str, ...] = SUFFIXES) -> Ite
         folder: where to look.
         suffixes: how the names end, in lower case.
     """
-    for entry in sorted(os.scandir(str(folder)), key=lambda entry: entry.name):
-        if entry.name.startswith("."):
-            continue
+    visible = (entry for entry in os.scandir(str(folder)) if not entry.name.startswith("."))
+    for entry in sorted(visible, key=lambda entry: entry.name):
         if entry.is_dir(follow_symlinks=False):
             yield from find(entry.path, suffixes)
         elif entry.name.lower().endswith(suffixes) and entry.is_file():
@@ -66,6 +63,13 @@ def decode(encoded: TensorLike, channels: int = 3) -> Tensor:
     # In spite of its name the operation reads PNG, too. The accurate integer transform gives the
     # same pixels on every machine.
     return tf.io.decode_jpeg(encoded, channels=channels, dct_method="INTEGER_ACCURATE")
+
+
+def resize(pixels: TensorLike, size: TensorLike) -> Tensor:
+    """Images of another size, antialiased, in uint8. Works in graphs."""
+    import tensorflow as tf
+
+    return tf.saturate_cast(tf.round(tf.image.resize(pixels, size, antialias=True)), tf.uint8)
 
 
 def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, int]:
@@ -91,14 +95,14 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
         )
     if content.startswith(PNG_START):
         _check_png(content, height, width, name)
-        return height, width
-    # In compressed data a byte of ones is followed by a zero: this is the marker, or a comment.
-    scans = content.count(b"\xff\xda")
-    if scans > MAX_SCANS or scans * height * width > MAX_SCANNED_PIXELS:
-        raise ImageFileError(
-            f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
-            f"of {height} x {width} pixels. Save it as a baseline JPEG."
-        )
+    else:
+        # In compressed data a byte of ones is followed by a zero: this is the marker, or a comment.
+        scans = content.count(b"\xff\xda")
+        if scans > MAX_SCANS or scans * height * width > MAX_SCANNED_PIXELS:
+            raise ImageFileError(
+                f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
+                f"of {height} x {width} pixels. Save it as a baseline JPEG."
+            )
     return height, width
 
 

@@ -4,8 +4,6 @@ All that is random is a pure function of (seed, epoch, index), drawn by a fixed 
 on every device and in every process.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 
@@ -13,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import AUGMENTATIONS, PADDINGS
+from s2d_tf.data import image_files
 from s2d_tf.errors import UserError
 
 # Each kind of draw has a stream of its own, so that adding one never changes another.
@@ -130,18 +129,17 @@ def train_pipeline(
     @tf.autograph.experimental.do_not_convert
     def epoch_batches(epoch):
         """Which images, in which views: a few bytes an image, drawn once for the epoch."""
-        indices = _shuffled(tf.range(num_examples, dtype=tf.int64), _fold(seed, _ORDER, epoch))
+        order = _shuffled(tf.range(num_examples, dtype=tf.int64), _fold(seed, _ORDER, epoch))
+        indices = tf.reshape(order[: steps * batch_size], [steps, batch_size])
         drawn = _views(seed, num_examples, epoch, max_shift, alternating) if augmentation else ()
         resumed = epoch == start_step // steps
         first_step = tf.where(resumed, tf.constant(start_step % steps, tf.int64), 0)
 
         @tf.autograph.experimental.do_not_convert
         def batch_of(step):
-            start = step * batch_size
-            index = tf.ensure_shape(indices[start : start + batch_size], [batch_size])
-            view = tuple(tf.gather(part, index) for part in drawn)
+            view = tuple(tf.gather(part, indices[step]) for part in drawn)
             heads = _pairing(seed, epoch, step, batch_size, num_heads) if num_heads > 1 else ()
-            return epoch * steps + step, index, view, heads
+            return epoch * steps + step, indices[step], view, heads
 
         return tf.data.Dataset.range(first_step, steps).map(batch_of)
 
@@ -149,12 +147,10 @@ def train_pipeline(
     def make_batch(step, index, view, heads):
         batch_images = resize(fetch(index, *view), step)
         if num_heads > 1:
-            heads = tf.ensure_shape(heads, [batch_size, num_heads])
             batch_images, index = tf.gather(batch_images, heads), tf.gather(index, heads)
         batch_labels = tf.gather(label_table, index)
-        if with_index:
-            return batch_images, {"labels": batch_labels, "index": index}
-        return batch_images, batch_labels
+        targets = {"labels": batch_labels, "index": index} if with_index else batch_labels
+        return batch_images, targets
 
     dataset = tf.data.Dataset.range(start_step // steps, epochs).flat_map(epoch_batches)
     dataset = dataset.map(make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -192,8 +188,9 @@ def _pairing(seed, epoch, step, size, num_heads):
 def _fold(seed, stream, *values):
     folded = tf.constant([seed, stream], tf.int64)
     for value in values:
-        value = tf.cast(value, tf.int64)
-        folded = tf.random.experimental.stateless_fold_in(folded, value, alg="philox")
+        folded = tf.random.experimental.stateless_fold_in(
+            folded, tf.cast(value, tf.int64), alg="philox"
+        )
     return folded
 
 
@@ -224,11 +221,18 @@ def shifted_views(
         A function of the index [B] of each image; its shift, int [B, 2], the rows and columns that
         the window moves down and right over the image; and whether it is mirrored then, bool [B].
     """
-    count, height, width, channels = images.shape
+    _, height, width, channels = images.shape
     # One table of all pixels of the dataset: a batch is a single gather.
     table = np.reshape(images, [-1, channels])
     if padding == "mean":
-        table = np.concatenate([table, _padding_pixel(mean, channels)])
+        values = np.asarray([] if mean is None else mean, dtype=np.float64)
+        if values.shape not in ((), (channels,)) or not np.all((values >= 0) & (values <= 255)):
+            raise UserError(
+                f"mean: expected a value in [0, 255] for each of {channels} channels with padding "
+                f"'mean', received {mean!r}. Pass the mean of the raw pixels."
+            )
+        padding_pixel = np.rint(np.broadcast_to(values, [1, channels])).astype(np.uint8)
+        table = np.concatenate([table, padding_pixel])
     pixels = _host_constant(table)
     # 32-bit positions are faster; 64 bits only for the datasets that need them.
     dtype = tf.int32 if len(table) < 2**31 else tf.int64
@@ -252,21 +256,10 @@ def shifted_views(
             row_inside = (rows >= 0) & (rows < height)
             column_inside = (columns >= 0) & (columns < width)
             inside = row_inside[:, :, tf.newaxis] & column_inside[:, tf.newaxis, :]
-            padding_pixel = tf.constant(count * height * width, dtype)
-            positions = tf.where(inside, positions, padding_pixel)
+            positions = tf.where(inside, positions, tf.constant(len(table) - 1, dtype))
         return tf.gather(pixels, positions)
 
     return gather
-
-
-def _padding_pixel(mean, channels):
-    values = np.asarray([] if mean is None else mean, dtype=np.float64)
-    if values.shape not in ((), (channels,)) or not np.all((values >= 0) & (values <= 255)):
-        raise UserError(
-            f"mean: expected a value in [0, 255] for each of {channels} channels with padding "
-            f"'mean', received {mean!r}. Pass the mean of the raw pixels."
-        )
-    return np.rint(np.broadcast_to(values, [1, channels])).astype(np.uint8)
 
 
 def _progressive_resize(full_size, resolutions, milestones, total_steps):
@@ -279,15 +272,14 @@ def _progressive_resize(full_size, resolutions, milestones, total_steps):
     sizes = [[max(1, round(f * size)) for size in full_size] for f in (*resolutions, 1.0)]
     ends = [round(milestone * total_steps) for milestone in milestones]
 
-    def smaller(images, size):
-        resized = tf.image.resize(images, size, antialias=True)
-        return tf.cast(tf.clip_by_value(tf.round(resized), 0.0, 255.0), tf.uint8)
-
     @tf.autograph.experimental.do_not_convert
     def resize(images, step):
         stage = tf.reduce_sum(tf.cast(step >= tf.constant(ends, tf.int64), tf.int32))
-        size = tf.gather(tf.constant(sizes), stage)
-        sized = tf.cond(stage < len(ends), lambda: smaller(images, size), lambda: images)
+        sized = tf.cond(
+            stage < len(ends),
+            lambda: image_files.resize(images, tf.gather(sizes, stage)),
+            lambda: images,
+        )
         return tf.ensure_shape(sized, [images.shape[0], None, None, images.shape[-1]])
 
     return resize

@@ -5,8 +5,6 @@ the latter are from pytorch-ood (`src/pytorch_ood/dataset/img/odin.py`). Nothing
 and the names of members are never used as paths, so an archive cannot write anywhere.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib
@@ -40,10 +38,6 @@ class Archive:
     url: str
 
 
-TINY_IMAGENET = Archive(
-    "tiny-imagenet-200.zip", "tiny-imagenet-200", "90528d7ca1a48142e341f4ef8d21d0de",
-    "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
-)  # fmt: skip
 _DROPBOX = "https://www.dropbox.com/s/raw"
 ODIN = {
     "lsun_crop": Archive(
@@ -114,7 +108,10 @@ class TinyImagenet(ArchiveBuilder):
 
     image = tfds.features.Image(shape=(64, 64, 3), encoding_format="jpeg")
     label = tfds.features.ClassLabel(num_classes=200)
-    published = TINY_IMAGENET
+    published = Archive(
+        "tiny-imagenet-200.zip", "tiny-imagenet-200", "90528d7ca1a48142e341f4ef8d21d0de",
+        "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+    )  # fmt: skip
     any_archive = True  # Often one without the training images.
 
     def read(self, path: pathlib.Path) -> list[tuple]:
@@ -173,26 +170,30 @@ class OdinImages(ArchiveBuilder):
         return ODIN[self.builder_config.name]
 
     def read(self, path: pathlib.Path) -> list[tuple]:
-        members = {}
-        for name, encoded in read_tar(path):
-            place = pathlib.PurePosixPath(name)
-            # Copies made on a Mac carry hidden files beside the pictures.
-            if str(place.parent) == self.published.folder and not place.name.startswith("."):
-                members[place.name] = encoded
-        return [(members[name], -1) for name in sorted(members, key=_natural_order)]
+        folder = pathlib.PurePosixPath(self.published.folder)
+        members = {pathlib.PurePosixPath(name): encoded for name, encoded in read_tar(path)}
+        # Copies made on a Mac carry hidden files beside the pictures.
+        found = (p for p in members if p.parent == folder and not p.name.startswith("."))
+        return [(members[place], -1) for place in sorted(found, key=_natural_order)]
 
 
 def read_tar(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
     """Names and bytes of the files of a tar archive whose checksum is known, in its order."""
     with tarfile.open(path) as tar:
         for member in tar:
-            file = tar.extractfile(member) if member.isfile() else None
-            if file:
-                yield member.name, file.read()
+            if member.isfile():
+                yield member.name, tar.extractfile(member).read()  # type: ignore[union-attr]
 
 
-def _natural_order(name):
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+def _natural_order(path):
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]
+
+
+_BUILDERS: dict[str, Any] = {
+    "tiny_imagenet_resize": TinyImagenet,
+    "tiny_imagenet_crop": TinyImagenet,
+    **{f"odin_{config}": functools.partial(OdinImages, config=config) for config in ODIN},
+}
 
 
 def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
@@ -235,11 +236,8 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> An
         data_dir: the TFDS folder.
         download: fetch and prepare the dataset when it is not there, which is an error otherwise.
     """
-    if name.startswith("tiny_imagenet_"):
-        return open_archive(TinyImagenet, name, data_dir, download)
-    if name.startswith("odin_"):
-        make = functools.partial(OdinImages, config=name.removeprefix("odin_"))
-        return open_archive(make, name, data_dir, download)
+    if name in _BUILDERS:
+        return open_archive(_BUILDERS[name], name, data_dir, download)
     # Looked up here first: TFDS would ask the network about a dataset that it does not find.
     is_there = any((data_dir / name).glob("*/dataset_info.json"))
     if not is_there and not download:
@@ -282,11 +280,13 @@ def open_archive(
         folder = writable_dir(data_dir) / hashing.file_digest(archive)
         builder = make_builder(data_dir=folder)
     builder.manual = archive if has_archive else None
-    config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
         # Does nothing where there is a copy. Downloads go to the same folder: TFDS makes its
         # subfolders even when it fetches nothing.
-        builder.download_and_prepare(download_dir=str(folder / "downloads"), download_config=config)
+        builder.download_and_prepare(
+            download_dir=str(folder / "downloads"),
+            download_config=tfds.download.DownloadConfig(try_download_gcs=False),
+        )
     except OSError:
         # Another process may have prepared the same copy meanwhile. TFDS moves a finished copy
         # into place in one step, so what is there is complete.

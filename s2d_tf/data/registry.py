@@ -112,8 +112,9 @@ def info(name: str) -> DatasetInfo:
     record = _REGISTRY.get(base)
     if record is None or (dot and condition not in record.conditions):
         known = [f"{base}.{each}" for each in record.conditions] if record else []
+        near = difflib.get_close_matches(str(name), known or names(), n=3) or known or names()
         raise UserError(
-            f"dataset: expected {_closest(name, known or names())}, received {name!r}. See "
+            f"dataset: expected one of {', '.join(map(repr, near))}, received {name!r}. See "
             "`data.names()`; `import s2d_tf.trainers.datasets` adds those of the laboratory."
         )
     return dataclasses.replace(record, name=name) if dot else record
@@ -187,9 +188,8 @@ def cache_dir() -> pathlib.Path:
 
     >>> folder = data.cache_dir() / "predictions"
     """
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    chosen = os.environ.get("S2D_CACHE_DIR") or os.path.join(home, "s2d_tf")
-    return pathlib.Path(chosen).expanduser().absolute()
+    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "s2d_tf")
+    return pathlib.Path(os.environ.get("S2D_CACHE_DIR") or home).expanduser().absolute()
 
 
 def writable_dir(data_dir: pathlib.Path) -> pathlib.Path:
@@ -262,11 +262,6 @@ def _function(function):
     return pkgutil.resolve_name(function) if isinstance(function, str) else function
 
 
-def _closest(name, known):
-    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
-    return " or ".join(map(repr, near)) if near else f"one of {', '.join(known)}"
-
-
 _CIFAR10_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
@@ -291,7 +286,6 @@ _CIFAR = "Krizhevsky, Learning multiple layers of features from tiny images, 200
 _TINY = "Le and Yang, Tiny ImageNet visual recognition challenge, 2015"
 _ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection, ICLR 2018"
 _ODIN_LSUN = f"Yu et al., LSUN: construction of a large-scale image dataset, 2015; {_ODIN}"
-_ODIN_TINY = f"{_TINY}; {_ODIN}"
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
 
 _PREPARED = functools.partial(
@@ -317,9 +311,9 @@ for _record in (
     _ARCHIVE(name="odin_lsun_resize", title="LSUN (resize)", distance="far", citation=_ODIN_LSUN),
     _ARCHIVE(name="odin_lsun_crop", title="LSUN (crop)", distance="far", citation=_ODIN_LSUN),
     _ARCHIVE(name="odin_tiny_imagenet_resize", title="Tiny ImageNet (ODIN's resize)",
-             distance="near", citation=_ODIN_TINY),
+             distance="near", citation=f"{_TINY}; {_ODIN}"),
     _ARCHIVE(name="odin_tiny_imagenet_crop", title="Tiny ImageNet (ODIN's crop)",
-             distance="far", citation=_ODIN_TINY),
+             distance="far", citation=f"{_TINY}; {_ODIN}"),
     _EMBEDDED(name="digits", title="Digits 0 to 7", splits={"train": 160, "test": 1_283},
               num_classes=8, class_names=_TEN[:8], citation=_DIGITS),
     _EMBEDDED(name="digits_heldout", title="Digits 8 and 9", splits={"test": 354}, num_classes=2,

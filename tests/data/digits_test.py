@@ -21,6 +21,15 @@ def test_contents_never_change(name, split):
     assert data.fingerprint(*data.load_arrays(name, split)) == FINGERPRINTS[name, split]
 
 
+def test_validation_and_the_rest_make_up_train():
+    def rows(split):
+        images, labels = data.load_arrays("digits", split)
+        return sorted((i.tobytes(), n) for i, n in zip(images, labels, strict=True))
+
+    assert sorted(rows("validation") + rows("train_without_validation")) == rows("train")
+    assert np.bincount(data.load_arrays("digits", "validation")[1]).tolist() == [2] * 8
+
+
 def test_the_page_shows_them():
     page = (pathlib.Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     for (name, split), fingerprint in FINGERPRINTS.items():

@@ -1,5 +1,6 @@
 """A folder of images as a dataset: splits, shapes, pixels, and errors that name the file."""
 
+import os
 import re
 import shutil
 
@@ -148,11 +149,15 @@ def test_other_files_do_not_count_and_files_come_in_the_order_of_their_paths(fla
     assert sum(len(opened.files[split]) for split in ("train", "test")) == len(found) == 34
 
 
-def test_a_changed_file_is_read_again(flat):
+@pytest.mark.parametrize("keep_time", [False, True])
+def test_a_changed_file_is_read_again(flat, keep_time):
     opened = data.open_folder(flat)
     before, _ = opened.load_arrays("train")
     path, _ = opened.files["train"][0]
-    picture(999, (9, 9)).resize((8, 8)).save(path)
+    time = path.stat().st_mtime_ns
+    picture(999, (20, 20)).save(path)  # of another size
+    if keep_time:
+        os.utime(path, ns=(time, time))
     after, _ = opened.load_arrays("train")
     assert not (before[0] == after[0]).all()
     np.testing.assert_array_equal(before[1:], after[1:])
@@ -181,14 +186,11 @@ def test_unreadable_files_are_named(tmp_path, suffix, damage, reason):
     with pytest.raises(data.FolderError) as caught:
         data.open_folder(root).load_arrays("train")
     message = str(caught.value)
-    assert "expected JPEG and PNG images that can be read" in message
     assert f"({reason})" in message
-    assert str(root / "bee") in message
     assert "\n" not in message
     if reason != "damaged":  # Those are found when a split is decoded, the others at once.
         assert "received 7 other files" in message
         assert message.count(str(root / "bee")) == 5
-        assert "..." in message
     picture(0).save(root / "ant" / "new.webp")  # Other formats are not passed over.
     with pytest.raises(data.FolderError, match=r"received 1 other files: .*new\.webp"):
         data.open_folder(root)
@@ -229,12 +231,8 @@ def test_a_model_decides_shape_and_classes(flat):
     assert set(labels) == {1, 3}
     with pytest.raises(data.FolderError, match="expected the classes zebra, cat, received ant"):
         data.open_folder(flat, class_names=("zebra", "cat"))
-
-
-def test_an_empty_split_is_named(tmp_path):
-    opened = data.open_folder(fill(tmp_path / "set", {"a": 1, "b": 1}))
-    with pytest.raises(data.FolderError, match="received 'test' with none"):
-        opened.load_arrays("test")
+    with pytest.raises(data.FolderError, match="received 'val' with none"):
+        opened.load_arrays("val")
 
 
 def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
@@ -244,11 +242,6 @@ def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(data.FolderError, match="expected JPEG or PNG images, received none"):
         data.load_images(tmp_path / "nothing", (8, 8, 3))
-    with pytest.raises(data.MissingDataError, match="expected a folder of images, received none"):
-        data.load_images(tmp_path / "nowhere", (8, 8, 3))
-    for shape in (None, (None, None, 3), (8, 8)):
-        with pytest.raises(ValueError, match=r"image_shape: expected \(height, width"):
-            data.load_images(flat, shape)
 
 
 @pytest.mark.usefixtures("leave_no_flags")

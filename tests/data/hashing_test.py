@@ -49,12 +49,6 @@ def test_everything_else_counts():
     assert len({data.fingerprint(*each) for each in changed}) == len(changed)
 
 
-def test_as_many_labels_as_examples():
-    images, labels = _examples()
-    with pytest.raises(ValueError, match="labels: expected one for each example, received 49"):
-        data.fingerprint(images, labels[:-1])
-
-
 def test_several_inputs_count_with_their_places():
     images, labels = _examples()
     inputs = {"pixels": images, "more": [labels, labels * 0.5]}
@@ -85,13 +79,3 @@ def test_digests_of_files(tmp_path):
     path.write_bytes(b"abcd")
     with pytest.raises(data.ArchiveError, match=r"expected MD5 9001.*received e2fc.* 4 bytes"):
         check_digest(path, "900150983cd24fb0d6963f7d28e17f72")
-
-
-def test_validation_and_the_rest_make_up_train():
-    def rows(split):
-        images, labels = data.load_arrays("digits", split)
-        return sorted((i.tobytes(), n) for i, n in zip(images, labels, strict=True))
-
-    assert sorted(rows("validation") + rows("train_without_validation")) == rows("train")
-    assert not set(rows("validation")) & set(rows("train_without_validation"))
-    np.testing.assert_array_equal(np.bincount(data.load_arrays("digits", "validation")[1]), [2] * 8)

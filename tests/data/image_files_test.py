@@ -55,12 +55,6 @@ def test_sizes_are_those_of_pillow(made):
             image_files.check(made[:end], max_pixels=9)
 
 
-def test_padding_before_a_marker_is_allowed():
-    made = content("JPEG")
-    frame = made.index(b"\xff\xc0")
-    assert image_files.size(made[:frame] + b"\xff\xff" + made[frame:], "x") == (21, 34)
-
-
 @pytest.mark.parametrize("start", [b"GIF89a", b"BM", b"RIFF....WEBP", b"II*\0", b"<svg>", b"%PDF"])
 def test_other_formats_are_rejected(start):
     with pytest.raises(

@@ -1,8 +1,5 @@
-"""Training pipelines: the order of examples, what a resumed run sees, shapes, and `fit`."""
+"""Training pipelines: the order of examples, what a resumed run sees, shapes."""
 
-import warnings
-
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +8,7 @@ from s2d_tf import data
 from tests.data import numbered
 from tests.data.numbered import AUGMENTED, BATCH, COUNT, EPOCHS, GROWING, STEPS
 
+ALTERNATING = {"augmentation": "alternating_mirror_shift"}
 GOLDEN_INDEX = [12, 20, 5, 8, 14, 19, 10, 21]
 GOLDEN_SUMS = [7518, 7924, 7987, 9706, 8318, 8033, 5537, 9355]
 
@@ -26,12 +24,6 @@ class TestOrder:
             assert len(set(epoch)) == STEPS * BATCH
             assert not np.array_equal(epoch, np.sort(epoch))
         assert not np.array_equal(index[0], index[1])
-
-    def test_labels_and_images_belong_to_the_index(self):
-        images, labels = numbered.examples()
-        for batch, target in numbered.batches():
-            np.testing.assert_array_equal(batch, images[target["index"]])
-            np.testing.assert_array_equal(target["labels"], labels[target["index"]])
 
     def test_the_seed_decides(self):
         first = numbered.batches(**AUGMENTED)
@@ -58,14 +50,8 @@ class TestResume:
         ("options", "starts"),
         [
             ({}, (STEPS + 3,)),
-            (
-                AUGMENTED | GROWING | {"augmentation": "alternating_mirror_shift"},
-                (3, 2 * STEPS + 5),
-            ),
-            (
-                AUGMENTED | {"num_heads": 2},
-                (STEPS, 3 * STEPS - 1, 3 * STEPS),
-            ),
+            (AUGMENTED | GROWING | ALTERNATING, (3, 2 * STEPS + 5)),
+            (AUGMENTED | {"num_heads": 2}, (STEPS, 3 * STEPS - 1, 3 * STEPS)),
         ],
     )
     def test_any_step_of_any_epoch_continues_the_stream(self, options, starts):
@@ -92,28 +78,18 @@ class TestShape:
         ("options", "message"),
         [
             ({"batch_size": 85}, "batch_size: expected 1 to 84, all images, received 85"),
-            ({"batch_size": 0}, "batch_size: expected 1 to 84"),
             ({"start_step": 31}, "start_step: expected 0 to 30, received 31"),
-            ({"start_step": -1}, "start_step: expected 0 to 30"),
             ({"epochs": 0}, "epochs: expected at least 1"),
             ({"augmentation": "flip"}, "augmentation: expected None or mirror_shift"),
             ({"augmentation": "mirror_shift"}, "padding: expected one of mean, reflect, .* None"),
             (AUGMENTED | {"padding": "zero"}, "padding: expected one of mean, reflect"),
             (AUGMENTED | {"padding": "mean"}, "mean: expected a value in .* for each of 1"),
             (AUGMENTED | {"padding": "mean", "mean": (1.0, 2.0)}, "for each of 1"),
-            (AUGMENTED | {"padding": "mean", "mean": (300.0,)}, "for each of 1"),
-            *(
-                ({"resolutions": sizes, "resolution_milestones": ends}, "resolution_milestones:")
-                for sizes, ends in (
-                    [(0.5,), ()],
-                    [(1.5,), (0.5,)],
-                    [(0.5, 0.7), (0.5, 0.4)],
-                    [(0.5,), (1.0,)],
-                )
-            ),
+            (GROWING | {"resolutions": (0.5,)}, "resolution_milestones: expected as many"),
+            (GROWING | {"resolutions": (0.5, 1.5)}, "resolution_milestones:"),
+            (GROWING | {"resolution_milestones": (0.5, 0.4)}, "resolution_milestones:"),
             ({"images": np.zeros([84, 8, 8, 1])}, r"images: expected .*uint8 .* received float64"),
             ({"labels": np.zeros(83, int)}, r"labels: expected integers \[84\], .*\[83\]"),
-            ({"labels": np.zeros(84)}, "labels: expected integers"),
             (AUGMENTED | {"max_shift": 8}, "max_shift: expected 0 to 7, received 8"),
         ],
     )
@@ -131,22 +107,3 @@ def test_two_replicas_share_the_batches_of_one(two_replicas, options):
         local = map(two_replicas.experimental_local_results, tf.nest.flatten(parts))
         received.append([np.concatenate([piece.numpy() for piece in pieces]) for pieces in local])
     numbered.assert_same(received, expected)
-
-
-def test_fit_runs_all_epochs_on_one_iterator():
-    """Keras takes `steps_per_epoch` batches an epoch and never asks for one that is not there."""
-
-    class Recorder(keras.Sequential):
-        def train_step(self, batch):
-            seen.append(batch[1].numpy())
-            return super().train_step(batch)
-
-    seen, steps = [], data.steps_per_epoch(COUNT, BATCH)
-    model = Recorder([keras.layers.Flatten(), keras.layers.Dense(7)])
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss, run_eagerly=True)
-    batches = numbered.train(with_index=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.fit(batches, epochs=EPOCHS, steps_per_epoch=steps, shuffle=False, verbose=0)
-    numbered.assert_same(seen, [y for _, y in numbered.batches(with_index=False)])

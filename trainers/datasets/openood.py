@@ -94,7 +94,7 @@ def _tiny_imagenet(builder):
     if found != NUM_TINY_IMAGENET:
         raise ArchiveError(
             f"{builder.data_dir}: expected {NUM_TINY_IMAGENET:,} validation images, received "
-            f"{found:,}. Prepare it from the official {prepared.TINY_IMAGENET.file_name}."
+            f"{found:,}. Prepare it from the official {prepared.TinyImagenet.published.file_name}."
         )
 
     def reduce(_, image):
