@@ -52,8 +52,6 @@ def test_an_entry_is_exported_with_its_class_names_and_record(tmp_path, capsys):
     assets = pathlib.Path(capsys.readouterr().out.strip()) / "assets"
     assert (assets / "classes.txt").read_text().splitlines() == list("01234567")
     description = json.loads((assets / "model.json").read_text())
-    assert description["class_names"] == list("01234567")
-    assert description["metadata"]["name"] == entry.name
     record = json.dumps(description["metadata"]["entry"]).encode()
     assert entries.read(record, "model.json") == entry.record
 
@@ -80,7 +78,6 @@ def test_errors_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, mess
     [
         ({"class_names": ["a", "b"]}, "one line of text for each of 3 classes, received 2"),
         ({"class_names": ["a", "b", "c\nd"]}, "one line of text for each of 3 classes"),
-        ({"metadata": {"value": float("nan")}}, "metadata: expected a dict that JSON can hold"),
         ({"metadata": {"value": object()}}, "metadata: expected a dict that JSON can hold"),
     ],
 )
@@ -98,9 +95,13 @@ def test_only_predictors_are_exported(tmp_path):
         export.save(model, tmp_path)
 
 
-def test_an_answer_that_is_no_number_is_never_sent(tmp_path, overflowing):
-    path = export.save(overflowing, tmp_path / "model")
-    loaded = tf.saved_model.load(str(path))
+def test_an_answer_that_is_no_number_is_never_sent(tmp_path):
+    backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
+    model = models.S2DClassifier(backbone, 3, seed=0, input_range=(0, 255))
+    kernel, bias = model.head.get_weights()
+    kernel[..., 5, 1] = np.finfo(np.float32).max  # with which one pixel overflows
+    model.head.set_weights([kernel, bias])
+    loaded = tf.saved_model.load(str(export.save(model, tmp_path / "model")))
     for name, dtype in (("serving_default", np.uint8), ("serve_float", np.float32)):
         pixels = np.zeros([2, 8, 8, 2], dtype)
         assert np.isfinite(loaded.signatures[name](tf.constant(pixels))["confidence"]).all()
@@ -110,7 +111,8 @@ def test_an_answer_that_is_no_number_is_never_sent(tmp_path, overflowing):
 
 
 def test_an_operation_outside_of_the_list_is_written_and_read_with_trust(tmp_path):
-    backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten(), Odd()])
+    odd = keras.layers.Lambda(lambda x: tf.math.betainc(0.5, 0.5, tf.sigmoid(x)))
+    backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten(), odd])
     model = models.Classifier(backbone, 3, seed=0)
     path = export.save(model, tmp_path / "model")
     with pytest.raises(export.OperationError, match=r"Betainc in serving\. .*trust=True"):
@@ -122,13 +124,6 @@ def test_an_operation_outside_of_the_list_is_written_and_read_with_trust(tmp_pat
     np.testing.assert_allclose(answers["probabilities"], expected["probs"], rtol=1e-5, atol=1e-6)
 
 
-class Odd(keras.layers.Layer):
-    """A layer with an operation that is not on the closed list."""
-
-    def call(self, x):
-        return tf.math.betainc(0.5, 0.5, tf.sigmoid(x))
-
-
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b""), lambda path: path.unlink()])
 def test_files_that_are_not_those_that_were_exported_are_rejected(tiny, tmp_path, damage):
     path = export.save(tiny, tmp_path / "model", class_names="abc")
@@ -138,17 +133,6 @@ def test_files_that_are_not_those_that_were_exported_are_rejected(tiny, tmp_path
     damage(path / "assets" / "classes.txt")
     with pytest.raises(ValueError, match=r"files that were exported, .* \['assets/classes.txt'\]"):
         export.load(path)
-
-
-def test_recurrent_layers_are_exported(tmp_path):
-    x = keras.Input([5, 3])
-    y = keras.layers.Bidirectional(keras.layers.GRU(4, return_sequences=True))(x)
-    model = models.S2DClassifier(keras.Model(x, keras.layers.LSTM(6)(y)), 3, seed=0)
-    inputs = np.random.RandomState(0).normal(size=[4, 5, 3]).astype(np.float32)
-    served = export.load(export.save(model, tmp_path)).signatures["serving_default"]
-    found = served(inputs=tf.constant(inputs))["probabilities"]
-    expected = model.predict_uncertainty(inputs)["probs"]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_model_too_large_for_one_message_keeps_its_arrays_in_variables(

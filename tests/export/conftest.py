@@ -126,18 +126,3 @@ def exports(build_model, tmp_path_factory):
 def images():
     """Seven random images."""
     return np.random.RandomState(3).randint(0, 256, [7, 8, 8, 1]).astype(np.uint8)
-
-
-@pytest.fixture
-def overflowing():
-    """A model of which one pixel overflows."""
-    import keras
-
-    from s2d_tf import models
-
-    backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
-    model = models.S2DClassifier(backbone, 3, seed=0, input_range=(0, 255))
-    kernel, bias = model.head.get_weights()
-    kernel[..., 5, 1] = np.finfo(np.float32).max
-    model.head.set_weights([kernel, bias])
-    return model

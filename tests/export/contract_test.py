@@ -50,7 +50,7 @@ def test_a_model_of_raw_pixels_takes_them_in_three_ways_and_within_their_range(s
     assert model.contract.image.range == (0, 255)
     made = signatures(model, tmp_path / "raw")
     assert set(made) == {"serving_default", "serve_float", "serve_encoded"}
-    for value in (1e30, -1.0, 300.0):
+    for value in (1e30, -1.0, 300.0, np.nan, -np.inf):
         pixels = PIXELS.astype(np.float32)
         pixels[3, 2, 1, 0] = value
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"in \[0, 255\], received values"):

@@ -44,11 +44,22 @@ def tokens(random):
     return keras.Model(x, features(embedded(x, 20, masked=True))), ids
 
 
+def words(texts):
+    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=WORDS)
+    return embedded(split(texts), len(WORDS) + 2)
+
+
 def strings(random):
     x = keras.Input([], dtype="string", name="texts")
-    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=WORDS)
-    network = keras.Model(x, features(embedded(split(x), len(WORDS) + 2)))
-    return network, np.array([" ".join(random.choice(WORDS, 3)) for _ in range(N)])
+    texts = [" ".join(random.choice(WORDS, 3)) for _ in range(N - 2)]
+    return keras.Model(x, features(words(x))), np.array([*texts, "Grün 中文", ""])
+
+
+def sequences(random):
+    x = keras.Input([5, 3])
+    both = keras.layers.Bidirectional(keras.layers.GRU(4, return_sequences=True))(x)
+    inputs = random.normal(size=[N, 5, 3]).astype(np.float32)
+    return keras.Model(x, features(keras.layers.LSTM(6)(both))), inputs
 
 
 def table(random):
@@ -70,6 +81,7 @@ KINDS = {
     "free_size_image": (free_size_image, {"images": "float32"}),
     "tokens": (tokens, {"ids": "int32"}),
     "strings": (strings, {"texts": "string"}),
+    "sequences": (sequences, {"inputs": "float32"}),
     "table": (table, {"inputs": "float32"}),
     "two_named": (two_named, {"a": "float32", "b": "int32"}),
 }

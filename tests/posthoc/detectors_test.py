@@ -201,25 +201,23 @@ def test_moments_of_a_stream_are_those_of_all_data(golden):
 
 def test_bad_arguments_and_data_raise_clear_errors(model, data):
     images, labels = data["train"]
-    with pytest.raises(ValueError, match="data: expected at least 50 examples, received 20"):
-        posthoc.KNN(k=50).fit(model, (images[:20], labels[:20]))
-    with pytest.raises(ValueError, match=r"data: expected \(inputs, labels\) to fit KNN"):
-        posthoc.KNN().fit(model)
-    with pytest.raises(ValueError, match="labels from 0 to 4, received 5"):
-        posthoc.Mahalanobis().fit(model, (images, labels + 3))
-    with pytest.raises(ValueError, match="dimension: expected less than the 12 features"):
-        posthoc.ViM(dimension=12).fit(model, data["train"])
+    for step, given, message in (
+        (posthoc.KNN(k=50), (images[:20], labels[:20]), "at least 50 examples, received 20"),
+        (posthoc.KNN(), None, r"data: expected \(inputs, labels\) to fit KNN"),
+        (posthoc.KNN(k=2), (images, labels[:-1]), "of the same length and as many labels"),
+        (posthoc.KNN(), posthoc.Outputs(np.zeros([7, 5])), "expected outputs with features"),
+        (posthoc.KNN(name="total"), data["train"], "a key that the model does not have"),
+        (posthoc.KNN(name="a/b"), data["train"], "name: expected letters, digits and _"),
+        (posthoc.Mahalanobis(), (images, labels + 3), "labels from 0 to 4, received 5"),
+        (posthoc.ViM(dimension=12), data["train"], "less than the 12 features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            step.fit(model, given)
     with pytest.raises(ValueError, match="variant: expected one of"):
         posthoc.ASH(variant="x")
-    with pytest.raises(ValueError, match="a key that the model does not have"):
-        posthoc.KNN(name="total").fit(model, data["train"])
     with pytest.raises(ValueError, match=r"model: expected a models\.Predictor"):
         posthoc.MSP().fit(object())
     with pytest.raises(ValueError, match="expected outputs of this network"):
         posthoc.MSP().fit(model).score(posthoc.Outputs(np.zeros([2, 7, 5])))
     with pytest.raises(ValueError, match="features: expected 7 rows"):
         posthoc.Outputs(np.zeros([7, 5]), np.zeros([6, 12]))
-    with pytest.raises(ValueError, match="inputs of the same length and as many labels"):
-        posthoc.KNN(k=2).fit(model, (images, labels[:-1]))
-    with pytest.raises(ValueError, match="expected outputs with features"):
-        posthoc.KNN(k=2).fit(model, posthoc.collect(model, data["train"], features=False))

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from s2d_tf import export, posthoc
 from s2d_tf.posthoc.predictor import after_steps
+from tests.export.conftest import FORMATS
 from tests.posthoc.saving_test import STEPS
 
 DETECTORS = [step for step in STEPS if isinstance(step, posthoc.Detector)]
@@ -24,20 +25,22 @@ def stack(model, data):
 
 
 @pytest.fixture(scope="module")
-def cached(dirichlet_model, data):
-    return {name: posthoc.collect(dirichlet_model, data[name]) for name in data}
+def predictor(dirichlet_model, data):
+    cached = {name: posthoc.collect(dirichlet_model, data[name]) for name in data}
+    return stack(dirichlet_model, cached)
 
 
-def with_all_outputs(model, cached):
+@pytest.fixture
+def with_all_outputs(predictor):
     """All steps in one model, which is exported with each score under its own name."""
-    predictor = stack(model, cached)
 
     def served_outputs(images):
         state = after_steps(predictor, images)
         return state.member_logits, state.outputs
 
     object.__setattr__(predictor, "served_outputs", served_outputs)
-    return predictor
+    yield predictor
+    object.__delattr__(predictor, "served_outputs")
 
 
 def compare(answers, predictor, images):
@@ -51,47 +54,29 @@ def compare(answers, predictor, images):
         )
 
 
-def test_a_saved_model_has_all_outputs_in_permitted_operations(
-    dirichlet_model, data, cached, tmp_path
-):
-    predictor = with_all_outputs(dirichlet_model, cached)
+def test_a_saved_model_has_all_outputs_in_permitted_operations(with_all_outputs, data, tmp_path):
     images = data["test"][0]
-    version = export.load(export.save(predictor, tmp_path))
+    version = export.load(export.save(with_all_outputs, tmp_path))
     assert list(version.signatures) == ["serving_default"]  # Nobody said that these are raw pixels.
     answers = version.signatures["serving_default"](images=tf.constant(images))
-    compare(answers, predictor, images)
+    compare(answers, with_all_outputs, images)
     assert answers["prediction_set"].dtype == answers["abstain"].dtype == tf.bool
 
 
-def test_answers_have_the_names_of_all_exports(dirichlet_model, data, cached):
-    predictor = stack(dirichlet_model, cached)
+def test_answers_have_the_names_of_all_exports(predictor, data):
     _, added = predictor.served_outputs(tf.constant(data["test"][0]))
     assert set(added) == {"ood_score", "prediction_set", "abstain"}
-    expected = predictor.predict_uncertainty(data["test"][0])
-    np.testing.assert_allclose(
-        added["ood_score"], expected[DETECTORS[-1].name], rtol=1e-4, atol=1e-5
-    )
+    expected = predictor.predict_uncertainty(data["test"][0])[DETECTORS[-1].name]
+    np.testing.assert_allclose(added["ood_score"], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
-def test_litert_has_all_operations(dirichlet_model, data, cached, tmp_path):
-    predictor = with_all_outputs(dirichlet_model, cached)
-    images = data["test"][0]
-    path = export.save_litert(predictor, tmp_path / "m.tflite")
-    interpreter = tf.lite.Interpreter(str(path))
-    compare(interpreter.get_signature_runner("serving_default")(images=images), predictor, images)
-
-
-def test_onnx_has_all_operations(dirichlet_model, data, cached, tmp_path):
-    runtime = pytest.importorskip("onnxruntime", reason="needs the extra s2d_tf[onnx]")
-    onnx = pytest.importorskip("onnx", reason="needs the extra s2d_tf[onnx]")
-    pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
-    predictor = with_all_outputs(dirichlet_model, cached)
-    images = data["test"][0].astype(np.uint8)
-    path = export.save_onnx(predictor, tmp_path / "m.onnx")
-    session = runtime.InferenceSession(str(path))
-    names = [output.name for output in session.get_outputs()]
+@pytest.mark.parametrize("form", FORMATS)
+def test_other_formats_have_all_operations(with_all_outputs, data, tmp_path, form):
+    if form == "onnx":
+        pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
+    save, load, name = FORMATS[form]
+    run = load(save(with_all_outputs, tmp_path / name))
+    images = data["test"][0].astype(np.float32)
     for size in (1, len(images)):
-        answers = dict(zip(names, session.run(None, {"images": images[:size]}), strict=True))
-        compare(answers, predictor, images[:size])
-    assert {node.domain for node in onnx.load(str(path)).graph.node} <= {"", "ai.onnx"}
+        compare(run(images=images[:size]), with_all_outputs, images[:size])

@@ -63,18 +63,6 @@ def test_a_step_on_a_step_is_loaded_on_the_same_steps(model, cached, tmp_path):
             posthoc.load(tmp_path / "step", other)
 
 
-def test_a_model_with_other_weights_is_an_error(model, cached, tmp_path):
-    posthoc.save(posthoc.KNN(k=3).fit(model, cached["train"]), tmp_path / "knn")
-    before = model.head.bias.numpy()
-    try:
-        model.head.bias.assign(before + 1e-3)
-        with pytest.raises(ValueError, match=r"on which .*knn was fitted"):
-            posthoc.load(tmp_path / "knn", model)
-    finally:
-        model.head.bias.assign(before)
-    posthoc.load(tmp_path / "knn", model)
-
-
 def test_a_saved_step_is_saved_again_as_it_was(model, cached, tmp_path):
     fitted = posthoc.KNN(k=3).fit(model, cached["train"])
     posthoc.save(fitted, tmp_path / "a", {"data": "images"})
@@ -89,9 +77,3 @@ def test_only_steps_are_saved_and_only_small_ones(model, cached, tmp_path, monke
     with pytest.raises(posthoc.StepError, match="expected at most 1,000 bytes"):
         posthoc.save(posthoc.KNN(k=3).fit(model, cached["train"]), tmp_path / "step")
     assert not list(tmp_path.iterdir())
-
-
-def test_names_are_keys(model):
-    for name in ("a/b", "", "knowledge", "x" * 65, 3, ["a"]):
-        with pytest.raises(ValueError, match="name: expected letters, digits and _"):
-            posthoc.MSP(name=name or " ").fit(model)

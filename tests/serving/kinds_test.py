@@ -11,38 +11,17 @@ import pytest
 
 from s2d_tf import export, models, serving
 from tests.export.conftest import NAMES as ANSWERS
-
-WORDS = ["red", "green", "blue", "one", "two", "three"]
-
-
-def embedded(ids, size):
-    start = keras.initializers.RandomNormal(stddev=2.0, seed=2)
-    return keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(size, 4, start)(ids))
+from tests.export.kinds_test import embedded, strings, tokens, words
 
 
-def words(texts):
-    split = keras.layers.TextVectorization(output_sequence_length=4, vocabulary=WORDS)
-    return embedded(split(texts), len(WORDS) + 2)
-
-
-def sentences():
-    x = keras.Input([], dtype="string", name="texts")
-    return keras.Model(x, words(x)), np.array(["red one two", "Grün 中文", "", "blue"], object)
-
-
-def tokens():
-    x = keras.Input([None], dtype="int32", name="ids")
-    return keras.Model(x, embedded(x, 20)), np.array([[1, 2, 19], [0, 5, 7]])
-
-
-def table():
+def table(random):
     x = keras.Input([5])
     start = keras.initializers.RandomNormal(stddev=3.0, seed=3)
-    values = np.random.default_rng(0).normal(size=[3, 5]).astype(np.float32)
+    values = random.normal(size=[3, 5]).astype(np.float32)
     return keras.Model(x, keras.layers.Dense(4, kernel_initializer=start)(x)), values
 
 
-def several():
+def several(_):
     inputs = {
         "Column_1": keras.Input([2], name="Column_1"),
         "ids": keras.Input([3], dtype="int32", name="ids"),
@@ -64,7 +43,7 @@ def several():
     return keras.Model(inputs, keras.layers.Concatenate()(parts)), values
 
 
-KINDS = {"sentences": sentences, "tokens": tokens, "table": table, "several": several}
+KINDS = {"strings": strings, "tokens": tokens, "table": table, "several": several}
 RANGES = {"several": {"Column_1": (-1.0, 1.0)}}
 
 
@@ -74,11 +53,11 @@ def served(running, tmp_path_factory):
 
     @functools.cache
     def run(kind):
-        backbone, inputs = KINDS[kind]()
+        backbone, inputs = KINDS[kind](np.random.default_rng(0))
         model = models.S2DClassifier(backbone, 3, input_range=RANGES.get(kind), seed=0)
         folder = tmp_path_factory.mktemp(kind) / "tiny"
         export.save(model, folder)
-        server = running(serving.Servables(folder), serving.Limits(batch_size=8))
+        server = running(serving.Servables(folder), serving.Limits(batch_size=12))
         return f"{stack.enter_context(server)}/v1/models/tiny:predict", model, inputs, folder
 
     with contextlib.ExitStack() as stack:
@@ -108,7 +87,7 @@ def test_rows_and_columns_get_the_models_answers(served, client, kind):
 
 
 def test_texts_as_base64(served, client):
-    url, *_ = served("sentences")
+    url, *_ = served("strings")
     encoded = {"b64": base64.b64encode("Grün 中文".encode()).decode()}
     plain, same = client.post(url, {"instances": ["Grün 中文", encoded]})["predictions"]
     assert plain == same
@@ -124,15 +103,15 @@ def one(**changed):
 @pytest.mark.parametrize(
     ("kind", "rows", "message"),
     [
-        ("sentences", ["red", None], r"texts\[1\]: expected text, received null"),
-        ("sentences", [["red"]], r"texts: expected the shape \(None,\), received \(1, 1\)"),
-        ("sentences", ["\ud800"], r"texts\[0\]: expected text in UTF-8"),
-        ("sentences", [{"b64": "/w=="}], r"texts\[0\]: expected text in UTF-8"),
-        ("sentences", [{"text": "red"}], r"\['texts'\], received \['text'\]"),
-        ("tokens", [[1, 20]], r"ids: expected numbers in \[0, 19\], .* 1 to 20"),
-        ("tokens", [[1, -1]], r"ids: expected numbers in \[0, 19\], .* -1 to 1"),
-        ("tokens", [[1 << 40]], "ids: expected whole numbers from -2147483648"),
-        ("tokens", [3], r"ids: expected the shape \(None, None\), received \(1,\)"),
+        ("strings", ["red", None], r"texts\[1\]: expected text, received null"),
+        ("strings", [["red"]], r"texts: expected the shape \(None,\), received \(1, 1\)"),
+        ("strings", ["\ud800"], r"texts\[0\]: expected text in UTF-8"),
+        ("strings", [{"b64": "/w=="}], r"texts\[0\]: expected text in UTF-8"),
+        ("strings", [{"text": "red"}], r"\['texts'\], received \['text'\]"),
+        ("tokens", [[1, 20] * 3], r"ids: expected numbers in \[0, 19\], .* 1 to 20"),
+        ("tokens", [[1, -1] * 3], r"ids: expected numbers in \[0, 19\], .* -1 to 1"),
+        ("tokens", [[1 << 40] * 6], "ids: expected whole numbers from -2147483648"),
+        ("tokens", [3], r"ids: expected the shape \(None, 6\), received \(1,\)"),
         ("table", [[3e38] * 5], "inputs: expected numbers, but their answer is no"),
         ("several", [{"ids": [1, 2, 3]}], r"inputs: expected .* \['ids'\]"),
         ("several", one(Column_1=[0, 1.5]), r"Column_1: expected .* \[-1, 1\], .* 0 to 1.5"),
@@ -159,7 +138,7 @@ def test_columns_of_unequal_lengths_and_unknown_signatures_get_a_400(served, cli
 
 
 def test_strings_of_a_model_without_description_have_to_be_files(served, client, running, tmp_path):
-    folder = shutil.copytree(served("sentences")[3], tmp_path / "tiny")
+    folder = shutil.copytree(served("strings")[3], tmp_path / "tiny")
     (folder / "1" / "assets" / "model.json").unlink()
     with (
         running(serving.Servables(folder)) as url,

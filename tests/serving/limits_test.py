@@ -157,21 +157,6 @@ def test_an_unfinished_head_times_out(connected, sent):
         assert read_all(connection).startswith(b"HTTP/1.1 408")
 
 
-def drip(connection):
-    """Sends a head that never ends, until the server has had enough."""
-    for _ in range(100):
-        connection.sendall(b"G")
-        time.sleep(0.05)
-
-
-def test_a_head_that_drips_times_out(connected):
-    with connected(header_seconds=0.5) as connection:
-        began = time.monotonic()
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            drip(connection)
-        assert time.monotonic() - began < 4
-
-
 def test_so_does_the_head_of_a_second_request(connected):
     with connected(header_seconds=0.3) as connection:
         connection.sendall(HEAD + b"\r\n")
@@ -181,13 +166,17 @@ def test_so_does_the_head_of_a_second_request(connected):
                                              b"Content-Length: 0\r\n\r\n")  # fmt: skip
 
 
-def test_a_body_that_drips_after_its_answer_times_out(connected):
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_head_or_a_body_after_its_answer_that_drips_times_out(connected, answered):
     with connected(header_seconds=0.5) as connection:
-        connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 404")
+        if answered:
+            connection.sendall(b"POST /no HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n")
+            assert connection.recv(1000).startswith(b"HTTP/1.1 404")
         began = time.monotonic()
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            drip(connection)
+            for _ in range(100):
+                connection.sendall(b"G")
+                time.sleep(0.05)
         assert time.monotonic() - began < 4
 
 

@@ -29,22 +29,6 @@ def b64(content):
     return {"b64": base64.b64encode(content).decode()}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"instances": [ROW, ROW]},
-        {"instances": [{"images": ROW}, {"images": ROW}]},
-        {"inputs": [ROW, ROW]},
-        {"inputs": {"images": [ROW, ROW]}, "signature_name": "serving_default"},
-    ],
-)
-@pytest.mark.parametrize("inputs", [PIXELS, FLOATS])
-def test_rows_and_columns_named_or_not(content, inputs):
-    found = read(content, inputs)["images"]
-    assert found.dtype == inputs["images"].dtype
-    np.testing.assert_array_equal(found, np.array([ROW, ROW]))
-
-
 def test_files_in_every_form(encode):
     content = encode(np.zeros([4, 5, 3], np.uint8))
     for body in (
