@@ -121,7 +121,7 @@ def check_tensor(tensor: tf.Tensor, declared: InputTensor, num_heads: int = 1) -
             f"{declared.name}: expected numbers, received NaN or infinity. Clean the inputs before "
             "they reach the model.",
         )
-    elif declared.bounded and expected.is_integer and not declared.is_image:
+    elif declared.range and declared.bounded and expected.is_integer and not declared.is_image:
         low, high = declared.range
         lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
         require(

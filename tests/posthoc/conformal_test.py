@@ -172,11 +172,8 @@ def test_errors_say_what_to_do(model, cached):
         posthoc.ConformalSets(0.9, class_conditional=True).fit(model, few)
     with pytest.raises(ValueError, match="strata: expected a model with knowledge uncertainty"):
         posthoc.ConformalSets(strata=3).fit(model, few)
-    with pytest.raises(ValueError, match="coverage: expected a number between 0 and 1"):
-        posthoc.ConformalSets(coverage=90)
-    with pytest.raises(ValueError, match="method: expected one of"):
-        posthoc.ConformalSets(method="topk")
-    with pytest.raises(ValueError, match="randomized: expected False"):
-        posthoc.ConformalSets(randomized=True)
+    for name, value in (("coverage", 90), ("method", "topk"), ("randomized", True)):
+        with pytest.raises(ValueError, match=f"{name}: expected"):
+            posthoc.ConformalSets(**{name: value})
     with pytest.raises(ValueError, match="expected labels from 0 to 4, received -1"):
         posthoc.ConformalSets().fit(model, posthoc.Outputs(few.member_logits))

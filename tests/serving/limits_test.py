@@ -26,11 +26,7 @@ BEGUN = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\
         ("tiny:predict", {"instances": ["x" * 3_000_000]}, "413: request: expected at most"),
         ("tiny:classify", {}, "40[45]: "),
         ("other:predict", {}, "404: model: expected 'tiny', which is loaded, received 'other'"),
-        (
-            "tiny/versions/2:predict",
-            {},
-            "404: version: expected '1', which is loaded, received '2'",
-        ),
+        ("tiny/versions/2:predict", {}, "404: version: expected '1', which is loaded, received"),
         ("tiny/versions/x:predict", {}, "404: version: expected '1'"),
     ],
 )
@@ -166,6 +162,12 @@ def test_so_does_the_head_of_a_second_request(connected):
                                              b"Content-Length: 0\r\n\r\n")  # fmt: skip
 
 
+def drip(connection):
+    for _ in range(100):
+        connection.sendall(b"G")
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("answered", [False, True])
 def test_a_head_or_a_body_after_its_answer_that_drips_times_out(connected, answered):
     with connected(header_seconds=0.5) as connection:
@@ -174,9 +176,7 @@ def test_a_head_or_a_body_after_its_answer_that_drips_times_out(connected, answe
             assert connection.recv(1000).startswith(b"HTTP/1.1 404")
         began = time.monotonic()
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            for _ in range(100):
-                connection.sendall(b"G")
-                time.sleep(0.05)
+            drip(connection)
         assert time.monotonic() - began < 4
 
 

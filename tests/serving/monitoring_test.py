@@ -28,11 +28,7 @@ def test_health_and_readiness(running, shared_servables):
             busy.sendall(
                 b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
             )
-            for _ in range(1000):
-                if get(f"{url}/readyz")[0] == 503:
-                    break
-            else:
-                pytest.fail("a server that takes no more requests said that it is ready")
+            assert any(get(f"{url}/readyz")[0] == 503 for _ in range(1000))
             assert get(f"{url}/healthz")[0] == 200
 
 
@@ -85,13 +81,8 @@ def test_logs_are_json_lines(running, shared_servables, monkeypatch):
             logging.getLogger(name).propagate = True
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     (request,) = (line for line in lines if line["message"] == "request")
-    assert (request["method"], request["path"], request["status"]) == (
-        "GET",
-        "/v1/models/other",
-        404,
-    )
-    assert request["level"] == "info"
-    assert request["seconds"] >= 0
+    asked = {"method": "GET", "path": "/v1/models/other", "status": 404, "level": "info"}
+    assert asked.items() <= request.items()
     assert "OSError: disk" in lines[-1]["exception"]
 
 

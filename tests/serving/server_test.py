@@ -40,9 +40,8 @@ def test_status_and_metadata(server):
     status = get_json(f"{server}/v1/models/tiny")
     assert status == get_json(f"{server}/v1/models/tiny/versions/1")
     (version,) = status["model_version_status"]
-    assert version["version"] == "1"
-    assert version["state"] == "AVAILABLE"
-    assert version["status"] == {"error_code": "OK", "error_message": ""}
+    error = {"error_code": "OK", "error_message": ""}
+    assert version == {"version": "1", "state": "AVAILABLE", "status": error}
     metadata = get_json(f"{server}/v1/models/tiny/metadata")
     assert metadata["model_spec"] == {"name": "tiny", "signature_name": "", "version": "1"}
     signatures = metadata["metadata"]["signature_def"]["signature_def"]
