@@ -45,7 +45,8 @@ class TestNames:
         ("name", "message"),
         [
             (f"{NAME}.frost_3", f"received '{NAME}.frost_3'"),
-            (f"{NAME}.fog_6", f"expected '{NAME}.fog_.* received '{NAME}.fog_6'"),
+            (f"{NAME}.fog_6", f"expected one of '{NAME}.fog_.* received '{NAME}.fog_6'"),
+            (f"{NAME}.", f"received '{NAME}.'"),
             ("cifar100_d.fog_3", r"received 'cifar100_d\.fog_3'"),
         ],
     )
