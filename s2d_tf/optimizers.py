@@ -1,11 +1,19 @@
-"""Muon for convolution kernels (Jordan et al., 2024), Nesterov SGD for everything else."""
+"""Optimizers that Keras does not have.
+
+Muon for convolution kernels (Jordan et al., 2024), Nesterov SGD for everything else.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import s2d_tf._backend  # noqa: F401
+
+# isort: split
 import keras
 import tensorflow as tf
+
+__all__ = ["Muon"]
 
 # Coefficients of the quintic Newton-Schulz iteration, by Jordan et al.: its singular values come
 # near 1 (0.7 to 1.2) quickly rather than exactly.

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf.optimizers import Muon
-from s2d_tf.optimizers.muon import NEWTON_SCHULZ, orthogonalize
+from s2d_tf.optimizers import NEWTON_SCHULZ, Muon, orthogonalize
 from tests import contracts
 
 RNG = np.random.default_rng(0)
