@@ -12,7 +12,7 @@ from s2d_tf import numerics as numerics
 from s2d_tf import optimizers as optimizers
 from s2d_tf import posthoc as posthoc
 from s2d_tf import serving as serving
-from s2d_tf import trainers as trainers
+from s2d_tf import trainers as trainers  # type: ignore[attr-defined]
 from s2d_tf import uncertainty as uncertainty
 from s2d_tf import zoo as zoo
 

@@ -19,6 +19,7 @@ DIR/QUESTION.md and plots are made. Rerun the command to resume. See docs/shift.
 """
 
 import importlib
+from typing import Any
 
 from absl import flags
 
@@ -52,12 +53,12 @@ def main(argv: list[str]) -> None:
     from .studies import results
 
     question = importlib.import_module(f"{results.__package__}.{argv[1]}").QUESTION
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "detectors": {"detectors": _DETECTORS.value},
         "shift": {"images": _IMAGES.value, "dataset": _DATASET.value},
-    }[argv[1]]
+    }
     shared = {"data_dir": _DATA_DIR.value, "batch_size": _BATCH_SIZE.value}
     for path in results.run(
-        question, argv[2:], _OUT.value, _BOOTSTRAP.value, _flags.log, **shared, **options
+        question, argv[2:], _OUT.value, _BOOTSTRAP.value, _flags.log, **shared, **options[argv[1]]
     ):
         print(f"Wrote {path}")

@@ -11,6 +11,7 @@ draws; and no random operation is left that another runtime may not have. (Tenso
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -159,7 +160,7 @@ def warmup_requests(
     TF Serving runs them before a new version gets real ones: otherwise the first request waits for
     the graph's start-up. A model of inputs of free size has none.
     """
-    shapes = [tensor.shape for tensor in contract.tensors]
+    shapes: list[Any] = [tensor.shape for tensor in contract.tensors]
     if any(None in shape for shape in shapes):
         return
     most = MAX_WARMUP_VALUES // sum(int(np.prod(shape)) for shape in shapes)

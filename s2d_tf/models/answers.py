@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from s2d_tf._types import ArrayLike, PathLike
+from s2d_tf._types import Array, PathLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,8 +85,8 @@ class Answers(dict):
 
     def plot(
         self,
-        inputs: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
+        inputs: Array | None = None,
+        labels: Array | None = None,
         count: int = 12,
         by: str | None = None,
         path: PathLike | None = None,

@@ -199,11 +199,11 @@ class Contract:
 
     @classmethod
     def from_dict(cls, values: dict) -> Contract:
-        tensors = (
-            InputTensor(**{n: tuple(v) if isinstance(v, list) else v for n, v in each.items()})
+        tensors: list[dict[str, Any]] = [
+            {name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}
             for each in values["tensors"]
-        )
-        return cls(tuple(tensors), values["structure"])
+        ]
+        return cls(tuple(InputTensor(**each) for each in tensors), values["structure"])
 
 
 def check_backbone(backbone: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -45,7 +45,7 @@ class Predictor(keras.Model):
     contract: Contract
     """What it takes: type, shape and range of each input."""
 
-    class_names: list[str] | None = None
+    class_names: Sequence[str] | None = None
     """One name for each class, where they are known; `zoo.load` sets them, `export` keeps them."""
 
     metadata: dict | None = None

@@ -269,7 +269,7 @@ def _numbers(name, value, dtype):
 
 
 def _bytes(place, value):
-    encoded = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
+    encoded: Any = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
     _require(
         isinstance(encoded, str),
         f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}. Encode the file '

@@ -139,7 +139,7 @@ class OwnData:
     ('cat', 'dog')
     """
 
-    image_shape: tuple[int, ...]
+    image_shape: tuple[int, int, int]
     class_names: tuple[str, ...]
     mean: tuple[float, ...]
     stddev: tuple[float, ...]
@@ -260,8 +260,8 @@ class Recipe:
         recipe = files.read_record(cls, kept, "recipe", RecipeError)
         for name, (holds, expected) in RULES.items():
             value = operator.attrgetter(name)(recipe)
-            values = value if isinstance(value, tuple) else (value,)
-            if value is not None and not all(map(holds, values)):
+            each = value if isinstance(value, tuple) else (value,)
+            if value is not None and not all(map(holds, each)):
                 raise RecipeError(
                     f"{name}: expected {expected}, received {value!r}. Correct the value."
                 )

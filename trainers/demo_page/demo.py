@@ -250,7 +250,7 @@ class Content:
         The last one, since that is S2D where the models are a pair.
         """
         demo, chosen = self.demo, []
-        if self._known:
+        if demo.known and self._known:
             inputs, names = demo.known[0], demo.class_names
             certain = np.argsort(self._known[-1]["total"])
             groups = {"Known": self._typical(certain), "Known, but hard": certain[: -HARD - 1 : -1]}

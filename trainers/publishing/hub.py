@@ -109,7 +109,7 @@ def upload(folder: str | os.PathLike, to: str, log: Callable[[str], object] = pr
         )
     there = HubFolder(target.repo, target.folder, sent.oid)
     text = there.read(ENTRY, entries.MAX_TEXT_BYTES)
-    files.check_sha256(text, files.sha256(folder / ENTRY), there)
+    files.check_sha256(text, files.sha256(folder / ENTRY), str(there))
     log(f"published {address}, commit {sent.oid}")
     return address
 

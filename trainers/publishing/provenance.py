@@ -196,7 +196,8 @@ def strengths(
         name of the "picture" that was drawn: histograms of each uncertainty on right answers, on
         wrong ones, and on images of other datasets.
     """
-    recipe, class_names = opened.recipe, opened.predictor.class_names
+    recipe = opened.recipe
+    class_names = opened.predictor.class_names or ()
     try:
         scores = evaluator.score_datasets(
             opened.predictor,

@@ -83,7 +83,7 @@ def publish(
     # Steps were fitted on the run's own way to draw members.
     opened = zoo.open_run(dataclasses.replace(run, recipe=recipe), with_steps=recipe == run.recipe)
     predictor = opened.predictor
-    if "steps" in predictor.metadata and precision == "auto":
+    if "steps" in (predictor.metadata or {}) and precision == "auto":
         log("float32 is kept: the run's steps were fitted on it")
         precision = "float32"
     metrics = _own_metrics(run, opened)
@@ -96,7 +96,7 @@ def publish(
             name=name,
             recipe=recipe,
             preprocessing=entries.preprocessing(recipe),
-            class_names=predictor.class_names,
+            class_names=tuple(predictor.class_names or ()),
             kind=predictor.kind,
             num_members=posthoc.root(predictor).num_members,
             parameters=predictor.num_parameters,
@@ -165,7 +165,7 @@ def fit_step(
         if zoo.is_run(where):
             stack.enter_context(run_setup.lock(zoo.Run.open(where)))
         opened = zoo.open_model(where)
-        source = None if opened.run else sources.find(where)
+        source: Any = None if opened.run else sources.find(where)
         if source and not isinstance(source, sources.Folder):
             raise PublishError(
                 f"where: expected a run or an entry on this machine, received {where!r}. Copy the "
@@ -173,7 +173,7 @@ def fit_step(
             )
         fitted, facts = _fit(opened, step, split, data_dir, batch_size, log)
         name = runs.step_file(len(posthoc.chain(opened.predictor)), step)
-        if source is None:
+        if opened.run:
             return posthoc.save(fitted, opened.run.directory / STEPS / name, facts)
         folder = stack.enter_context(files.folder_written_beside(source.path))
         shutil.copytree(source.path, folder, dirs_exist_ok=True)
@@ -183,11 +183,12 @@ def fit_step(
         )
         log("evaluating the entry with its steps")
         found, _ = run_evaluation.evaluate_opened(stepped, data_dir, log=log)
+        held: Any = opened.record
         record = dataclasses.replace(
-            opened.record,
+            held,
             golden=_write_golden(stepped.predictor, folder),
             metrics=results.public(found),
-            steps=(*opened.record.steps, _listed(stepped.predictor, folder / name)),
+            steps=(*held.steps, _listed(stepped.predictor, folder / name)),
         )
         _complete(folder, record)
     return source.path / name

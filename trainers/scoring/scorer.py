@@ -46,7 +46,7 @@ class Scorer:
     """
 
     function: Callable
-    image_shape: tuple[int, ...] | None
+    image_shape: Any
     class_names: Sequence[str] | None
     sha256: str
     name: str
@@ -80,7 +80,7 @@ class Scorer:
         finite = np.isfinite(outputs["probabilities"]).all(axis=-1)
         outputs = {name: value[finite] for name, value in outputs.items()}
         kept, wrong = (
-            [examples[i] for i in np.flatnonzero(is_one)] for is_one in (finite, ~finite)
+            [examples[int(i)] for i in np.flatnonzero(is_one)] for is_one in (finite, ~finite)
         )
         probabilities, labels = outputs.pop("probabilities"), outputs.pop("label")
         table: dict[str, Any] = {
@@ -185,7 +185,7 @@ def of_model(
         found = model.predict_uncertainty(batch, len(batch))
         return {names.get(key, key): value for key, value in found.items()}
 
-    shape = tuple(image.shape) if of_images else None
+    shape = tuple(image.shape) if image and of_images else None
     return Scorer(function, shape, model.class_names, posthoc.model_sha256(model), name)
 
 

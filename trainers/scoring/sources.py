@@ -48,7 +48,7 @@ class Source(typing.NamedTuple):
         read: function that yields all examples from a number on, in the same order each time.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # which no one calls as a tuple's
     find: Callable[[], Iterable[pathlib.Path]]
     read: Callable[[int], Iterator[Example]]
 

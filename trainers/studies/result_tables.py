@@ -183,7 +183,7 @@ def of_group(results: list[Result]) -> list[tables.Table]:
     rejecting = uncertainty_keys({f"{dataset}/{name}": METRICS[name].title for name in measures})
     caption = f"Rejecting the most uncertain images of {dataset_title(dataset)}"
     smaller = ["Smaller is better in every column."]
-    made = [
+    made: list[tables.Table | None] = [
         calibration_table(results),
         metric_table(named, rejecting, caption, smaller),
     ]

@@ -381,9 +381,9 @@ def _tables(named, dataset):
         made.append(metric_table(named, columns, heading))
     rows = []
     for corruption in corruptions:
-        keys = [f"{dataset}.{c}_{level}/accuracy" for c, level in found if c == corruption]
-        held = [[m[k] for m in seeds for k in keys if k in m] for seeds in named.values()]
-        cells = [format_value(keys[0], float(np.mean(each))) if each else "" for each in held]
+        own = [f"{dataset}.{c}_{level}/accuracy" for c, level in found if c == corruption]
+        held = [[m[k] for m in seeds for k in own if k in m] for seeds in named.values()]
+        cells = [format_value(own[0], float(np.mean(each))) if each else "" for each in held]
         rows.append([corruption.replace("_", " "), *cells])
     caption = f"{title}: accuracy by corruption, mean over severities and seeds"
     return [*made, tables.make(caption, ["Corruption", *named], [rows])]

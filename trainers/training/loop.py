@@ -10,6 +10,7 @@ import functools
 import pathlib
 import sys
 import time
+from typing import Any
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf._types import PathLike
@@ -211,7 +212,13 @@ def _train_network(run, settings, strategy, team, stop):
 
 def _restore(run, state, steps, conditions):
     """What the newest checkpoint says, or the beginning."""
-    beginning = {"epoch": 0, "step_in_epoch": 0, "history": [], "seconds": 0.0, "step": 0}
+    beginning: dict[str, Any] = {
+        "epoch": 0,
+        "step_in_epoch": 0,
+        "history": [],
+        "seconds": 0.0,
+        "step": 0,
+    }
     held = checkpoints.restore(run.directory / runs.CHECKPOINTS, state) or beginning
     for name, value in conditions.items():
         if held.get(name, value) != value:

@@ -57,7 +57,8 @@ def tune(
     varied = [(value, run_setup.override(recipe, [f"{key}={value}"])) for value in values]
     place = settings.data_dir, settings.data
     images, labels = recipe.load_arrays("validation", *place)
-    rows, losses = [], {}
+    rows: list[dict[str, Any]] = []
+    losses: dict[Any, np.ndarray] = {}
     for value, each in varied:
         run = loop.train(each, directory / f"{key}={value}".replace("/", "_"), seed, settings)
         probs = run.predictor().predict_uncertainty(images)["probs"]
