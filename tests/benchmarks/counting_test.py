@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 
 from benchmarks import competitors, counting, plain_keras, pytorch_densenet
-from s2d_tf import backbones
+from s2d_tf import backbones, models
+
+needs_torch = pytest.mark.skipif(
+    not pytorch_densenet.available(), reason="needs the package `torch`"
+)
 
 
 @pytest.mark.slow
@@ -60,7 +64,7 @@ print(*made["infer"]().sum(axis=-1))
 """
 
 
-@pytest.mark.skipif(not pytorch_densenet.available(), reason="needs the package `torch`")
+@needs_torch
 def test_the_network_in_pytorch_is_the_same_network(run_python):
     process = run_python("-c", PYTORCH)
     parameters, losses, sums = (
@@ -69,3 +73,46 @@ def test_the_network_in_pytorch_is_the_same_network(run_python):
     assert parameters == [800_032]
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(sums, 1.0, rtol=1e-5)
+
+
+SAME = """
+import sys
+import numpy as np, torch
+from benchmarks import pytorch_fast_resnet
+
+held = np.load(sys.argv[1])
+network = pytorch_fast_resnet.build(7, width=0.25)
+pytorch_fast_resnet.copy_weights(network, held)
+network.eval()
+with torch.inference_mode():
+    found = network(torch.from_numpy(held["images"]).permute(0, 3, 1, 2)).numpy()
+np.testing.assert_allclose(found, held["logits"], rtol=1e-4, atol=1e-4)
+trained = sum(p.numel() for p in network.parameters() if p.requires_grad)
+assert trained == held["trained"], (trained, held["trained"])
+"""
+
+
+@pytest.mark.slow
+@needs_torch
+def test_the_fast_network_in_pytorch_is_the_same_network(tmp_path, run_python):
+    random = np.random.default_rng(0)
+    model = models.Classifier(backbones.fast_resnet((32, 32, 3), width=0.25, seed=0), 7, seed=0)
+    images = random.normal(size=[4, 32, 32, 3]).astype(np.float32)
+    model.adapt(images)
+    for layer in model.backbone.layers:
+        for weight in layer.weights:
+            if weight.name in ("beta", "moving_mean"):
+                weight.assign(0.1 * random.normal(size=weight.shape))
+            elif weight.name == "moving_variance":
+                weight.assign(random.uniform(0.5, 2.0, size=weight.shape))
+    weights = {
+        f"{layer.name}/{weight.name}": np.asarray(weight)
+        for layer in model.backbone.layers
+        for weight in layer.weights
+    }
+    weights |= {"head/kernel": np.asarray(model.head.kernel)[0]}
+    weights |= {"head/bias": np.asarray(model.head.bias)[0]}
+    held = {"images": images, "logits": model(images).numpy(), "trained": model.num_parameters}
+    np.savez(tmp_path / "held.npz", **weights, **held)
+    result = run_python("-c", SAME, tmp_path / "held.npz")
+    assert result.returncode == 0, result.stderr[-2000:]

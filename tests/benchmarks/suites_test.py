@@ -1,11 +1,11 @@
-"""Every suite runs, at tiny sizes; no test looks at a time."""
+"""Every suite runs, at tiny sizes; no test looks at a time. The page is that of the results."""
 
 import math
 
 import pytest
 
 import benchmarks
-from benchmarks import child, records
+from benchmarks import child, records, report, results
 
 PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 
@@ -61,9 +61,16 @@ def test_a_process_that_dies_costs_its_own_row_only(tmp_path):
     assert kept == [1, 2]  # Each row is on disk before the next is measured.
 
 
-def test_an_unknown_suite_ends_in_one_line(project_root, run_python):
-    assert [suite.name for suite in benchmarks.find(["fit", "step"])] == ["fit", "step"]
-    wrong = run_python("-m", "benchmarks", "stratup", cwd=project_root)
-    assert (wrong.returncode, wrong.stdout) == (1, "")
-    assert "did you mean startup" in wrong.stderr
-    assert len(wrong.stderr.splitlines()) == 1
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 99, "suites": {}}'])
+def test_other_files_are_rejected(tmp_path, text):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"results.json: expected"):
+        results.read(path)
+
+
+def test_the_published_page_is_that_of_the_published_results(project_root, tmp_path):
+    folder = project_root / "benchmarks"
+    (tmp_path / "results.json").write_bytes((folder / "results.json").read_bytes())
+    made = report.write_report(tmp_path).read_text(encoding="utf-8")
+    assert made == (folder / "README.md").read_text(encoding="utf-8")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from s2d_tf import cli
+from s2d_tf import cli, files
+from s2d_tf.export.saved_model import write_version
 
 SPARE = 8192
 """So many bytes are left, enough for a small file."""
@@ -46,3 +47,13 @@ def test_a_full_disk_is_named_with_what_to_do(
     )
     ballast.unlink()
     assert cli.main([command, *map(str, arguments)]) == 0
+
+
+def test_a_full_disk_is_explained_where_a_writer_has_errors_of_its_own(tmp_path):
+    def write(folder):
+        (folder / "half").write_text("x")
+        raise RuntimeError("{{node Save}} half; No space left on device")
+
+    with pytest.raises(files.DiskFullError, match=r"models: expected room .* Free some space"):
+        write_version(tmp_path / "models", write)
+    assert list((tmp_path / "models").iterdir()) == []

@@ -39,9 +39,6 @@ TRAINERS = {
 
         flags.DEFINE_integer("times", 1, "shares its name with a flag of another command")
 
-        class NonFiniteLossError(UserError):
-            pass
-
         def main(argv):
             exec(argv[1], globals() | {"argv": argv})
             return int(argv[1]) if argv[1].isdecimal() else 0
@@ -53,7 +50,12 @@ TRAINERS = {
             for i in range(100_000):
                 print("line", i)
     ''',
-    "train": '"""Comes after list."""',
+    "train": '''
+        """Comes after list."""
+        from absl import flags
+
+        flags.DEFINE_string("workdir", None, "Run directory.", required=True)
+    ''',
     "list": '"""Comes first."""',
 }
 

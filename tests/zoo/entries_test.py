@@ -7,13 +7,14 @@ import json
 import pathlib
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from s2d_tf import cli, files, zoo
 from s2d_tf.trainers.publishing import provenance
-from s2d_tf.zoo import entries, networks, recipes
+from s2d_tf.zoo import entries, networks, recipes, sources
 from s2d_tf.zoo.entries import ENTRY, GOLDEN
 from tests.zoo.conftest import ENSEMBLE, SINGLE, make_run
 
@@ -34,29 +35,15 @@ def test_an_entry_loads_by_name(as_our_zoo, small_zoo):
         predictor = zoo.load(name)
         assert answers_as_stored(predictor, small_zoo / name)
         assert predictor.class_names == tuple("01234567")
-    held = zoo.entry(SINGLE)
-    assert held.pretrained
-    header, row, other, *_ = zoo.listing([SINGLE, "wrn_28_10.s2d.cifar100"]).splitlines()
-    assert header.split() == ["entry", "accuracy", "NLL", "ECE", "parameters", "time", "method"]
-    assert row.split()[:2] == [SINGLE, f"{held.record.metrics['digits/accuracy']:.1%}"]
-    assert row.endswith("S2D Individual")
-    assert other.split() == ["wrn_28_10.s2d.cifar100", "S2D", "Individual"]
 
 
 def test_the_command_lists_what_can_be_loaded_unless_told_otherwise(as_our_zoo, capsys):
-    def listed(*arguments):
+    name, printed = "wrn_28_10.s2d.digits", []
+    for arguments in ([], ["--all"], ["wrn_28_10"]):
         assert cli.main(["list", *arguments]) == 0
-        return capsys.readouterr().out
-
-    short, whole = listed(), listed("--all")
-    rows = short.partition("\n\n")[0].splitlines()[1:]
-    assert [row.split()[0] for row in rows] == zoo.names(pretrained=True)
-    untrained = len(zoo.names(pretrained=False))
-    assert f"{untrained} more without weights: `s2d list --all`" in short
-    assert "wrn_28_10.s2d.digits" in whole
-    assert "more without weights" not in whole
-    # What somebody asks for by name is listed with or without weights.
-    assert "wrn_28_10.s2d.digits" in listed("wrn_28_10")
+        printed.append(capsys.readouterr().out)
+    assert f"{SINGLE} 12.5%" in " ".join(printed[0].split())
+    assert [name in text for text in printed] == [False, True, True]
 
 
 def test_an_entry_without_weights_says_how_to_train_it():
@@ -116,6 +103,10 @@ def test_the_entry_itself_can_be_pinned(entry):
         zoo.load(entry, sha256="0" * 64)
 
 
+DRIPS = (b"H", b"HTTP/1.1 200 OK\r\nA: ", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+"""How answers begin that go on with a byte now and then."""
+
+
 class Server(http.server.SimpleHTTPRequestHandler):
     """Files of a folder, and some answers that no honest server gives."""
 
@@ -126,6 +117,12 @@ class Server(http.server.SimpleHTTPRequestHandler):
             with contextlib.suppress(OSError):
                 while True:
                     self.wfile.write(b" " * 2**16)
+        elif self.path.startswith("/drip"):
+            self.wfile.write(DRIPS[int(self.path[5])])
+            with contextlib.suppress(OSError):
+                while True:
+                    time.sleep(0.05)
+                    self.wfile.write(b"x")
         elif self.path.startswith("/short/"):
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -181,6 +178,20 @@ OTHERS = ("ftp://host/x", "data://x", "http://127.0.0.1:1/x", "file:///none")
 def test_a_bad_address_is_refused(address, path, message):
     with pytest.raises(zoo.ZooError, match=message):
         zoo.load(path if "://" in path else f"{address}/{path}")
+
+
+@pytest.mark.parametrize("start", range(len(DRIPS)))
+def test_a_download_has_a_total_deadline(address, monkeypatch, start):
+    monkeypatch.setattr(sources, "TOTAL_SECONDS", 0.5)
+    folder, began = sources.WebFolder(f"{address}/drip{start}"), time.monotonic()
+    with pytest.raises(zoo.ZooError, match=r"within 0\.5 seconds\. .* download the folder"):
+        folder.read("entry.json", 10_000_000)
+    assert time.monotonic() - began < 10
+    # It is over for the next file, too, and for an entry that this one refers to.
+    began = time.monotonic()
+    with pytest.raises(zoo.ZooError, match=r"within 0\.5 seconds"):
+        folder.read("model.safetensors", 100, entry=SINGLE)
+    assert time.monotonic() - began < 0.4
 
 
 def test_listing_needs_no_tensorflow(run_python):

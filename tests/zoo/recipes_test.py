@@ -36,19 +36,6 @@ def test_every_name_resolves_and_survives_json():
         assert recipes.Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 
-def test_the_product_is_complete_but_for_dropout_that_is_not_there():
-    names = set(recipes.names())
-    for method in METHODS:
-        for network in ("wrn_28_10", "wrn_10_2_s2", "densenet_bc_100_12"):
-            for dataset in ("cifar100", "cifar100_plus", "digits"):
-                exists = not (
-                    method in ("mc", "s2d_mc")
-                    and network.startswith("densenet")
-                    and dataset != "cifar100"
-                )
-                assert (f"{network}.{method}.{dataset}" in names) == exists
-
-
 @pytest.mark.parametrize(
     ("resolve", "name", "message"),
     [

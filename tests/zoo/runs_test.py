@@ -22,11 +22,6 @@ def test_the_resolved_recipe_is_written_and_opened_again(tmp_path, recipe):
     assert not run.finished
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(runs.RunError, match=r"recipe\.json, received"):
-        runs.Run.open(tmp_path)
-
-
 def test_an_unfinished_run_says_the_command_that_goes_on(tmp_path, recipe):
     run = runs.Run(tmp_path, recipe, seed=3).write()
     with pytest.raises(runs.RunError, match=r"s2d train wrn_10_2_s2\.s2d\.digits .*--seed=3"):
