@@ -32,7 +32,8 @@ PACKAGES = [name for name in s2d_tf.__all__ if name[0] != "_"] + ["zoo.recipes",
 NEEDS = {"export.save_onnx": "tf2onnx"}
 
 
-def set_up() -> dict:
+@pytest.fixture(scope="module")
+def scope() -> dict:
     """The names that examples may use."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input([4, 4, 1])
@@ -50,15 +51,6 @@ def set_up() -> dict:
     libraries = {"keras": keras, "np": np, "pathlib": pathlib, "tf": tf}
     own = {"backbone": backbone, "model": model, "images": images, "labels": labels}
     return {**packages, **libraries, **own}
-
-
-def write_pictures(folder: pathlib.Path) -> None:
-    random = np.random.default_rng(0)
-    for name in ("cat", "dog"):
-        (folder / name).mkdir(parents=True)
-        for i in range(4):
-            pixels = random.integers(0, 256, [8, 8, 1], dtype=np.uint8)
-            (folder / name / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
 
 
 def write_run(folder: pathlib.Path) -> None:
@@ -100,14 +92,14 @@ def failure(name: str, value, scope: dict) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def scope():
-    return set_up()
-
-
-@pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
-    write_pictures(folder / "pictures")
+    random = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (folder / "pictures" / name).mkdir(parents=True)
+        for i in range(4):
+            image = tf.io.encode_png(random.integers(0, 256, [8, 8, 1], dtype=np.uint8))
+            (folder / "pictures" / name / f"{i}.png").write_bytes(image.numpy())
     write_run(folder / "run")
     return folder
 

@@ -13,12 +13,9 @@ PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", benchmarks.SUITES)
 def test_every_suite_runs(name, tmp_path):
-    seen = []
     path = tmp_path / "results.json"
-    found = benchmarks.run(benchmarks.find([name]), PLAN, seen.append, path)
+    found = benchmarks.run(benchmarks.find([name]), PLAN, print, path)
     rows = found["suites"][name]["rows"]
-    assert seen[0].startswith(f"{name}: ")
-    assert len(seen) == 1 + len(rows)
     assert len({row["name"] for row in rows}) == len(rows)
     for row in rows:
         if row["kind"] == "not run":
@@ -31,10 +28,6 @@ def test_every_suite_runs(name, tmp_path):
             assert len(row["load"]) == 2
     # Once more: one line on disk for every row.
     assert len(benchmarks.read(path)["suites"][name]["rows"]) == len(rows)
-    machine = found["suites"][name]["machine"]
-    assert machine["versions"]["tensorflow"]
-    assert machine["cores"] >= 1
-    assert machine["onednn"].startswith(("on (", "off ("))
 
 
 def test_a_process_that_dies_costs_its_own_row_only(tmp_path):

