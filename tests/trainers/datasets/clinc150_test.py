@@ -5,9 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from absl import flags
 
-from s2d_tf import cli, data
+from s2d_tf import data
 from s2d_tf.trainers.datasets import clinc150
 
 FAKE = {
@@ -52,12 +51,3 @@ def test_missing_and_changed_files_are_rejected(tmp_path, folder):
     with pytest.raises(data.ArchiveError, match=r"expected SHA256 .*get it again") as error:
         data.load_arrays("clinc150_oos", "test", folder)
     assert "\n" not in str(error.value)
-
-
-def test_the_command_shows_texts(folder, capsys, request):
-    request.addfinalizer(flags.FLAGS.unparse_flags)
-    assert cli.main(["data", "clinc150_oos", f"--data_dir={folder}"]) == 0
-    out = capsys.readouterr().out
-    assert "input     text" in out
-    assert "inputs   fingerprint" in out
-    assert "(the official split has 1,000)" in out

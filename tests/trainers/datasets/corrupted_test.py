@@ -1,12 +1,10 @@
 """CIFAR-100-C by condition: generated files and the published archive, in small copies."""
 
-import hashlib
 import io
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 
 import numpy as np
@@ -15,6 +13,7 @@ import pytest
 from s2d_tf import data
 from s2d_tf.trainers.datasets import corrupted
 from s2d_tf.trainers.datasets.corruptions import corrupt
+from tests.trainers.datasets.conftest import write_archive
 
 COUNT = 6
 NAME = "cifar100_c_generated"
@@ -40,22 +39,11 @@ def _generated(folder):
     return sorted(path.stem for path in folder.rglob("*.npy") if not path.name.startswith("."))
 
 
-class TestNames:
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [
-            (f"{NAME}.frost_3", f"received '{NAME}.frost_3'"),
-            (f"{NAME}.fog_6", f"expected one of '{NAME}.fog_.* received '{NAME}.fog_6'"),
-            (f"{NAME}.", f"received '{NAME}.'"),
-            ("cifar100_d.fog_3", r"received 'cifar100_d\.fog_3'"),
-        ],
-    )
-    def test_unknown_ones(self, name, message):
-        with pytest.raises(ValueError, match=message):
-            data.info(name)
-
-    @pytest.mark.parametrize("name", [NAME, "cifar100_c"])
-    def test_all_at_once_is_too_much_to_load(self, tmp_path, name):
+def test_names_that_are_no_condition(tmp_path):
+    message = f"expected one of '{NAME}.fog_.* received '{NAME}.fog_6'"
+    with pytest.raises(ValueError, match=message):
+        data.info(f"{NAME}.fog_6")
+    for name in (NAME, "cifar100_c"):  # All at once is too much to load.
         with pytest.raises(ValueError, match=rf"expected {name} with a condition, such as"):
             data.load_arrays(name, "test", tmp_path)
 
@@ -80,38 +68,6 @@ class TestGenerated:
         assert labels.tolist() == [0, 1, 2]
         whole, _ = data.load_arrays(f"{NAME}.fog_2", "test", folder)
         np.testing.assert_array_equal(few, whole[:3])
-        # Once it is there, it is read.
-        again, _ = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
-        np.testing.assert_array_equal(again, few)
-
-    def test_what_was_interrupted_continues(self, folder, monkeypatch):
-        done = []
-
-        def stop_after_ten(images, corruption, severity, **options):
-            if len(done) >= 10:
-                raise KeyboardInterrupt
-            done.append(f"{corruption}_{severity}")
-            return corrupt(images, corruption, severity, **options)
-
-        monkeypatch.setattr(corrupted, "corrupt", stop_after_ten)
-        with pytest.raises(KeyboardInterrupt):
-            data.fetch(NAME, folder)
-        assert _generated(folder) == sorted(done)
-        assert not list(folder.rglob(".partial*"))
-        monkeypatch.setattr(corrupted, "corrupt", lambda images, *_, **options: images)
-        data.fetch(NAME, folder)
-        assert _generated(folder) == sorted(data.info(NAME).conditions)
-
-    def test_a_read_only_folder_is_served_from_the_cache(self, folder, tmp_path):
-        data.load_arrays(f"{NAME}.fog_1", "test", folder)
-        folder.chmod(0o555)
-        try:
-            data.fetch(f"{NAME}.fog_1", folder)
-            data.fetch(f"{NAME}.fog_2", folder)
-        finally:
-            folder.chmod(0o755)
-        assert _generated(folder) == ["fog_1"]
-        assert _generated(tmp_path / "cache") == ["fog_2"]
 
     @pytest.mark.parametrize("content", [b"", b"\x93NUMPY"])
     def test_damaged_files(self, folder, content):
@@ -159,18 +115,13 @@ def publish(tmp_path, monkeypatch):
     """Writes a small archive in place of the published one, whose MD5 it takes over."""
 
     def write(arrays, *, md5=None):
-        path = tmp_path / "downloads" / "manual" / "CIFAR-100-C.tar"
-        path.parent.mkdir(parents=True)
-        with tarfile.open(path, "w") as tar:
-            for name, array in arrays.items():
-                file = io.BytesIO()
-                np.save(file, array)
-                member = tarfile.TarInfo(f"CIFAR-100-C/{name}.npy")
-                member.size = file.tell()
-                file.seek(0)
-                tar.addfile(member, file)
-        md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
-        monkeypatch.setattr(corrupted, "OFFICIAL_MD5", md5)
+        members = {}
+        for name, array in arrays.items():
+            file = io.BytesIO()
+            np.save(file, array)
+            members[f"CIFAR-100-C/{name}.npy"] = file.getvalue()
+        own = write_archive(tmp_path, "CIFAR-100-C.tar", members)
+        monkeypatch.setattr(corrupted, "OFFICIAL_MD5", md5 or own)
         return tmp_path
 
     return write

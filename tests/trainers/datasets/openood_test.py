@@ -1,17 +1,15 @@
 """The near and far sets of OpenOOD v1.5, from small archives in the official layout."""
 
 import dataclasses
-import hashlib
 import io
-import tarfile
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from s2d_tf import data
-from s2d_tf.data import prepared
 from s2d_tf.trainers.datasets import OPENOOD_SETS, openood
+from tests.trainers.datasets.conftest import write_archive
 
 TEXTURES, PLACES = "openood_textures", "openood_places365"
 
@@ -43,17 +41,10 @@ def _expected(encoded):
 def publish(tmp_path, monkeypatch):
     """Writes a small archive in place of a published one, whose MD5 it takes over."""
 
-    def write(name, members, *, md5=None):
+    def write(name, members):
         config = name.removeprefix("openood_")
         archive = openood.ARCHIVES[config]
-        path = tmp_path / "data" / "downloads" / "manual" / archive.file_name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(path, "w:gz" if archive.file_name.endswith("gz") else "w") as tar:
-            for member, content in members.items():
-                entry = tarfile.TarInfo(member)
-                entry.size = len(content)
-                tar.addfile(entry, io.BytesIO(content))
-        md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
+        md5 = write_archive(tmp_path / "data", archive.file_name, members)
         monkeypatch.setitem(openood.ARCHIVES, config, dataclasses.replace(archive, md5=md5))
         return tmp_path / "data"
 
@@ -114,17 +105,6 @@ def test_places_that_the_protocol_leaves_out(publish):
     images, _ = data.load_arrays(PLACES, "test", publish(PLACES, members))
     expected = [_expected(members[f"val_256/Places365_val_{n:08}.jpg"]) for n in sorted(inside)]
     np.testing.assert_array_equal(images, expected)
-
-
-def test_mnist_is_all_of_it_in_color(monkeypatch, tmp_path):
-    digits = np.random.default_rng(0).integers(0, 256, (2, 28, 28, 1)).astype(np.uint8)
-    parts = {"test": (digits[:1], None), "train": (digits[1:], None)}
-    monkeypatch.setattr(prepared, "open_builder", lambda *arguments: None)
-    monkeypatch.setattr(prepared, "read_split", lambda builder, split: parts[split])
-    images, labels = openood.load("openood_mnist", "test", tmp_path)
-    expected = [_expected(_encoded(Image.fromarray(d[..., 0]), "PNG")) for d in digits]
-    np.testing.assert_array_equal(images, expected)
-    assert labels.tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize(

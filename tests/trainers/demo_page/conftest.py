@@ -1,4 +1,4 @@
-"""Tiny models of images and of texts, and the demo page in a thread."""
+"""A tiny model of texts beside that of images, and the demo page in a thread."""
 
 import contextlib
 import threading
@@ -6,17 +6,7 @@ import time
 
 import pytest
 
-SHAPE = (8, 6, 3)
-
-
-@pytest.fixture(scope="session")
-def tiny_model():
-    import keras
-
-    from s2d_tf import models
-
-    backbone = keras.Sequential([keras.Input(SHAPE), keras.layers.Flatten()])
-    return models.S2DClassifier(backbone, 4, mean=(120.0,) * 3, stddev=(600.0,) * 3, seed=0)
+from tests.trainers.scoring.conftest import tiny_model  # noqa: F401
 
 
 @pytest.fixture(scope="session")

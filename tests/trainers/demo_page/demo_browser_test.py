@@ -95,18 +95,6 @@ def test_a_sample(page, demo):
     assert "S2D classifier:" in page.inner_text("#spoken")
 
 
-def test_an_image_file(page, demo, tmp_path):
-    from PIL import Image
-
-    pixels = demo.unknown["Photographs"][7]
-    Image.fromarray(pixels[..., 0]).save(tmp_path / "mine.png")
-    page.check("input[value=file]", force=True)
-    with page.expect_response("**/predict"):
-        page.set_input_files("#file", tmp_path / "mine.png")
-    page.wait_for_selector("#seen-caption:has-text('mine.png')")
-    check(page, demo, pixels[None])
-
-
 def test_a_drawing_by_mouse_and_by_keyboard(page, demo):
     page.check("input[value=draw]", force=True)
     box = page.locator("#pad").bounding_box()
@@ -166,21 +154,3 @@ def test_accessible_and_within_the_screen(browser, url, width, scheme):
         assert results.violations_count == 0, results.generate_report()
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
-
-
-def test_a_sentence(browser, showing, sentences):
-    demo = demo_lib.Demo({"text": sentences})
-    with showing(demo) as address:
-        opened = browser.new_page()
-        opened.set_default_timeout(PATIENCE)
-        opened.goto(address)
-        opened.fill("#sentence", "red one two")
-        opened.click("text=Predict")
-        opened.wait_for_selector(".card")
-        ((values, probs, verdict),) = shown(opened)
-        expected = sentences.predict_uncertainty(np.array(["red one two"], object))
-        for name in SCORES:
-            assert np.float32(values[name]) == expected[name][0]
-        assert np.float32(list(probs.values())).max() == expected["confidence"][0]
-        assert verdict == sentences.class_names[expected["probs"][0].argmax()]
-        opened.close()

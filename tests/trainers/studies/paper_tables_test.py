@@ -1,4 +1,4 @@
-"""Run directories to the paper's tables; the numbers are made up, the arithmetic is checked."""
+"""Run directories to tables: the paper's, of made-up numbers, and those that are committed."""
 
 import dataclasses
 import json
@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 
-from s2d_tf import files
-from s2d_tf.evaluation import tables
+from s2d_tf import files, zoo
 from s2d_tf.trainers import studies
-from s2d_tf.trainers.studies import claims, paper_tables, result_tables, results
+from s2d_tf.trainers.studies import claims, detectors, paper_tables, result_tables, results, shift
 from s2d_tf.zoo import recipes
 
 ARCHITECTURE, SMALL = "densenet_bc_100_12", "wrn_10_2_s2"
+TOLERANCE = 0.002  # Entries are in half precision and measured again.
 
 
 def filled(number, directories, architecture=ARCHITECTURE):
@@ -54,45 +54,6 @@ def test_mean_and_two_standard_deviations_over_seeds(make_run):
     assert cells["Individual", "C100 NLL"].text == "not run"
 
 
-def detection(**values):
-    return {
-        f"svhn_cropped/{metric}/{uncertainty}": value
-        for metric in ("auroc", "aupr")
-        for uncertainty, value in values.items()
-    }
-
-
-def test_best_in_column_and_overall_in_detection_tables(make_run):
-    runs = [
-        make_run(f"{ARCHITECTURE}.individual.cifar100", 0, detection(confidence=0.8, total=0.85)),
-        make_run(
-            f"{ARCHITECTURE}.s2d.cifar100",
-            0,
-            detection(confidence=0.8, total=0.84, data=0.9, knowledge=0.7),
-        ),
-        make_run(
-            f"{ARCHITECTURE}.h2d_dir.cifar100",
-            0,
-            detection(confidence=0.7, total=0.7, data=0.7, knowledge=0.95),
-        ),
-    ]
-    _, cells = filled(3, runs)
-    for group in ("OOD %AUROC", "OOD %AUPR"):
-        marked = {
-            (name, title.removeprefix(f"{group} ")): cell.best_overall
-            for (name, title), cell in cells.items()
-            if title.startswith(group) and cell.best
-        }
-        assert marked == {
-            ("Individual", "Conf."): False,  # Printed alike: both are best.
-            ("S2D Individual", "Conf."): False,
-            ("Individual", "TU"): False,
-            ("S2D Individual", "DU"): False,
-            ("H2D-Dir", "KU"): True,
-        }
-    assert cells["Individual", "OOD %AUROC DU"].text == ""  # A blank, as in the paper.
-
-
 def test_an_ensembles_members_are_seeds_of_the_single_model(make_run, tmp_path):
     name = f"{ARCHITECTURE}.ensemble.cifar100"
     ensemble = make_run(name, 0, {"cifar100/accuracy": 0.8}, members=2)
@@ -113,19 +74,8 @@ def test_an_ensembles_members_are_seeds_of_the_single_model(make_run, tmp_path):
     assert len(results.collect([ensemble, copy, ensemble])) == 3
 
 
-def test_files_beside_runs_are_passed_over(make_run, tmp_path):
-    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0)
-    log = tmp_path / "s2d.log"
-    log.write_text("done")
-    assert [r.directory for r in results.collect([log, run])] == [run]
-    with pytest.raises(ValueError, match="expected a run directory"):
-        results.collect([log])
-    with pytest.raises(ValueError, match="expected a run directory"):
-        results.collect([run, tmp_path / "missing"])
-
-
 def test_all_tables_are_those_with_figures(make_run):
-    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, detection(confidence=0.8))
+    run = make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, {"svhn_cropped/auroc/confidence": 0.8})
     made = studies.tables_of(results.collect([run]))
     assert [table.caption.split(".")[0] for table in made] == ["Table 3"]
     small = make_run("wrn_10_2_s2.s2d.cifar100", 0, {"cifar100/accuracy": 0.5})
@@ -134,19 +84,6 @@ def test_all_tables_are_those_with_figures(make_run):
     assert "another network" in table.footnotes[0]
     with pytest.raises(ValueError, match="a table of the paper, 1 to"):
         studies.tables_of(results.collect([run]), 99)
-
-
-def test_other_data_gets_an_overview(make_run):
-    metrics = {"digits/accuracy": 0.9, "digits_photos/auroc/total": 0.8}
-    run = make_run("wrn_10_2_s2.s2d.digits", 0, metrics)
-    made = studies.tables_of(results.collect([run]))
-    assert len(made) == 2
-    assert "90.0" in tables.render(made[0])
-    assert "80.0" in tables.render(made[1])
-    with pytest.raises(
-        ValueError, match=r"expected runs on CIFAR-100, .*received runs .* Leave out --table"
-    ):
-        studies.tables_of(results.collect([run]), 3)
 
 
 def test_distillation_counts_by_its_temperature_too(make_run):
@@ -171,28 +108,6 @@ def test_ensembles_of_another_size_stand_for_the_usual_one(make_run):
     files.write_json(three / "metrics.json", {"cifar100/ece": 0.2})
     texts = [verdict.evidence for verdict in claims.check_runs(results.collect([three, plain]))]
     assert [t for t in texts if "30.00% for S2D Deep ensemble, 20.00% for Deep ensemble" in t]
-
-
-def test_twins_are_compared_with_and_without_temperatures(make_run):
-    values = {"nll": (0.9, 1.1), "scaled_nll": (0.8, 1.0)}
-    s2d, plain = (
-        {f"cifar100/{key}": pair[side] for key, pair in values.items()}
-        | {"svhn_cropped/auroc/total": 0.7, "svhn_cropped/auroc/knowledge": 0.9 - 0.4 * side}
-        for side in range(2)
-    )
-    runs = [
-        make_run(f"{ARCHITECTURE}.s2d.cifar100", 0, s2d),
-        make_run(f"{ARCHITECTURE}.individual.cifar100", 0, plain),
-    ]
-    table = result_tables.twins_table(results.collect(runs))
-    found = {row[1].text: row[2].text for row in table.rows}
-    assert found == {
-        "CIFAR-100 NLL": "-0.200",
-        "CIFAR-100 NLL against scaled NLL": "-0.100",
-        "CIFAR-100 scaled NLL": "-0.200",
-        "SVHN %AUROC total": "+0.00",
-        "SVHN %AUROC knowledge against %AUROC total": "+20.00",
-    }
 
 
 def test_tables_need_no_tensorflow(make_run, run_python):
@@ -254,3 +169,43 @@ def test_sweeps_are_kept_with_their_tables(ensemble, tmp_path):
     # What was kept is there for the next table, too.
     studies.archive([ensemble], tmp_path / "results")
     assert result_tables.text(tmp_path / "results") == text
+
+
+@pytest.fixture(scope="module")
+def committed(project_root):
+    return project_root / "results"
+
+
+def test_tables_are_made_from_the_numbers_beside_them(committed):
+    assert (committed / "tables.md").read_text(encoding="utf-8") == result_tables.text(committed)
+
+
+@pytest.mark.parametrize("question", [detectors.QUESTION, shift.QUESTION], ids=lambda q: q.name)
+def test_pages_of_studies_are_made_from_their_rows(question, committed, tmp_path):
+    path = committed / question.name / f"{question.name}.json"
+    copied = tmp_path / path.name  # Figures go into the folder of the page.
+    copied.write_bytes(path.read_bytes())
+    expected = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert results.text(question, results.Study(copied)) == expected
+
+
+def test_what_is_compared_was_trained_on_the_same_images(committed):
+    kept = results.collect(sorted((committed / "runs").iterdir()))
+    assert all(result.metrics["run/name"] == result.recipe.name for result in kept)
+    for name, group in results.groups(kept).items():
+        splits = {result.split for result in group}
+        assert splits in ({"train"}, {"train_without_validation"}), name
+
+
+@pytest.mark.parametrize("name", [n for n in zoo.names(pretrained=True) if ".cifar100" in n])
+def test_an_entry_has_its_run_here(name, committed):
+    published = zoo.entry(name).record.metrics
+    same = [
+        result.metrics
+        for result in results.collect(sorted((committed / "runs").iterdir()))
+        if (result.recipe.name, result.seed) == (name, published["run/seed"])
+        and result.metrics["run/num_members"] == published["run/num_members"]
+    ]
+    assert same, f"`s2d table RUN --keep=results` with the run of {name}"
+    for key in ("cifar100/accuracy", "cifar100/nll", "cifar100/ece"):
+        assert any(abs(run[key] - published[key]) < TOLERANCE for run in same), key

@@ -81,11 +81,6 @@ class TestMetrics:
         assert named.metrics()["c/nll"] == clean.metrics()["nll"]
         assert named.averaged == ["fog_1"]
 
-    def test_all_right_or_all_wrong_has_no_auroc_of_errors(self):
-        scores = {"confidence": np.array([0.1, 0.2])}
-        right = ExampleScores(np.array([True, True]), np.zeros(2), scores)
-        assert set(right.metrics()) == {"accuracy", "nll", "ece", "uncertainty/confidence"}
-
 
 class TestSubsetAndCache:
     def test_a_stopped_evaluation_continues(self, model, conditions, shift, tmp_path, passes):
@@ -133,11 +128,6 @@ class TestIntervals:
         assert {"shift/accuracy", "shift/ece"} <= set(found)
         # All right: it has no AUROC of errors to compare.
         assert "shift/error_auroc/total" not in found
-
-    def test_others_conditions(self, shift):
-        few = Shift("shift", {k: shift.answers[k] for k in ("clean", "dark_1")})
-        with pytest.raises(ValueError, match="second: expected the same conditions"):
-            shift_intervals(shift, few)
 
 
 @pytest.mark.parametrize(

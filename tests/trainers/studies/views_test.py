@@ -65,7 +65,6 @@ def test_tables_find_views(run):
         (None, {"members": 4}, "members: expected a number from 1 to 3 .*received 4"),
         (None, {"method": "mc"}, "method: expected ensemble or .*received 'mc'"),
         (0, {"method": "s2d_mc"}, "method: expected individual or .*received 's2d_mc'"),
-        (0, {"members": 2}, "members: expected a number from 1 to 1 .*received 2"),
     ],
 )
 def test_what_a_run_cannot_be(run, member, arguments, message):

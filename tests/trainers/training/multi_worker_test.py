@@ -76,13 +76,9 @@ def test_a_bad_tf_config_is_shown(monkeypatch, text, message):
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("localhost", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    with contextlib.ExitStack() as opened:
+        servers = [socket.create_server(("localhost", 0)) for _ in range(count)]
+        return [opened.enter_context(server).getsockname()[1] for server in servers]
 
 
 @contextlib.contextmanager
@@ -137,29 +133,6 @@ def wait_for(condition, processes, seconds=300):
         assert time.monotonic() < limit, "waited in vain"
         assert all(process.poll() is None for process in processes), "a worker ended too early"
         time.sleep(0.01)
-
-
-PLAIN_KERAS = """
-import keras, numpy, tensorflow as tf
-strategy = tf.distribute.MultiWorkerMirroredStrategy()
-with strategy.scope():
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-    model.compile("sgd", "mse")
-x = numpy.ones((8, 4), "float32")
-model.fit(tf.data.Dataset.from_tensor_slices((x, x[:, :2])).batch(4), verbose=0)
-print("plain Keras trained")
-"""
-
-
-@pytest.mark.slow
-def test_keras_still_needs_the_work_around(project_root, tmp_path):
-    with started(["-c", PLAIN_KERAS], project_root, tmp_path) as processes:
-        processes[0].wait(timeout=300)
-    log = (tmp_path / "worker_0.log").read_text()
-    assert "plain Keras trained" not in log, (
-        "Keras trains under MultiWorkerMirroredStrategy now: training/strategies.Team.adapt can go."
-    )
-    assert "ValueError: Attempt to convert a value (PerReplica" in log, log
 
 
 @pytest.fixture(scope="module")

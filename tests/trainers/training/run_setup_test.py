@@ -37,12 +37,7 @@ def test_override():
 
 
 @pytest.mark.parametrize(
-    ("text", "start"),
-    [
-        ("none", None),
-        ("individual", recipes.Start("individual", 1.0)),
-        ("s2d@0.5", recipes.Start("s2d", 0.5)),
-    ],
+    ("text", "start"), [("none", None), ("s2d@0.5", recipes.Start("s2d", 0.5))]
 )
 def test_other_teachers_and_another_start_for_a_student(text, start):
     objective = "dirichlet_kl_divergence"
@@ -55,22 +50,15 @@ def test_other_teachers_and_another_start_for_a_student(text, start):
     ("name", "assignment", "message"),
     [
         (S2D, "model.noise_stdev=0.2", "a key such as model.noise_stddev.* Correct the key"),
-        (S2D, "temperature=2", "a key such as model.temperature,"),
         (S2D, "xyz=1", "one of data.mean, .*received 'xyz=1'"),
         (S2D, "training.epochs=two", "epochs: expected int, received 'two'"),
-        (S2D, "training.epochs=true", "epochs: expected int, received True"),
         (S2D, "training.epochs=-3", "training.epochs: expected at least 1, received -3"),
-        (S2D, "training.learning_rate=[1]", "learning_rate: expected float"),
         (S2D, "training.schedule=cubic", "one of steps, cosine, linear, constant, received"),
         (S2D, "data.resolutions=[1.5]", r"data.resolutions: expected in \(0, 1\)"),
         (S2D, "data.mean=[]", "data.mean: expected one number for each channel"),
-        (S2D, "model.noise_stddev=[0.0, -1.0]", "model.noise_stddev: expected not below 0"),
-        (S2D, "model.temperature=auto", "temperature: expected float, received 'auto'"),
         (S2D, "objective=dirichlet_kl_divergence", "--set: expected one of data"),
-        (S2D, "start=individual", "--set: expected"),
         (STUDENT, "objective=mystery", "objective: expected one of"),
         (STUDENT, "start=s2d@half", "start: expected METHOD"),
-        (STUDENT, "start=s2d@2", "start: expected"),
     ],
 )
 def test_bad_overrides_are_rejected(name, assignment, message):

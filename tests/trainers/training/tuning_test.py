@@ -79,22 +79,6 @@ def test_rows_are_validated_and_say_how_certain_they_are(tuned):
 def test_a_certain_mistake_has_no_interval():
     assert metrics.mean_interval([1.0, np.inf]) == (None, None, None)
     assert metrics.mean_interval([1.0]) == (1.0, None, None)
-    row = {"value": 1, "accuracy": 0.5, "nll": np.inf, "ece": 0.1, "examples": 2}
-    row |= {"accuracy_interval": [0.1, 0.9], "nll_interval": [None, None]}
-    row |= {"nll_minus_best": [None, None, None]}
-    assert "| 1 | 50.0 [10.0, 90.0] | inf [?] | 10.00 | the best |" in tuning.table("a.b", [row])
-
-
-def test_sweeps_of_before_keep_their_table():
-    rows = [{"value": value, "accuracy": 0.5, "nll": 1.75, "ece": 0.04} for value in ("5", "2")]
-    assert tuning.table("a.b", rows) == (
-        "| a.b | accuracy | NLL | %ECE |\n| --- | --- | --- | --- |\n"
-        "| 5 | 50.0 | 1.750 | 4.00 |\n| 2 | 50.0 | 1.750 | 4.00 |"
-    )
-    of_the_mean = {"mean_accuracy": 0.25, "mean_nll": 2.5, "mean_ece": 0.02}
-    header, _, line, _ = tuning.table("a.b", [row | of_the_mean for row in rows]).splitlines()
-    assert header.endswith("| %ECE | accuracy by mean | NLL by mean | %ECE by mean |")
-    assert line.endswith("| 4.00 | 25.0 | 2.500 | 2.00 |")
 
 
 def test_the_second_call_does_not_train_again(tuned):
@@ -129,7 +113,6 @@ def test_the_command_prints_the_table_and_trains_with_set(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert f"| {KEY} | accuracy [95%] | NLL [95%] | %ECE | NLL minus the best's [95%] |" in shown
     assert "| the best |" in shown
-    assert "16 validation examples, one seed. Intervals are over the examples" in shown
     for rate in ("1e-3", "1e-9"):
         run = runs.Run.open(tmp_path / f"{KEY}={rate}")
         changed = run.recipe.training
