@@ -29,6 +29,12 @@ batch_size = 32
 epochs = 1
 learning_rate = 0.1
 """
+COMMAND = '''
+"""Says hello."""
+
+def main(argv):
+    print("hello", *argv[1:])
+'''
 
 
 def flat(input_shape, units, dropout=0.0, seed=None, synchronized_batch_norm=False):
@@ -122,3 +128,11 @@ def test_a_dataset_is_a_record(model, printed):
     assert "Noise %AUROC" in tables.render(table, "markdown")
     assert evaluation.evaluate(model, "adding_noise")["adding_noise/accuracy"] < 0.5
     assert "adding_noise" in printed("data")
+
+
+def test_a_command_is_a_file(project_root, tmp_path, monkeypatch, printed):
+    shutil.copytree(project_root / "trainers", tmp_path / "trainers")
+    (tmp_path / "trainers" / "hello.py").write_text(COMMAND)
+    monkeypatch.setattr(_paths, "trainers_directory", lambda: tmp_path / "trainers")
+    assert "  hello " in printed("--help")
+    assert printed("hello", "you") == "hello you\n"

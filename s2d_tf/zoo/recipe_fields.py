@@ -261,7 +261,8 @@ class Recipe:
         for name, (holds, expected) in RULES.items():
             value = operator.attrgetter(name)(recipe)
             each = value if isinstance(value, tuple) else (value,)
-            if value is not None and not all(map(holds, each)):
+            is_missing = value == () and name in NEVER_EMPTY
+            if value is not None and (is_missing or not all(map(holds, each))):
                 raise RecipeError(
                     f"{name}: expected {expected}, received {value!r}. Correct the value."
                 )
@@ -282,6 +283,8 @@ _POSITIVE = _number(lambda value: value > 0, "above 0")
 _NOT_NEGATIVE = _number(lambda value: value >= 0, "not below 0")
 _INNER_FRACTION = _number(lambda value: 0 < value < 1, "in (0, 1)")
 _FRACTION = _number(lambda value: 0 <= value < 1, "in [0, 1)")
+
+NEVER_EMPTY = ("data.mean", "data.stddev", "model.noise_stddev")
 
 RULES = {
     "own_data": (
