@@ -48,18 +48,6 @@ def test_any_input_size(build, shape):
     assert np.isfinite(features).all()
 
 
-@pytest.mark.parametrize("name", ["densenet_bc", "wide_resnet"])
-@pytest.mark.parametrize("shape", [(8, 8, 1), (9, 13, 2)])
-def test_stem_stride_halves_the_image_and_adds_no_weights(name, shape):
-    plain, strided = (tiny(name, input_shape=shape, stem_stride=n) for n in (1, 2))
-    assert plain.get_layer("stem").output.shape[1:3] == shape[:2]
-    half = tuple(-(-size // 2) for size in shape[:2])
-    assert strided.get_layer("stem").output.shape[1:3] == half
-    assert np.isfinite(strided(_images(shape), training=True)).all()
-    weights = [[(w.path, w.shape) for w in model.weights] for model in (plain, strided)]
-    assert weights[0] == weights[1]
-
-
 def test_the_same_seed_gives_the_same_network_whatever_was_built_before(build):
     first = build(seed=5, dropout=0.3)
     keras.utils.set_random_seed(99)

@@ -179,21 +179,6 @@ def test_moments_and_their_gradient(shape, loc):
     contracts.assert_same(*results, rtol=1e-5, atol=1e-5)
 
 
-def test_parts_of_a_concatenation_give_what_the_whole_gives():
-    whole = tf.constant(_maps((2, 4, 4, 16)), tf.float32)
-    statistics = tf.constant(_statistics(16), tf.float32)
-    layer, results = NormalizedConv2D(5, 1, epsilon=EPSILON), []
-    layer([whole], statistics)
-    for sizes in ([16], [9, 1, 6]):
-        with tf.GradientTape() as tape:
-            tape.watch([whole, statistics])
-            outputs = layer(tf.split(whole, sizes, axis=-1), statistics)
-            loss = tf.reduce_sum(outputs**2)
-        sources = [whole, statistics, layer.kernel.value]
-        results.append([outputs, *tape.gradient(loss, sources)])
-    contracts.assert_same(*results, rtol=1e-4, atol=1e-4)
-
-
 def test_contracts_of_shared_statistics():
     maps, statistics = (np.float32(x) for x in (_maps((2, 4, 4, 16)), _statistics(16)))
     run, options = contracts.run_layer_test, {"policies": (), "rtol": 1e-5}

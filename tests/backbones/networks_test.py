@@ -177,12 +177,6 @@ def test_dropout_follows_every_convolution_but_the_stem():
     assert not dropouts(backbones.densenet_bc((8, 8, 1), depth=16, growth_rate=2))
 
 
-@pytest.mark.parametrize(("reduction", "kept"), [(1.0, 6), (0.5, 3), (0.4, 2), (0.01, 1)])
-def test_reduction_rounds_down_and_keeps_a_channel(reduction, kept):
-    model = backbones.densenet_bc((8, 8, 1), depth=10, growth_rate=2, reduction=reduction)
-    assert model.get_layer("transition1_conv").filters == kept
-
-
 def test_dropout_is_between_the_two_convolutions_of_each_unit():
     model = backbones.wide_resnet((8, 8, 1), depth=16, width=1, dropout=0.3)
     parents = parents_of(model)

@@ -25,11 +25,6 @@ def test_shows_sizes_and_fingerprints(capsys):
     assert {split: (size, mark) for split, size, mark in rows} == expected
 
 
-def test_splits_that_are_not_available_are_left_out(capsys, real_data_dir):
-    assert cli.main(["data", "svhn_cropped", f"--data_dir={real_data_dir}"]) == 0
-    assert re.search(r"^test +26,032   [0-9a-f]{64}$", capsys.readouterr().out, re.M)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

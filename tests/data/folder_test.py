@@ -1,14 +1,13 @@
 """A folder of images as a dataset: splits, shapes, pixels, and errors that name the file."""
 
 import os
-import re
 import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from s2d_tf import cli, data
+from s2d_tf import data
 from s2d_tf.data import image_files
 
 CLASSES = {"ant": 20, "bee": 10, "cat": 3}
@@ -242,16 +241,3 @@ def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(data.FolderError, match="expected JPEG or PNG images, received none"):
         data.load_images(tmp_path / "nothing", (8, 8, 3))
-
-
-@pytest.mark.usefixtures("leave_no_flags")
-def test_the_command_shows_what_training_would_read(flat, capsys):
-    assert cli.main(["data", str(flat)]) == 0
-    out = capsys.readouterr().out
-    assert "classes   3 (ant, bee, cat)" in out
-    opened = data.open_folder(flat)
-    for split, files in opened.files.items():
-        mark = data.fingerprint(*opened.load_arrays(split))
-        assert re.search(rf"^{split} +{len(files)}   {mark}$", out, re.M)
-    assert cli.main(["data", str(flat / "ant")]) == 1
-    assert "received no subfolder" in capsys.readouterr().err

@@ -65,11 +65,6 @@ class TestOrder:
         for seed in (0, -1, 2**40 + 7):
             assert len(set(_index(make_batches(seed=seed, epochs=1)))) == STEPS * BATCH
 
-    def test_the_order_does_not_depend_on_the_batch_size(self):
-        small = _index(make_batches(batch_size=4, epochs=1))
-        large = _index(make_batches(batch_size=21, epochs=1))
-        np.testing.assert_array_equal(small, large)
-
     def test_the_stream_is_the_one_of_the_first_release(self):
         """A change here breaks the resumption of runs that were started before it."""
         images, labels = examples(24)
@@ -96,17 +91,6 @@ class TestResume:
 
 
 class TestShape:
-    def test_spec_options_and_length(self):
-        dataset = train(with_index=False)
-        images, labels = dataset.element_spec
-        assert images == tf.TensorSpec([BATCH, 8, 8, 1], tf.uint8)
-        assert labels == tf.TensorSpec([BATCH], tf.int64)
-        assert len(dataset) == EPOCHS * data.steps_per_epoch(COUNT, BATCH)
-        options = dataset.options()
-        assert options.deterministic
-        policy = options.experimental_distribute.auto_shard_policy
-        assert policy == tf.data.experimental.AutoShardPolicy.DATA
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -194,29 +178,6 @@ class TestAugmentation:
         assert small.keys() == large.keys()
         assert all(np.array_equal(small[key], large[key]) for key in small)
 
-    def test_all_views_are_equally_likely(self):
-        """Shifts and mirroring from the pictures themselves, against the uniform distribution."""
-        count, side, reach = 6_000, 9, 2
-        # One bright row and one brighter column half: position gives shift, asymmetry the mirror.
-        image = np.zeros([side, side, 1], np.uint8)
-        image[4, 4] = 1
-        image[4, 5] = 2
-        images = np.broadcast_to(image, [count, side, side, 1])
-        options = AUGMENTED | {"padding": "mean", "mean": (0,), "max_shift": reach}
-        labels = np.zeros(count, int)
-        batch, _ = make_batches(images, labels, batch_size=count, epochs=1, **options)[0]
-        flat = batch.reshape(count, -1)
-        one, two = np.argmax(flat == 1, axis=-1), np.argmax(flat == 2, axis=-1)
-        row, column, mirrored = one // side, one % side, two < one
-        assert 0.48 < np.mean(mirrored) < 0.52
-        for place in (row, column):
-            counts = np.bincount(place, minlength=side)[4 - reach : 4 + reach + 1]
-            assert counts.sum() == count
-            # Standard deviation of each count: 31.
-            np.testing.assert_allclose(counts, count / (2 * reach + 1), atol=130)
-        assert abs(np.corrcoef(row, column)[0, 1]) < 0.05
-        assert abs(np.corrcoef(row, mirrored)[0, 1]) < 0.05
-
     def test_alternating_mirrors_show_each_image_both_ways_in_turn(self):
         images, labels = examples()
         options = {"augmentation": "alternating_mirror_shift", "padding": "mean", "mean": (0,)}
@@ -276,15 +237,6 @@ class TestHeads:
                 assert set(index) == set(target["index"])
                 np.testing.assert_array_equal(heads_x[:, head], images[index])
                 np.testing.assert_array_equal(heads_target["labels"][:, head], labels[index])
-
-    def test_pairings_differ_from_step_to_step_and_head_to_head(self, paired):
-        orders = set()
-        for _, target in paired:
-            position = {index: place for place, index in enumerate(target["index"][:, 0])}
-            for head in (1, 2):
-                orders.add(tuple(position[index] for index in target["index"][:, head]))
-        # 60 draws of 40,320 permutations: rarely two alike.
-        assert len(orders) >= 2 * len(paired) - 2
 
     def test_an_augmented_image_is_the_same_in_every_head(self):
         for x, target in make_batches(num_heads=2, **AUGMENTED):

@@ -32,11 +32,6 @@ class TestRecords:
         record = data.info(name)
         assert (*map(record.splits.get, ("train", "test")), record.num_classes) == PAPER[name]
 
-    def test_records_are_consistent(self):
-        for record in map(data.info, data.names()):
-            assert record.class_names is None or len(set(record.class_names)) == record.num_classes
-            assert record.distance in ("", "near", "far")
-
     def test_an_unknown_name_lists_the_near_ones(self):
         with pytest.raises(ValueError, match=r"expected .*'cifar100'.* received 'cifar_100'"):
             data.info("cifar_100")
@@ -86,15 +81,6 @@ class TestFolders:
         monkeypatch.chdir(tmp_path)
         assert data.resolve_data_dir("flag") == tmp_path / "flag"
         assert data.resolve_data_dir("~/there") == pathlib.Path.home() / "there"
-
-    def test_the_cache(self, monkeypatch):
-        monkeypatch.delenv("S2D_CACHE_DIR", raising=False)
-        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-        assert data.cache_dir() == pathlib.Path.home() / ".cache" / "s2d_tf"
-        monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-        assert data.cache_dir() == pathlib.Path("/caches/s2d_tf")
-        monkeypatch.setenv("S2D_CACHE_DIR", "/ours")
-        assert data.cache_dir() == pathlib.Path("/ours")
 
     def test_a_folder_without_write_bits_is_left_alone_even_by_root(self, tmp_path):
         for folder in (tmp_path, tmp_path / "not" / "there"):

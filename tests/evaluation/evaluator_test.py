@@ -131,12 +131,3 @@ def test_scores_keep_apart_what_float32_would_tie():
     logits[0, :, 0] = [30.0, 40.0, 50.0]
     confidence = evaluation.scores("categorical", logits)["confidence"]
     np.testing.assert_allclose(confidence, 3 * np.exp([-30.0, -40.0, -50.0]), rtol=1e-6)
-
-
-def test_one_member_is_told_from_many_whatever_came_before():
-    logits = np.random.default_rng(0).normal(size=(3, 10, 4))
-    for num_members in (3, 1, 2, 1):
-        found = evaluation.scores("categorical", logits[:num_members])
-        assert ("knowledge" in found) == (num_members > 1)
-        expected = np.log(scipy.special.softmax(logits[:num_members], axis=-1).mean(axis=0))
-        np.testing.assert_allclose(found["log_probs"], expected, rtol=1e-9, atol=1e-12)

@@ -68,15 +68,6 @@ def test_histograms(tmp_path, drawn):
         assert [stairs.get_data()[0].max() for stairs in axis.patches] == [1.0] * 4
 
 
-def test_roc_curves(tmp_path, drawn):
-    named = {
-        "plain": (scores(300, False), scores(200, False, 1)),
-        "s2d": (scores(300), scores(200, seed=1)),
-    }
-    figure = check(figures.roc_curves(named, tmp_path / "c.png"), drawn)
-    assert [len(axis.lines) for axis in figure.axes] == [2, 2, 1, 1]
-
-
 def test_risk_coverage_curves_end_at_the_error_rate(tmp_path, drawn):
     errors = np.arange(300) % 4 == 0
     path = figures.risk_coverage_curves({"s2d": (scores(300), errors)}, tmp_path / "r.png")

@@ -156,17 +156,3 @@ def test_ood_data_that_is_asked_for_is_not_passed_over(world, trained, capsys):
     twice = [f"--ood={world / 'noise'}", f"--ood={world / 'Stripes' / '..' / 'noise'}"]
     assert cli.main(["evaluate", str(trained), *twice]) == 1
     assert "received 'noise' twice" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("trained")
-def test_an_ensemble_of_own_data(world, capsys):
-    command = ["train", "wrn_10_2_s2.ensemble", f"--data={world / 'Stripes'}", "--epochs=1"]
-    assert cli.main([*command, f"--workdir={world / 'ensemble'}", "--members=2"]) == 0
-    run = zoo.Run.open(world / "ensemble")
-    assert [member.data for member in run.members] == [str(world / "Stripes")] * 2
-    capsys.readouterr()
-    assert cli.main(["evaluate", str(world / "ensemble"), f"--ood={world / 'noise'}"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["run/num_members"] == 2
-    assert "noise/auroc/knowledge" in found
-    assert (world / "ensemble" / "member_1" / "metrics.json").is_file()

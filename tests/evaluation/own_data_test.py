@@ -120,12 +120,6 @@ def test_inputs_of_any_kind(kind, tmp_path, passes):
     assert 0.02 < ratio < 50
 
 
-def test_time_of_images_of_free_size():
-    x = keras.Input([None, None, 3])
-    model = models.Classifier(keras.Model(x, keras.layers.GlobalAveragePooling2D()(x)), 2)
-    assert inference_time(model, model, batch_size=4)[0] > 0
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -79,11 +79,3 @@ def test_a_gaussian_student_keeps_its_outputs_and_not_its_draws(network, tmp_pat
     np.testing.assert_array_equal(whole(again), whole(found))
     (path,) = tmp_path.iterdir()
     assert np.load(path).shape == (2, 354, 8)
-
-
-def test_chunks_are_the_whole_in_order(plain, monkeypatch):
-    found = predictions.predict(plain, DATASET)
-    monkeypatch.setattr(predictions, "CHUNK_ELEMENTS", 8 * 100)
-    chunks = list(found.chunks())
-    assert [chunk.shape[1] for chunk in chunks] == [100, 100, 100, 54]
-    np.testing.assert_array_equal(np.concatenate(chunks, axis=1), whole(found))

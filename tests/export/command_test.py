@@ -87,14 +87,6 @@ def test_bad_arguments_are_refused_before_anything_is_written(tiny, tmp_path, ar
     assert not list(tmp_path.iterdir())
 
 
-def test_only_predictors_are_exported(tmp_path):
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-    with pytest.raises(
-        ValueError, match=r"models\.Predictor, received Sequential.*from_classifier"
-    ):
-        export.save(model, tmp_path)
-
-
 def test_an_answer_that_is_no_number_is_never_sent(tmp_path):
     backbone = keras.Sequential([keras.Input((8, 8, 2)), keras.layers.Flatten()])
     model = models.S2DClassifier(backbone, 3, seed=0, input_range=(0, 255))

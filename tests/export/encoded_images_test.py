@@ -70,14 +70,6 @@ def test_kinds_of_png(decode, mode):
         np.testing.assert_allclose(found, np.full([6, 8, channels], 255.0))
 
 
-def test_a_batch_may_mix_sizes_and_formats(decode):
-    files = [encode(pictures(6, 8)), encode(pictures(50, 9), form="JPEG"), encode(pictures(2, 2))]
-    found = decode(files)
-    assert found.shape == (3, 6, 8, 3)
-    for i, content in enumerate(files):
-        np.testing.assert_array_equal(found[i], decode([content])[0])
-
-
 def oversized_png(width, height):
     content = bytearray(encode(pictures(6, 8)))
     content[16:24] = struct.pack(">II", width, height)

@@ -4,7 +4,6 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
 from s2d_tf.export import saved_model, signatures
-from s2d_tf.models import contract
 
 
 def fields(message):
@@ -40,10 +39,3 @@ def test_the_exported_file_holds_requests_that_the_model_answers(exports):
         assert len(answer["label"]) == tensor.tensor_shape.dim[0].size
         seen.add((model[3].decode(), len(answer["label"])))
     assert seen == {(s, n) for s in held.signatures for n in signatures.WARMUP_SIZES}
-
-
-def test_large_images_are_warmed_up_one_at_a_time():
-    pixels = contract.InputTensor("images", (512, 512, 3), "float32", contract.PIXELS, True)
-    taken = contract.Contract((pixels,))
-    made = list(signatures.warmup_requests(taken, ["serving_default"]))
-    assert [value.shape[0] for _, inputs in made for value in inputs.values()] == [1, 1]

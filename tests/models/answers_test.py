@@ -82,15 +82,3 @@ def test_the_plot_shows_inputs_and_bars(answers, images, tmp_path):
         label = answers["label"][index]
         assert name.startswith(f"{answers.name_of(label)}  {answers['confidence'][index]:.0%}")
         assert ("is ant" in name) == (label != 0)
-
-
-def test_the_plot_of_texts_and_of_anything(answers):
-    texts = np.array([f"sentence {i}" for i in range(14)])
-    figure = answers.plot(texts, count=3)
-    assert [axis.texts[0].get_text() for axis in figure.axes[::2]] == list(texts[:3])
-    assert answers.plot(count=1).axes[0].texts[0].get_text() == "input 0"
-    assert answers.plot(np.zeros([14, 5]), count=1).axes[0].texts[0].get_text() == "input 0"
-    with pytest.raises(ValueError, match="inputs: expected 14, one for each answer, received 2"):
-        answers.plot(texts[:2])
-    with pytest.raises(ValueError, match="by: expected one of"):
-        answers.plot(by="probs")

@@ -167,12 +167,3 @@ def test_cached_features_train_the_linear_layer_as_the_whole_model_does(kind):
     answer = head.predict_uncertainty(cached)
     found = whole.take_head(head).predict_uncertainty(IMAGES)
     contracts.assert_same(dict(found), dict(answer), rtol=1e-4, atol=1e-6)
-
-
-def test_settings_of_the_linear_layer_can_be_changed():
-    model = models.S2DClassifier.from_classifier(functional(), freeze=True, seed=0)
-    head = model.head_only(noise_stddev=0.2, temperature=2.0, seed=3)
-    assert (head.temperature, head.noise.stddev, head.seed) == (2.0, 0.2, 3)
-    np.testing.assert_array_equal(head.head.kernel, model.head.kernel)
-    first, second = (model.head_only(fresh=True, seed=seed).head.kernel for seed in (1, 2))
-    assert not np.array_equal(first, second)

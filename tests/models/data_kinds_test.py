@@ -99,19 +99,6 @@ def test_every_feed_is_checked(name, model):
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
-def test_channels_first_batches_are_rejected_when_they_come():
-    images = RANDOM.uniform(size=[4, 3, 8, 8]).astype(np.float32)
-    spec = tf.TensorSpec([None, None, None, None]), tf.TensorSpec([None], tf.int64)
-    batches = tf.data.Dataset.from_generator(
-        lambda: iter([(images, LABELS[:4])]), output_signature=spec
-    )
-    x = keras.Input([8, 8, 3])
-    model = models.Classifier(keras.Model(x, keras.layers.Flatten()(x)), CLASSES)
-    model.compile("sgd", run_eagerly=True)
-    with pytest.raises(ValueError, match=r"images: expected the size 8 in dimension 1, received 3"):
-        model.fit(batches, verbose=0)
-
-
 @pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])
 def test_one_hot_labels_train_as_class_numbers_do(kind):
     histories, weights = [], []

@@ -80,16 +80,6 @@ def test_monte_carlo_equals_masks_applied_by_hand():
         np.testing.assert_allclose(stack[member], (flat * kept * 2) @ kernel + bias, rtol=1e-3)
 
 
-def test_products_of_choices_need_no_code_of_their_own():
-    """S2D, MIMO, Monte Carlo dropout and an ensemble at once."""
-    mimo = network(dropout=0.3, heads=2)
-    product = models.Ensemble([models.MonteCarloDropout(mimo, 2), mimo])
-    assert product.num_members == 6
-    answer = product.predict_uncertainty(IMAGES)
-    np.testing.assert_allclose(answer["total"], answer["data"] + answer["knowledge"], atol=1e-6)
-    assert np.all(answer["knowledge"] > 0)
-
-
 def spread(swag, value):
     for stddev in swag.stddev:
         stddev.assign(tf.fill(stddev.shape, value))

@@ -180,35 +180,6 @@ def test_every_predictor_declares_its_facts(name):
     assert sum(len(part.raw_outputs(images)) for part in model.cached_predictors) == rows
 
 
-def test_member_settings_tell_draws_apart():
-    model = network()
-    drawn = [models.MonteCarloDropout(model, 2), models.MonteCarloDropout(model, 3)]
-    drawn += [models.SWAG(model, 2), models.SWAG(model, 2, seed=1)]
-    made = [model, network(models.S2DClassifier), *drawn]
-    assert len({repr(each.member_settings) for each in made}) == 6
-    assert model.member_settings == network().member_settings
-
-
-@pytest.mark.parametrize("cls", [models.Classifier, models.S2DClassifier])
-def test_features_and_the_last_layer_give_the_logits(cls):
-    model = network(cls)
-    features = model.features(PAIRS)
-    assert features.shape == (5, 4)
-    kernel, bias = model.last_layer.kernel[0], model.last_layer.bias[0]
-    np.testing.assert_allclose(features @ kernel + bias, model(PAIRS), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["dropout", "swag", "ensemble"])
-def test_predictors_of_several_networks_name_where_their_features_are(name):
-    model = PREDICTORS[name][0]()
-    inside = "members" if name == "ensemble" else "model"
-    with pytest.raises(ValueError, match=f"features: expected a single network.*`{inside}`"):
-        model.features(PAIRS)
-    with pytest.raises(ValueError, match=f"last_layer: expected a single network.*`{inside}`"):
-        model.last_layer  # noqa: B018
-    assert getattr(model, inside)
-
-
 def test_names_of_the_classes_reach_the_predictors_that_are_made_of_a_model():
     model = network()
     model.class_names = ["a", "b", "c"]

@@ -32,14 +32,6 @@ CASES = {
 }
 
 
-def test_the_cases_use_the_options_of_the_golden_file(golden):
-    for name, key in (("knn", "k"), ("react", "percentile"), ("energy", "temperature")):
-        assert getattr(CASES[name][0], key) == golden.options[name][key]
-    assert CASES["gen_top"][0].num_top == golden.options["gen"]["num_top"]
-    assert CASES["vim"][0].dimension == golden.options["vim"]["dimension"]
-    assert {type(step) for step, _ in CASES.values()} == set(posthoc.detectors().values())
-
-
 @pytest.fixture(scope="module")
 def stacked(model, data):
     """All detectors on one model, so that one graph is traced."""
@@ -74,14 +66,6 @@ def test_steps_stack_and_leave_the_prediction_alone(stacked, found, model, data)
     assert stacked.cached_predictors == [model]
     assert stacked.num_members == 1
     np.testing.assert_allclose(stacked.score(data["test"][0]), found["scale"], rtol=1e-5)
-
-
-def test_cached_outputs_give_the_same_scores(stacked, found, model, data):
-    outputs = posthoc.collect(stacked, data["test"])
-    cached = stacked.predict_uncertainty(outputs)
-    assert set(cached) == set(found)
-    for key in found:
-        np.testing.assert_allclose(cached[key], found[key], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -158,20 +142,6 @@ def test_the_kth_largest_is_found_among_groups(count, k):
     np.testing.assert_array_equal(kth_largest(tf.constant(values), k), expected)
 
 
-def test_sampling_gives_every_row_the_same_chance():
-    from s2d_tf.posthoc.step import sample
-
-    blocks = [np.arange(i, i + 10)[:, None] for i in range(0, 100, 10)]
-    counts = np.zeros(100)
-    for seed in range(400):
-        rows = sample(iter(blocks), seed, 20)[:, 0]
-        assert len(set(rows)) == 20
-        assert list(rows) == sorted(rows)
-        counts[rows] += 1
-    # Binomial(400, 0.2): mean 80, standard deviation 8.
-    assert 45 < counts.min() <= counts.max() < 115
-
-
 def test_shrinkage_regularizes_constant_features(golden, model, data):
     images, labels = (np.array(values) for values in data["train"])
     images[:, 0, 0, 0] = 1.0
@@ -180,23 +150,6 @@ def test_shrinkage_regularizes_constant_features(golden, model, data):
             step(shrinkage=0.0).fit(model, (images, labels))
         scores = step().fit(model, (images, labels)).score(posthoc.collect(model, images))
         assert np.isfinite(scores).all()
-
-
-def test_moments_of_a_stream_are_those_of_all_data(golden):
-    from s2d_tf.posthoc.gaussians import Moments
-
-    features, labels = golden.train_features.astype(np.float64) + 100.0, golden.train_labels
-    moments = Moments(5, per_class=True)
-    for i in range(0, 240, 32):
-        moments.add(features[i : i + 32], labels[i : i + 32])
-    np.testing.assert_allclose(moments.total(), np.cov(features.T, bias=True), atol=1e-10)
-    np.testing.assert_allclose(
-        moments.within(2), np.cov(features[labels == 2].T, bias=True), atol=1e-10
-    )
-    means = np.stack([features[labels == c].mean(axis=0) for c in range(5)])
-    np.testing.assert_allclose(moments.means(), means)
-    centered = features - means[labels]
-    np.testing.assert_allclose(moments.within(), centered.T @ centered / 240, atol=1e-10)
 
 
 def test_bad_arguments_and_data_raise_clear_errors(model, data):

@@ -88,15 +88,6 @@ def test_a_dirichlet_head_keeps_its_kind_and_its_likelihood(model, dirichlet_mod
     assert found["knowledge"].mean() > own.score(cached["test"]).mean()
 
 
-def test_probit_on_a_dirichlet_keeps_the_total_concentration(dirichlet_model, cached):
-    laplace = fit(dirichlet_model, cached, "diagonal", predictive="probit")
-    before = np.log(np.exp(cached["test"].member_logits[0].astype(np.float64)).sum(axis=-1))
-    after = np.log(
-        np.exp(laplace.predict_members(cached["test"])[1][0].astype(np.float64)).sum(axis=-1)
-    )
-    np.testing.assert_allclose(after, before, rtol=1e-5)
-
-
 def test_errors_say_what_to_do(model, cached):
     scaled = posthoc.TemperatureScaling().fit(model, cached["calibration"])
     with pytest.raises(ValueError, match="Fit LastLayerLaplace first"):

@@ -48,14 +48,6 @@ def test_it_abstains_above_the_threshold(model, cached, data):
     )
 
 
-def test_a_detectors_score_can_decide(model, cached):
-    knn = posthoc.KNN(k=5).fit(model, cached["train"])
-    predictor = posthoc.SelectiveClassifier(0.4, score="knn").fit(knn, cached["calibration"])
-    found = predictor.predict_uncertainty(cached["test"])
-    expected = found["knn"] > predictor.arrays["threshold"].astype(np.float32)
-    np.testing.assert_array_equal(found["abstain"], expected)
-
-
 def test_errors_say_what_to_do(model, cached):
     with pytest.raises(ValueError, match="max_risk: expected an error rate that some threshold"):
         posthoc.SelectiveClassifier(max_risk=0.001).fit(model, cached["calibration"])

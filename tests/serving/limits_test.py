@@ -13,7 +13,6 @@ from s2d_tf import cli, serving
 from tests.serving.conftest import connect, get, get_json
 
 pytest.importorskip("uvicorn", reason="needs the extra s2d_tf[serve]")
-from s2d_tf.serving import server as connections
 
 HEAD = b"GET /v1/models/tiny HTTP/1.1\r\nHost: x\r\n"
 BEGUN = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
@@ -202,14 +201,6 @@ def test_connections_are_counted(running, shared_servables):
             connection.close()
         time.sleep(0.2)
         assert get(f"{url}/healthz")[0] == 200
-
-
-def test_the_systems_limit_of_files_counts(monkeypatch):
-    resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (400, 4000))
-    most = connections.most_connections(serving.Limits(connections=10_000))
-    assert most == 400 - connections.BACKLOG - connections.RESERVED_FILES
-    assert connections.most_connections(serving.Limits(connections=5)) == 5
 
 
 def test_an_answer_that_is_not_taken_is_given_up(connected, pictures):

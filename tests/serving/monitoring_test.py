@@ -84,19 +84,3 @@ def test_logs_are_json_lines(running, shared_servables, monkeypatch):
     asked = {"method": "GET", "path": "/v1/models/other", "status": 404, "level": "info"}
     assert asked.items() <= request.items()
     assert "OSError: disk" in lines[-1]["exception"]
-
-
-def test_the_same_warning_is_not_repeated_without_end():
-    seldom = server.RepetitionFilter()
-
-    def passes(level, message, *arguments, seconds=0.0):
-        record = logging.LogRecord("uvicorn.error", level, "", 0, message, arguments, None)
-        record.created = seconds
-        return seldom.filter(record) and record
-
-    assert passes(logging.WARNING, "Invalid %s", 1)
-    assert not any(passes(logging.WARNING, "Invalid %s", 1) for _ in range(100))
-    assert passes(logging.WARNING, "Invalid %s", 2)
-    assert all(passes(logging.INFO, "request") for _ in range(5))
-    later = passes(logging.WARNING, "Invalid %s", 1, seconds=server.REPEAT_SECONDS)
-    assert later.fields == {"repeated": 100}

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from s2d_tf.errors import UserError
 from s2d_tf.serving import protocol
-from s2d_tf.serving.protocol import MAX_IMAGE_PIXELS, Limits, RequestError
+from s2d_tf.serving.protocol import Limits, RequestError
 
 PIXELS = {"images": tf.TensorSpec([None, 2, 1, 1], tf.uint8)}
 FLOATS = {"images": tf.TensorSpec([None, 2, 1, 1], tf.float32)}
@@ -95,12 +95,6 @@ def test_one_image_of_the_largest_size_is_always_allowed(encode):
     assert protocol.check_files([content], "image_bytes", limits) is None
     with pytest.raises(RequestError, match="at most 500 pixels in a request, received 800"):
         protocol.check_files([content] * 2, "image_bytes", limits)
-
-
-def test_no_limit_promises_more_than_the_graph_decodes():
-    from s2d_tf.export import encoded_images
-
-    assert Limits().image_pixels == MAX_IMAGE_PIXELS == encoded_images.MAX_PIXELS
 
 
 def test_answers_go_back_in_the_form_of_the_question():

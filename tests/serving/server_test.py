@@ -1,10 +1,7 @@
 """The server over loopback, queried by the example's client."""
 
-import time
-
 import pytest
 
-from s2d_tf import export, serving
 from tests.serving.conftest import get_json
 
 
@@ -53,25 +50,3 @@ def test_status_and_metadata(server):
     sizes = [{"size": size, "name": ""} for size in ("-1", "8", "6", "3")]
     assert images["tensor_shape"] == {"dim": sizes, "unknown_rank": False}
     assert set(signatures["serving_default"]) == {"inputs", "outputs", "method_name", "defaults"}
-
-
-def wait_for_version(url, version):
-    deadline = time.monotonic() + 60
-    while get_json(f"{url}/v1/models/tiny")["model_version_status"][0]["version"] != version:
-        assert time.monotonic() < deadline, f"version {version} was not taken up"
-        time.sleep(0.05)
-
-
-def test_newer_versions_are_taken_up(running, client, tiny_model, model_folder, pictures, encode):
-    servables = serving.Servables(model_folder, poll_seconds=0.1)
-    with running(servables) as url, servables.watching():
-        old = client.predict(url, "tiny", [encode(pictures[0])])
-        weights = tiny_model.head.get_weights()
-        try:
-            tiny_model.head.set_weights([-each for each in weights])
-            export.save(tiny_model, model_folder)
-        finally:
-            tiny_model.head.set_weights(weights)
-        wait_for_version(url, "2")
-        new = client.predict(url, "tiny", [encode(pictures[0])])
-        assert new[0]["probabilities"] != old[0]["probabilities"]
