@@ -118,12 +118,6 @@ class TestRealData:
         names = tfds.builder(name, data_dir=real_data_dir).info.features["label"].names
         assert tuple(names) == record.class_names
 
-    def test_a_copy_without_training_images(self, real_data_dir):
-        if "train" in tfds.builder("svhn_cropped", data_dir=real_data_dir).info.splits:
-            pytest.skip("this copy of SVHN has its training images")
-        with pytest.raises(data.MissingDataError, match=r"the split 'train', received only test"):
-            data.load("svhn_cropped", "train", real_data_dir)
-
     @pytest.mark.slow
     def test_cifar100_training_split_and_validation(self, real_data_dir):
         images, labels = data.load_arrays("cifar100", "train", real_data_dir)

@@ -95,16 +95,3 @@ def test_mean_and_two_std_by_hand():
     # What the docstring says of five seeds.
     quantiles = stats.chi2.ppf([0.975, 0.025], 4)
     np.testing.assert_allclose(np.sqrt(4.0 / quantiles), [0.6, 2.87], atol=0.01)
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (([[0.0, 1.0]], [1], None, 0), "num_resamples: expected an integer of at least 1"),
-        (([[0.0, -np.inf]], [1]), "log_probs: expected finite numbers"),
-        (([[0.0, 1.0]], [1], np.zeros((2, 2))), r"labels: expected the shape \(2,\)"),
-    ],
-)
-def test_bad_input_is_rejected(args, message):
-    with pytest.raises(ValueError, match=message):
-        intervals.classification(*args)

@@ -80,11 +80,10 @@ def test_predictions_are_cached_by_content(model, arrays, photos, tmp_path, pass
 NUMBERS = np.arange(20, dtype=np.float32).reshape(10, 2)
 TEXTS = np.array(["red", "green", "red green", "", "blue"] * 2, dtype=object)
 INPUTS = {"table": NUMBERS, "texts": TEXTS, "dict": {"a": TEXTS, "b": NUMBERS}}
-INPUTS["list"] = [TEXTS, NUMBERS]
 
 
 def model_of(kind):
-    """A model of a table, of texts, or of both in a dict or a list."""
+    """A model of a table, of texts, or of both in a dict."""
     texts, numbers = keras.Input([], dtype="string", name="a"), keras.Input([2], name="b")
     split = keras.layers.TextVectorization(output_mode="multi_hot", vocabulary=["red", "green"])
     both = keras.layers.Concatenate()([split(texts), numbers])
@@ -92,7 +91,6 @@ def model_of(kind):
         "table": (numbers, keras.layers.Dense(3)(numbers)),
         "texts": (texts, keras.layers.Rescaling(1.0)(split(texts))),
         "dict": ({"a": texts, "b": numbers}, both),
-        "list": ([texts, numbers], both),
     }[kind]
     return models.S2DClassifier(keras.Model(inputs, features), 3, seed=0)
 
@@ -111,8 +109,7 @@ def test_inputs_of_any_kind(kind, tmp_path, passes):
     passes.clear()
     assert evaluation.evaluate(model, (inputs, labels), **options) == found
     assert passes == []
-    tensors = tuple(inputs) if kind == "list" else inputs
-    again = evaluation.evaluate(model, slices(tensors, labels).batch(4))
+    again = evaluation.evaluate(model, slices(inputs, labels).batch(4))
     assert len(passes) == 3
     assert again["data/nll"] == pytest.approx(expected, abs=1e-5)
     milliseconds, ratio = inference_time(model, model, batch_size=4)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from s2d_tf import models, posthoc
+from s2d_tf import models
 from s2d_tf.models.answers import Answers
 
 
@@ -52,14 +52,8 @@ def test_it_prints_as_a_table(answers):
     assert len(set(map(len, lines[1:-1]))) == 1  # aligned
 
 
-def test_it_prints_what_steps_add(model, images):
-    labels = model.predict_uncertainty(images)["label"]
-    step = posthoc.ConformalSets(coverage=0.9).fit(model, (images, labels))
-    step = posthoc.SelectiveClassifier(max_risk=0.5).fit(step, (images, labels))
-    found = step.predict_uncertainty(images)
-    head, first = repr(found).splitlines()[1:3]
-    assert head.split()[-2:] == ["prediction_set", "abstain"]
-    assert first.endswith("yes" if found["abstain"][0] else "no")
+def test_it_prints_what_steps_add():
+    assert repr(Answers({"abstain": np.array([True, False])})).split()[-3:] == ["yes", "1", "no"]
     one = Answers({"set": np.array([[True, False, True]]), "depth": np.array([3])}, "abc")
     assert repr(one).splitlines()[1:] == ["    set  depth", "0  a, c      3"]
     assert repr(Answers()).startswith("Answers for 0 inputs")

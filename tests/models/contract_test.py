@@ -106,10 +106,6 @@ BACKBONES = {
         lambda x: keras.Model(x, keras.layers.Conv2D(4, 3)(x)),
         r"feature vectors .* received outputs .* \[\(\(None, 6, 6, 4\), 'float32'\)\]\. Pool",
     ),
-    "two_outputs": (
-        lambda x: keras.Model(x, [keras.layers.Flatten()(x)] * 2),
-        r"backbone: expected one output, .* received .*\(None, 64\).*\(None, 64\)",
-    ),
     "not_built": (
         lambda x: keras.Sequential([keras.layers.Flatten()]),
         "backbone: expected a functional keras.Model or .* received Sequential",
@@ -118,7 +114,6 @@ BACKBONES = {
         lambda x: keras.Model(x, keras.ops.cast(keras.layers.Flatten()(x), "int32")),
         "backbone: expected one output, floating-point .* received .*int32",
     ),
-    "layer": (lambda x: keras.layers.Flatten(), "backbone: expected .* received Flatten"),
 }
 
 

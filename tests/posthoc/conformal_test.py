@@ -108,23 +108,13 @@ def test_hashed_draws_look_uniform_and_survive_rounding():
     assert np.minimum(difference, 1 - difference).max() < 5e-3
 
 
-def splits(labels, num_splits, num_calibration):
-    random = np.random.default_rng(5)
-    for _ in range(num_splits):
-        order = random.permutation(len(labels))
-        yield order[:num_calibration], order[num_calibration:]
-
-
 def mean_coverage_is_lawful(scores_by_class, labels, coverage, num_splits=200):
-    """Whether the mean coverage over random splits is in the law's 99.9% interval.
-
-    Splits of one sample overlap, so the interval of the mean is as wide as that of one split at
-    most; each split is also compared with its own interval.
-    """
+    """Checks mean and single coverages of random splits against the law's 99.9% intervals."""
     count = len(labels) // 2
     true_scores = of_labels(scores_by_class, labels)
-    observed = []
-    for known, new in splits(labels, num_splits, count):
+    random, observed = np.random.default_rng(5), []
+    for _ in range(num_splits):
+        known, new = np.split(random.permutation(len(labels)), [count])
         threshold = scores_lib.threshold(true_scores[known], coverage)
         observed.append(metrics.set_coverage(scores_by_class[new] <= threshold, labels[new]))
     rank = np.ceil((count + 1) * coverage)

@@ -27,7 +27,7 @@ def run_main(monkeypatch):
     return run
 
 
-def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys, monkeypatch):
+def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys):
     from s2d_tf import data, posthoc, zoo
     from s2d_tf.zoo import weights
 
@@ -54,10 +54,6 @@ def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys, mo
         f"abstain above knowledge uncertainty {threshold:.4g} nats: {coverage:.1%} of the images "
         f"are answered, at most {bound:.1%} of those wrongly (95% confidence)",
     ]
-    # The model is opened and traced only once.
-    monkeypatch.setattr(zoo.Run, "predictor", lambda self: model, raising=False)
-    with pytest.raises(SystemExit, match="no threshold meets this risk"):
-        run_main(program, run.directory, "--max_risk=1e-6")
 
 
 def test_the_batching_file_fits_the_warm_up(project_root):

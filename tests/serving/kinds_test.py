@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import functools
-import shutil
 
 import keras
 import numpy as np
@@ -135,13 +134,3 @@ def test_columns_of_unequal_lengths_and_unknown_signatures_get_a_400(served, cli
         client.post(url, {"inputs": columns})
     with pytest.raises(RuntimeError, match="400: signature_name: expected one of"):
         client.post(url, {"instances": one(), "signature_name": "serve_encoded"})
-
-
-def test_strings_of_a_model_without_description_have_to_be_files(served, client, running, tmp_path):
-    folder = shutil.copytree(served("strings")[3], tmp_path / "tiny")
-    (folder / "1" / "assets" / "model.json").unlink()
-    with (
-        running(serving.Servables(folder)) as url,
-        pytest.raises(RuntimeError, match=r'400: texts\[0\]: expected {"b64": "..."}'),
-    ):
-        client.post(f"{url}/v1/models/tiny:predict", {"instances": ["red"]})
