@@ -75,11 +75,7 @@ def test_contract_and_when_it_is_fitted():
     assert not stem.fitted
     stem.adapt(images)
     assert stem.fitted
-    copy = PatchWhitening.from_config(stem.get_config())
-    assert (copy.name, copy.padding, copy.trainable) == ("stem", "same", False)
-    assert not copy.fitted
-    copy.build(images.shape)
-    assert copy.get_config() == stem.get_config()
+    assert not PatchWhitening.from_config(stem.get_config()).fitted
 
 
 @pytest.mark.parametrize("num_heads", [1, 2])

@@ -172,9 +172,6 @@ def test_dropout_follows_every_convolution_but_the_stem():
     # Nothing reads a convolution past its dropout.
     readers = {name for name, sources in parents.items() if dropped & set(sources)}
     assert readers == set(dropouts(model))
-    assert parents["block1_unit2_concat"] == ["block1_unit1_dropout2", "block1_unit2_dropout2"]
-    assert parents["transition1_pool"] == ["transition1_dropout"]
-    assert not dropouts(backbones.densenet_bc((8, 8, 1), depth=16, growth_rate=2))
 
 
 def test_dropout_is_between_the_two_convolutions_of_each_unit():
@@ -186,7 +183,6 @@ def test_dropout_is_between_the_two_convolutions_of_each_unit():
         assert parents[f"{scope}_dropout"] == [f"{scope}_relu2"]
         assert parents[f"{scope}_conv2"] == [f"{scope}_dropout"]
         assert model.get_layer(f"{scope}_dropout").rate == 0.3
-    assert not dropouts(backbones.wide_resnet((8, 8, 1), depth=16, width=1))
 
 
 @pytest.mark.parametrize(

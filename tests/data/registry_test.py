@@ -1,14 +1,15 @@
-"""Datasets by name: the records, a dataset of one's own, where data is looked for, real data."""
+"""Datasets by name: the records, a dataset of one's own, where it is looked for, `s2d data`."""
 
 import dataclasses
 import pathlib
+import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from s2d_tf import data
+from s2d_tf import cli, data
 
 PAPER = {
     "cifar100": (50_000, 10_000, 100),
@@ -82,13 +83,6 @@ class TestFolders:
         assert data.resolve_data_dir("flag") == tmp_path / "flag"
         assert data.resolve_data_dir("~/there") == pathlib.Path.home() / "there"
 
-    def test_a_folder_without_write_bits_is_left_alone_even_by_root(self, tmp_path):
-        for folder in (tmp_path, tmp_path / "not" / "there"):
-            assert data.writable_dir(folder) == folder
-        tmp_path.chmod(0o555)
-        for folder in (tmp_path, tmp_path / "not" / "there"):
-            assert data.writable_dir(folder) == data.cache_dir() / "prepared"
-
 
 def test_dataset_and_arrays_agree_and_arrays_cannot_be_changed():
     images, labels = data.load_arrays("digits", "test")
@@ -131,3 +125,38 @@ class TestRealData:
         np.testing.assert_array_equal(np.bincount(parts[0][1]), [50] * 100)
         both = [np.concatenate(pair) for pair in zip(*parts, strict=True)]
         assert data.fingerprint(*both) == data.fingerprint(images, labels)
+
+
+@pytest.mark.usefixtures("leave_no_flags")
+def test_the_command_shows_sizes_and_fingerprints(capsys):
+    assert cli.main(["data", "digits"]) == 0
+    rows = re.findall(r"^(\w+) +([\d,]+)   ([0-9a-f]{64})$", capsys.readouterr().out, re.M)
+    expected = {}
+    for split in ("train", "test", "validation", "train_without_validation"):
+        images, labels = data.load_arrays("digits", split)
+        expected[split] = (f"{len(images):,}", data.fingerprint(images, labels))
+    assert {split: (size, mark) for split, size, mark in rows} == expected
+
+
+@pytest.mark.usefixtures("leave_no_flags")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["digit"], "'digits', received 'digit'"),
+        (["digits", "--split=valid"], "received 'valid'"),
+        (["digits", "digits_photos"], "expected one dataset"),
+        (["cifar100", "--data_dir=DIR"], "DIR: expected the dataset 'cifar100'"),
+        (["odin_lsun_crop", "--data_dir=DIR"], "DIR/downloads/manual: expected LSUN.tar.gz"),
+        (
+            ["clinc150", "--data_dir=DIR"],
+            "DIR/clinc150: expected data_full.json (2.5 MB)",
+        ),
+    ],
+)
+def test_errors_of_the_command_are_one_line(capsys, tmp_path, arguments, message):
+    arguments = [argument.replace("DIR", str(tmp_path)) for argument in arguments]
+    assert cli.main(["data", *arguments]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("s2d data: error: ")
+    assert message.replace("DIR", str(tmp_path)) in error
+    assert not list(tmp_path.iterdir())

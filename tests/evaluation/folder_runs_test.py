@@ -1,6 +1,5 @@
 """From a folder of images to a served model, as a person does it at the command line."""
 
-import dataclasses
 import json
 
 import keras
@@ -11,8 +10,6 @@ from PIL import Image
 
 from s2d_tf import backbones, cli, data, evaluation, zoo
 from s2d_tf.evaluation import figures
-from s2d_tf.trainers import studies
-from s2d_tf.trainers.studies import results
 from tests.evaluation.conftest import NO_TIMES
 
 CLASSES = ("dark", "light", "striped")
@@ -114,17 +111,6 @@ def test_the_report_and_a_comparison(world, trained, capsys):
     assert cli.main(["compare", str(trained), str(trained), "--bootstrap=5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert {"stripes", "noise"} <= {line.partition(" ")[0] for line in lines}
-
-
-@pytest.mark.usefixtures("evaluated")
-def test_folders_of_the_same_name_are_told_apart(trained):
-    (result,) = studies.collect([trained])
-    other = dataclasses.replace(result.recipe.own_data, fingerprint="f" * 64)
-    second = dataclasses.replace(result, recipe=result.recipe.replace(own_data=other))
-    own = result.recipe.own_data.fingerprint[:8]
-    names = [f"stripes ({own})", "stripes (ffffffff)"]
-    assert list(results.groups([result, second])) == [("wrn_10_2_s2", name) for name in names]
-    assert list(results.groups([result, result])) == [("wrn_10_2_s2", "stripes")]
 
 
 @pytest.mark.usefixtures("no_times")

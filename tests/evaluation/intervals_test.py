@@ -72,26 +72,3 @@ def test_paired_comparison_of_two_runs():
     assert differences["ece"].low > 0.0
     same = intervals.classification(logits, labels, logits, num_resamples=20)
     assert all((i.estimate, i.low, i.high) == (0.0, 0.0, 0.0) for i in same.values())
-
-
-def test_counts_are_resamples():
-    whole, *parts = intervals.draw_counts(500, 150, 0, step=70)
-    assert [len(part) for part in parts] == [70, 70, 10]
-    np.testing.assert_array_equal(whole, np.ones((1, 500)))
-    counts = np.concatenate(parts)
-    others = np.concatenate(list(intervals.draw_counts(500, 150, 0, step=40)))
-    np.testing.assert_array_equal(others[1:], counts)
-    np.testing.assert_array_equal(counts.sum(axis=1), 500)
-    # A count is binomial(n, 1/n): mean 1, variance 1 - 1/n; exp(-1) of the examples stay out.
-    assert counts.var() == pytest.approx(0.998, rel=0.03)
-    assert (counts == 0).mean() == pytest.approx((1 - 1 / 500) ** 500, rel=0.02)
-
-
-def test_mean_and_two_std_by_hand():
-    assert intervals.mean_and_two_std([0.25]) == (0.25, None)
-    mean, two_std = intervals.mean_and_two_std([1.0, 2.0, 3.0, 4.0])
-    assert mean == 2.5
-    assert two_std == pytest.approx(2.0 * np.sqrt(5.0 / 3.0), abs=1e-15)
-    # What the docstring says of five seeds.
-    quantiles = stats.chi2.ppf([0.975, 0.025], 4)
-    np.testing.assert_allclose(np.sqrt(4.0 / quantiles), [0.6, 2.87], atol=0.01)

@@ -36,9 +36,14 @@ def open_litert(path):
     return interpreter.get_signature_runner("serving_default")
 
 
+def save_onnx(*args, **kwargs):
+    pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
+    return export.save_onnx(*args, **kwargs)
+
+
 # How to write a file, how to open it, and its name.
 FORMATS = {
-    "onnx": (export.save_onnx, open_onnx, "m.onnx"),
+    "onnx": (save_onnx, open_onnx, "m.onnx"),
     "litert": (export.save_litert, open_litert, "m.tflite"),
 }
 

@@ -9,7 +9,6 @@ from s2d_tf import export, layers, models
 from tests.export.conftest import FORMATS
 
 CLASSES, N = 3, 12
-LABELS = np.arange(N) % CLASSES
 WORDS = ["red", "green", "blue", "one", "two", "three"]
 
 
@@ -124,8 +123,6 @@ def test_a_saved_model_gives_the_models_answers(kind, tmp_path):
 def test_other_runtimes_give_the_same_answers(kind, form, tmp_path):
     save, load, name = FORMATS[form]
     model, inputs, expected = build(kind)
-    if form == "onnx":
-        pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
     assert save(model, tmp_path / name) == tmp_path / name
     run = load(tmp_path / name)
     for size in (1, N):
@@ -135,8 +132,6 @@ def test_other_runtimes_give_the_same_answers(kind, form, tmp_path):
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_another_runtime_cannot_do_is_said_in_one_line(form, tmp_path):
     save, _, name = FORMATS[form]
-    if form == "onnx":
-        pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
     with pytest.raises(ValueError, match=r"neither ONNX nor LiteRT .* the texts \['texts'\]"):
         save(build("strings")[0], tmp_path / name)
     x = keras.Input([2], dtype="int64", name="ids")

@@ -1,4 +1,7 @@
-"""Every method, exported, answers as its Python model does, and as a float64 reference says."""
+"""Every method and entry, exported, answers as its model does, and as a float64 reference says."""
+
+import json
+import sys
 
 import numpy as np
 import pytest
@@ -6,15 +9,16 @@ import tensorflow as tf
 from scipy import special
 from tensorflow.core.protobuf import saved_model_pb2
 
-from s2d_tf import uncertainty
+from s2d_tf import export, uncertainty, zoo
 from s2d_tf.export import operations
 from s2d_tf.zoo import recipes
-from tests.export.conftest import NAMES
+from tests.export.conftest import FORMATS, NAMES
 
 # Each way to draw members, each kind of prediction; the other products are in the slow tier.
 DEFAULT = ["individual", "s2d", "s2d_mimo", "swag", "s2d_mc", "s2d_ensemble", "h2d_gauss"]
 SLOW = ["mimo", "s2d_swag", "mc", "ensemble", "end", "en2d", "h2d_dir", "h2d", "plain_dir"]
 METHODS = (*DEFAULT, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW))
+OTHERS = [pytest.param(m, marks=pytest.mark.slow) for m in (*DEFAULT, *SLOW) if m != "s2d"]
 
 
 def reference(kind, logits):
@@ -116,3 +120,53 @@ def test_shared_weights_are_kept_once_and_draws_are_not_repeated(exports):
     assert single < numbers("s2d_mc") < 1.6 * single
     assert numbers("swag") > 1.9 * single
     assert numbers("s2d_ensemble") > 1.9 * single
+
+
+@pytest.mark.parametrize("method", ["s2d", *OTHERS])
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_gives_the_models_answers(build_model, images, tmp_path, form, method):
+    save, load, name = FORMATS[form]
+    model = build_model(method)
+    run = load(save(model, tmp_path / name, class_names="01234567"))
+    description = json.loads((tmp_path / f"{name}.json").read_text())
+    assert description["class_names"] == list("01234567")
+    for size in (1, 7):
+        answers, expected = run(images=images[:size]), model.predict_uncertainty(images[:size])
+        np.testing.assert_array_equal(answers["label"], expected["label"])
+        for output, key in NAMES.items():
+            np.testing.assert_allclose(answers[output], expected[key], rtol=1e-5, atol=1e-5)
+
+
+def test_onnx_has_standard_operators_and_a_named_batch(build_model, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="needs the extra s2d_tf[onnx]")
+    graph = onnx.load(str(FORMATS["onnx"][0](build_model("s2d"), tmp_path / "m.onnx"))).graph
+    assert {node.domain for node in graph.node} <= {"", "ai.onnx"}
+    shape = graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in shape] == ["batch", 8, 8, 1]
+
+
+def test_a_missing_extra_is_named(build_model, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)
+    with pytest.raises(ImportError, match=r"s2d_tf\[onnx\]"):
+        export.save_onnx(build_model("individual"), tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+PRETRAINED = [
+    pytest.param(name, marks=() if name == "wrn_10_2_s2.s2d.digits" else pytest.mark.slow)
+    for name in zoo.names(pretrained=True)
+]
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_a_pretrained_entry_exports(name, tmp_path):
+    model = zoo.load(name)
+    examples = model.contract.sample(5)
+    examples = examples.astype(np.uint8) if model.image_shape else examples
+    version = export.load(export.save(model, tmp_path))
+    assert version.class_names == tuple(zoo.entry(name).record.class_names)
+    answers = version.signatures["serving_default"](tf.constant(examples))
+    expected = model.predict_uncertainty(examples)
+    np.testing.assert_array_equal(answers["label"], expected["label"])
+    for output, key in NAMES.items():
+        np.testing.assert_allclose(answers[output], expected[key], rtol=1e-4, atol=2e-6)

@@ -15,11 +15,11 @@ LABELS = np.arange(N) % CLASSES
 ONE_HOT = np.eye(CLASSES, dtype=np.float32)[LABELS]
 
 
-def classifier(kind=models.Classifier, inputs=None, **kwargs):
-    x = keras.Input([5]) if inputs is None else inputs
+def classifier(kind=models.Classifier):
+    x = keras.Input([5])
     start = keras.initializers.GlorotUniform(1)
     backbone = keras.Model(x, keras.layers.Dense(4, "tanh", kernel_initializer=start)(x))
-    model = kind(backbone, CLASSES, seed=0, **kwargs)
+    model = kind(backbone, CLASSES, seed=0)
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     return model
 
@@ -46,13 +46,7 @@ def dataset(x, y):
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
 
 
-def loader(x, y):
-    torch = pytest.importorskip("torch", reason="a PyTorch DataLoader needs PyTorch")
-    pairs = torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y))
-    return torch.utils.data.DataLoader(pairs, batch_size=4)
-
-
-FEEDS = {"dataset": dataset, "batches": Batches, "generator": generator, "loader": loader}
+FEEDS = {"dataset": dataset, "batches": Batches, "generator": generator}
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,10 @@ import tensorflow as tf
 
 from s2d_tf import losses, models
 from s2d_tf.backbones.batch_norm import BatchNormalization
-from tests.models.tiny import backbone
+from tests.models.tiny import CLASSES, IMAGES, LABELS, PAIR_LABELS, PAIRS, backbone
 
-CLASSES = 3
-RNG = np.random.default_rng(0)
-IMAGES = RNG.integers(0, 256, [20, 8, 8, 1]).astype(np.uint8)
-LABELS = RNG.integers(0, CLASSES, 20)
-WEIGHTS = RNG.uniform(0.5, 2, 20).astype(np.float32)
-TEACHER_LOGITS = RNG.normal(1, 1.5, [20, 4, CLASSES]).astype(np.float32)
+WEIGHTS = np.linspace(0.5, 2, 12, dtype=np.float32)
+TEACHER_LOGITS = np.random.default_rng(0).normal(1, 1.5, [12, 4, CLASSES]).astype(np.float32)
 COMMON = {"mean": [128.0], "stddev": [64.0], "weight_decay": 0.01, "seed": 0}
 
 
@@ -26,10 +22,12 @@ def synchronized():
     return keras.Model(images, keras.layers.GlobalAveragePooling2D()(keras.layers.ReLU()(x)))
 
 
-PAIRS = (np.stack([IMAGES, IMAGES[::-1]], axis=1), np.stack([LABELS, LABELS[::-1]], axis=1))
 TARGETS = {"labels": LABELS, "teacher_logits": TEACHER_LOGITS}
 CASES = {
-    "mimo": (lambda: models.Classifier(backbone(2), CLASSES, num_heads=2, **COMMON), PAIRS),
+    "mimo": (
+        lambda: models.Classifier(backbone(2), CLASSES, num_heads=2, **COMMON),
+        (PAIRS, PAIR_LABELS),
+    ),
     "s2d": (
         lambda: models.S2DClassifier(synchronized(), CLASSES, student_weight=0.1, **COMMON),
         (IMAGES, LABELS, WEIGHTS),
@@ -59,7 +57,7 @@ def run(make, data, strategy):
     with strategy.scope():
         model = make()
         model.compile(keras.optimizers.SGD(0.05, momentum=0.9))
-    dataset = tf.data.Dataset.from_tensor_slices(data).batch(8, drop_remainder=True)
+    dataset = tf.data.Dataset.from_tensor_slices(data).batch(4, drop_remainder=True)
     history = model.fit(dataset, epochs=2, verbose=0).history
     return history, model.get_weights()
 

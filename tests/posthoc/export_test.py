@@ -73,8 +73,6 @@ def test_answers_have_the_names_of_all_exports(predictor, data):
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 @pytest.mark.parametrize("form", FORMATS)
 def test_other_formats_have_all_operations(with_all_outputs, data, tmp_path, form):
-    if form == "onnx":
-        pytest.importorskip("tf2onnx", reason="needs the extra s2d_tf[onnx]")
     save, load, name = FORMATS[form]
     run = load(save(with_all_outputs, tmp_path / name))
     images = data["test"][0].astype(np.float32)

@@ -111,8 +111,8 @@ def encode():
 
 
 @pytest.fixture(scope="session")
-def listening():
-    """`with listening(make_app, limits) as url`: `make_app(limits)` on a free loopback port."""
+def running():
+    """`with running(servables, limits) as url`: a server of models on a free loopback port."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"needs {module}: the extra s2d_tf[serve]")
@@ -120,10 +120,10 @@ def listening():
     from s2d_tf.serving.server import listen, make_server
 
     @contextlib.contextmanager
-    def run(make_app, limits=None):
+    def run(servables, limits=None):
         listener = listen("127.0.0.1", 0)
         limits = limits or serving.Limits()
-        server = make_server(make_app(limits), limits)
+        server = make_server(serving.create_app("tiny", servables, limits), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -136,17 +136,6 @@ def listening():
             server.should_exit = True
             thread.join()
             listener.close()
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def running(listening):
-    """`with running(servables, limits) as url`: a server of models."""
-    from s2d_tf import serving
-
-    def run(servables, limits=None):
-        return listening(lambda limits: serving.create_app("tiny", servables, limits), limits)
 
     return run
 
