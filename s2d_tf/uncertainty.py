@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from s2d_tf._types import TensorLike
 from s2d_tf.numerics import concentrations_from_logits, digamma, digamma_minus_log
-from s2d_tf.numerics.tensors import MIN_LOG_PROB, as_float, check_classes
+from s2d_tf.numerics.tensor_checks import MIN_LOG_PROB, as_float, check_classes
 
 KINDS = ("categorical", "dirichlet")
 

@@ -289,8 +289,8 @@ _ODIN_LSUN = f"Yu et al., LSUN: construction of a large-scale image dataset, 201
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
 
 _PREPARED = functools.partial(
-    DatasetInfo, image_shape=(32, 32, 3), load="s2d_tf.data.prepared:load",
-    fetch="s2d_tf.data.prepared:open_builder",
+    DatasetInfo, image_shape=(32, 32, 3), load="s2d_tf.data.builders:load",
+    fetch="s2d_tf.data.builders:open_builder",
 )  # fmt: skip
 _ARCHIVE = functools.partial(_PREPARED, splits={"test": 10_000})
 _EMBEDDED = functools.partial(DatasetInfo, image_shape=(8, 8, 1), load="s2d_tf.data.digits:load")

@@ -10,11 +10,11 @@ from s2d_tf.evaluation.predictions import Predictions as Predictions
 from s2d_tf.evaluation.predictions import cache_directory as cache_directory
 from s2d_tf.evaluation.predictions import predict as predict
 from s2d_tf.evaluation.predictions import weights_hash as weights_hash
-from s2d_tf.evaluation.run_evaluation import compare_runs as compare_runs
-from s2d_tf.evaluation.run_evaluation import evaluate_opened as evaluate_opened
-from s2d_tf.evaluation.run_evaluation import evaluate_run as evaluate_run
-from s2d_tf.evaluation.run_evaluation import scaled_metrics as scaled_metrics
-from s2d_tf.evaluation.run_evaluation import score_run as score_run
+from s2d_tf.evaluation.runs_and_entries import compare_runs as compare_runs
+from s2d_tf.evaluation.runs_and_entries import evaluate_opened as evaluate_opened
+from s2d_tf.evaluation.runs_and_entries import evaluate_run as evaluate_run
+from s2d_tf.evaluation.runs_and_entries import scaled_metrics as scaled_metrics
+from s2d_tf.evaluation.runs_and_entries import score_run as score_run
 from s2d_tf.evaluation.example_scores import Scored as Scored
 from s2d_tf.evaluation.example_scores import score as score
 from s2d_tf.evaluation.example_scores import scores as scores

@@ -2,7 +2,7 @@
 
 import s2d_tf._backend  # noqa: F401
 from s2d_tf.models.classifier import Classifier
-from s2d_tf.models.members import SWAG, Ensemble, MonteCarloDropout
+from s2d_tf.models.ensembles import SWAG, Ensemble, MonteCarloDropout
 from s2d_tf.models.predictor import Predictor
 from s2d_tf.models.s2d import S2DClassifier
 from s2d_tf.models.student import Student

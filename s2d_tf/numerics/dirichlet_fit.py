@@ -20,7 +20,7 @@ from s2d_tf import _types
 from s2d_tf._types import TensorLike
 from s2d_tf.numerics.divergences import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
-from s2d_tf.numerics.tensors import as_float, check_samples, normalized_log_probs
+from s2d_tf.numerics.tensor_checks import as_float, check_samples, normalized_log_probs
 
 FIT_METHODS = _types.FIT_METHODS
 

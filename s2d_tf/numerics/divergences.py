@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from s2d_tf._types import TensorLike
 from s2d_tf.numerics.special import trigamma
-from s2d_tf.numerics.tensors import (
+from s2d_tf.numerics.tensor_checks import (
     as_float,
     check_classes,
     check_samples,

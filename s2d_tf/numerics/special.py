@@ -24,7 +24,7 @@ import operator
 import tensorflow as tf
 
 from s2d_tf._types import TensorLike
-from s2d_tf.numerics.tensors import as_float
+from s2d_tf.numerics.tensor_checks import as_float
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ two devices.
 import pytest
 
 ARCHITECTURE = "wrn_10_2_s2"
-NO_TIMES = "s2d_tf.evaluation.run_evaluation.inference_time", lambda *_: (0.5, 1.25)
+NO_TIMES = "s2d_tf.evaluation.runs_and_entries.inference_time", lambda *_: (0.5, 1.25)
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
 
 

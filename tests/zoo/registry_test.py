@@ -5,7 +5,7 @@ import json
 import pytest
 
 from s2d_tf import data, files, metrics, zoo
-from s2d_tf.evaluation import run_evaluation
+from s2d_tf.evaluation import runs_and_entries
 from s2d_tf.trainers import publishing
 from s2d_tf.trainers.publishing import provenance
 from s2d_tf.zoo import entries
@@ -61,7 +61,7 @@ def test_the_stated_accuracy_of_one_entry_is_measured_again():
 def test_the_stated_metrics_of_every_entry_are_measured_again(name, real_data_dir, tmp_path):
     stated = zoo.entry(name).record.metrics
     opened = zoo.open_model(name)
-    found, _ = run_evaluation.evaluate_opened(opened, real_data_dir, tmp_path, log=print)
+    found, _ = runs_and_entries.evaluate_opened(opened, real_data_dir, tmp_path, log=print)
     sets = [key.split("/")[1] for key in stated if key.endswith("/fingerprint")]
     others = [s for s in sets if stated[f"data/{s}/fingerprint"] != found[f"data/{s}/fingerprint"]]
     if others:

@@ -37,8 +37,8 @@ _MODULE = "s2d_tf.trainers.datasets"
 _CIFAR100 = data.info("cifar100")
 _CORRUPTED = functools.partial(
     data.DatasetInfo, image_shape=(32, 32, 3), splits={"test": 10_000}, num_classes=100,
-    class_names=_CIFAR100.class_names, load=f"{_MODULE}.corrupted:load",
-    fetch=f"{_MODULE}.corrupted:fetch",
+    class_names=_CIFAR100.class_names, load=f"{_MODULE}.cifar100_c:load",
+    fetch=f"{_MODULE}.cifar100_c:fetch",
     citation=f"{_CIFAR100.citation}; Hendrycks and Dietterich, Benchmarking neural network "
     "robustness, ICLR 2019",
 )  # fmt: skip

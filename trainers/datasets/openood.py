@@ -21,14 +21,14 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from s2d_tf.data import ArchiveError, prepared
+from s2d_tf.data import ArchiveError, builders
 
 ARCHIVES = {
-    "textures": prepared.Archive(
+    "textures": builders.Archive(
         "dtd-r1.0.1.tar.gz", "dtd/images", "fff73e5086ae6bdbea199a49dfb8a4c1",
         "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz",
     ),
-    "places365": prepared.Archive(
+    "places365": builders.Archive(
         "val_256.tar", "val_256", "e27b17d8d44f4af9a78502beb927f808",
         "http://data.csail.mit.edu/places/places365/val_256.tar",
     ),
@@ -38,7 +38,7 @@ NUM_PLACES365 = 36_500
 _SIDE = 32
 
 
-class OpenoodImages(prepared.ArchiveBuilder):
+class OpenoodImages(builders.ArchiveBuilder):
     """Far out-of-distribution images of OpenOOD v1.5, in 32x32 pixels."""
 
     BUILDER_CONFIGS = [  # noqa: RUF012 (TFDS wants a list)
@@ -48,14 +48,14 @@ class OpenoodImages(prepared.ArchiveBuilder):
     image = tfds.features.Image(shape=(_SIDE, _SIDE, 3), encoding_format="png")
 
     @property
-    def published(self) -> prepared.Archive:
+    def published(self) -> builders.Archive:
         return ARCHIVES[self.builder_config.name]
 
     def read(self, path: pathlib.Path) -> list[tuple]:
         places = enumerate(kept(PLACES365_LEFT_OUT, NUM_PLACES365), start=1)
         left_out = {f"Places365_val_{number:08}.jpg" for number, keep in places if not keep}
         images = {}
-        for member, encoded in prepared.read_tar(path):
+        for member, encoded in builders.read_tar(path):
             place = pathlib.PurePosixPath(member)
             # Hidden files of a file manager are in one of the archives.
             is_picture = place.is_relative_to(self.published.folder) and place.name[0] != "."
@@ -68,24 +68,24 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> An
     """The prepared builder behind one of the `openood_*` datasets."""
     config = name.removeprefix("openood_")
     if config == "mnist":
-        return prepared.open_builder("mnist", data_dir, download)
+        return builders.open_builder("mnist", data_dir, download)
     if config == "tiny_imagenet":
-        return prepared.open_archive(prepared.TinyImagenet, name, data_dir, download)
+        return builders.open_archive(builders.TinyImagenet, name, data_dir, download)
     make = functools.partial(OpenoodImages, config=config)
-    return prepared.open_archive(make, name, data_dir, download)
+    return builders.open_archive(make, name, data_dir, download)
 
 
 def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [N, 32, 32, 3] and labels, all -1, of the only split, "test"."""
     builder = open_builder(name, data_dir, download=False)
     if name == "openood_mnist":  # All 70,000 digits: the protocol takes the training images, too.
-        parts = [prepared.read_split(builder, part)[0] for part in ("test", "train")]
+        parts = [builders.read_split(builder, part)[0] for part in ("test", "train")]
         digits = (Image.fromarray(digit[..., 0]) for part in parts for digit in part)
         images = np.stack([_reduced(digit) for digit in digits])
     elif name == "openood_tiny_imagenet":
         images = _tiny_imagenet(builder)
     else:
-        images, _ = prepared.read_split(builder, split)
+        images, _ = builders.read_split(builder, split)
     return images, np.full(len(images), -1)
 
 
@@ -94,14 +94,14 @@ def _tiny_imagenet(builder):
     if found != NUM_TINY_IMAGENET:
         raise ArchiveError(
             f"{builder.data_dir}: expected {NUM_TINY_IMAGENET:,} validation images, received "
-            f"{found:,}. Prepare it from the official {prepared.TinyImagenet.published.file_name}."
+            f"{found:,}. Prepare it from the official {builders.TinyImagenet.published.file_name}."
         )
 
     def reduce(_, image):
         small = tf.numpy_function(lambda i: _reduced(Image.fromarray(i)), [image], tf.uint8)
         return tf.ensure_shape(small, [_SIDE, _SIDE, 3])
 
-    images, _ = prepared.read_split(builder, "test", reduce)
+    images, _ = builders.read_split(builder, "test", reduce)
     return images[kept(TINY_IMAGENET_LEFT_OUT, NUM_TINY_IMAGENET)]
 
 

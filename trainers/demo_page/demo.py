@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from s2d_tf import data, posthoc, uncertainty, zoo
-from s2d_tf.evaluation import names, run_evaluation
+from s2d_tf.evaluation import names, runs_and_entries
 from s2d_tf.models import Predictor
 
 DEFAULT = ("wrn_10_2_s2.individual.digits", "wrn_10_2_s2.s2d.digits")
@@ -134,7 +134,7 @@ def open_demo(
     models = {title: each.predictor for title, each in zip(titles, opened, strict=True)}
     recipe, run = opened[0].recipe, opened[0].run
     try:
-        place = run_evaluation.own_folder(run, folder) if run is not None else None
+        place = runs_and_entries.own_folder(run, folder) if run is not None else None
         inputs, labels = recipe.load_arrays("test", data_dir, place)
     except data.MissingDataError as error:
         return Demo(models, note=f"No distribution and no threshold: {error}")

@@ -17,7 +17,7 @@ from typing import Any
 
 from s2d_tf import __version__, data, evaluation, files, posthoc, zoo
 from s2d_tf._types import PathLike
-from s2d_tf.evaluation import run_evaluation
+from s2d_tf.evaluation import runs_and_entries
 from s2d_tf.zoo import entries, loading, recipes, runs, sources, weights
 from s2d_tf.zoo.entries import CARD, ENTRY, GOLDEN
 from s2d_tf.zoo.runs import MEMBER, METRICS, STEPS
@@ -182,7 +182,7 @@ def fit_step(
             opened, predictor=posthoc.load(folder / name, opened.predictor)
         )
         log("evaluating the entry with its steps")
-        found, _ = run_evaluation.evaluate_opened(stepped, data_dir, log=log)
+        found, _ = runs_and_entries.evaluate_opened(stepped, data_dir, log=log)
         held: Any = opened.record
         record = dataclasses.replace(
             held,
@@ -291,7 +291,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """All metrics of an opened run, as `s2d evaluate` computes them."""
     try:
-        return run_evaluation.evaluate_opened(opened, data_dir, log=log)[0]
+        return runs_and_entries.evaluate_opened(opened, data_dir, log=log)[0]
     except data.MissingDataError as error:
         raise PublishError(
             f"{error} To publish without the data, pass --precision=float32, for an evaluated run."

@@ -1,8 +1,8 @@
 """Score any number of inputs from files: resumable, in constant memory, damaged ones skipped."""
 
+from .example_files import open_source
 from .predict import Summary, evaluate_table, predict_files
 from .scorer import Scorer, open_scorer
-from .sources import open_source
 
 __all__ = [
     "Scorer",

@@ -28,7 +28,7 @@ from pyarrow import parquet
 import s2d_tf
 from s2d_tf import files, metrics
 
-from . import sources
+from . import example_files
 from .scorer import SCORES, Scorer
 
 FORMATS = (".parquet", ".csv")
@@ -101,7 +101,7 @@ def predict_files(
     >>> summary.rows, summary.out.name
     (8, 'answers.parquet')
     """
-    source = sources.open_source(inputs, image_key, label_key, scorer.image_shape is None)
+    source = example_files.open_source(inputs, image_key, label_key, scorer.image_shape is None)
     key = {
         "format": 2,
         "s2d_tf": s2d_tf.__version__,
@@ -138,7 +138,7 @@ class Job:
     """
 
     def __init__(
-        self, out: str | os.PathLike, key: dict, source: sources.Source, batch_size: int
+        self, out: str | os.PathLike, key: dict, source: example_files.Source, batch_size: int
     ) -> None:
         self.out = pathlib.Path(out).expanduser()
         if self.out.suffix not in FORMATS:
@@ -181,7 +181,7 @@ class Job:
         return [index for index in range(count) if not self._path(index).is_file()]
 
     def score_part(
-        self, scorer: Scorer, index: int, examples: Iterator[sources.Example]
+        self, scorer: Scorer, index: int, examples: Iterator[example_files.Example]
     ) -> Iterator[int]:
         """Writes a part, from an iterator at its first example; yields numbers of inputs done."""
         tables, skipped = [], []

@@ -17,7 +17,7 @@ from s2d_tf import export, posthoc, zoo
 from s2d_tf.data import image_files
 from s2d_tf.export import encoded_images
 
-from .sources import Example
+from .example_files import Example
 
 if TYPE_CHECKING:
     from s2d_tf.models import Predictor

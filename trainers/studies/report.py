@@ -128,7 +128,7 @@ def draw_figures(
     Returns:
         For each figure its file, a heading, and what it shows.
     """
-    from s2d_tf.evaluation.run_evaluation import score_run  # Here: it brings TensorFlow.
+    from s2d_tf.evaluation.runs_and_entries import score_run  # Here: it brings TensorFlow.
 
     first_seeds = {variant: part[0] for variant, part in by_variant(results).items()}
     ranked = sorted(first_seeds, key=_importance)[:MAX_MODELS]

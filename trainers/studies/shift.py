@@ -317,13 +317,13 @@ def _registered(dataset, images, data_dir, model):
             f"model: expected {info.num_classes} classes for {dataset}, received "
             f"{model.num_classes}. Pass conditions of your own data."
         )
-    from ..datasets import corrupted
+    from ..datasets import cifar100_c
 
     folder, count = data.resolve_data_dir(data_dir), images or info.splits["test"]
     if images is None:
         data.fetch(dataset, folder)  # All at once: on several cores, and with a bar of its own.
     return {CLEAN: lambda: data.load_arrays("cifar100", "test", folder)} | {
-        name: lambda name=name: corrupted.read_first(f"{dataset}.{name}", count, folder)
+        name: lambda name=name: cifar100_c.read_first(f"{dataset}.{name}", count, folder)
         for name in info.conditions
     }
 

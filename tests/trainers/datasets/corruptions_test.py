@@ -11,7 +11,7 @@ from s2d_tf.trainers.datasets.corruptions import CORRUPTIONS, corrupt
 
 NAMES = sorted(CORRUPTIONS)
 # Mean squared errors of the images below. A formula that changes them needs a new
-# `corrupted.VERSION`, or old and new files would be taken for each other.
+# `cifar100_c.VERSION`, or old and new files would be taken for each other.
 ERRORS = {
     "brightness": (107.4, 451.2, 1023, 1799, 3799),
     "contrast": (133.4, 532.7, 766.9, 1044, 1539),

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from s2d_tf import files, zoo
-from s2d_tf.evaluation import run_evaluation
+from s2d_tf.evaluation import runs_and_entries
 from s2d_tf.trainers import publishing, training
 from s2d_tf.zoo import networks, recipes, weights
 
@@ -30,8 +30,8 @@ def make_run(directory, recipe, seed=0, split="train"):
 
 def without_times(patch):
     """The speed of a network has no place in an entry's test; the one to compare is not built."""
-    patch.setattr(run_evaluation, "inference_time", lambda *_: (1.0, 1.0))
-    patch.setattr(run_evaluation, "networks", types.SimpleNamespace(build_network=lambda _: None))
+    patch.setattr(runs_and_entries, "inference_time", lambda *_: (1.0, 1.0))
+    patch.setattr(runs_and_entries, "networks", types.SimpleNamespace(build_network=lambda _: None))
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def runs(tmp_path_factory):
         make_run(folder / f"member_{seed}", recipe.member_recipe, seed)
     with pytest.MonkeyPatch.context() as patch:
         without_times(patch)
-        run_evaluation.evaluate_run(folder, log=quiet)
+        runs_and_entries.evaluate_run(folder, log=quiet)
     return folder
 
 

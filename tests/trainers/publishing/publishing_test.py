@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import data, files, zoo
-from s2d_tf.evaluation import run_evaluation
+from s2d_tf.evaluation import runs_and_entries
 from s2d_tf.trainers import publishing, training
 from s2d_tf.trainers.publishing import card, hub, provenance, publication
 from s2d_tf.zoo import entries, recipes
@@ -148,7 +148,7 @@ def test_what_cannot_be_published_is_rejected_in_one_line(runs, tmp_path, case):
 def test_an_entry_says_its_split_and_how_it_was_trained(tmp_path):
     make_run(tmp_path / "run", recipes.resolve(SINGLE), split="train_without_validation")
     edit(tmp_path / "run" / "summary.json", precision="bfloat16")
-    run_evaluation.evaluate_run(tmp_path / "run", log=quiet)
+    runs_and_entries.evaluate_run(tmp_path / "run", log=quiet)
     folder = publishing.publish(tmp_path / "run", SINGLE, tmp_path, precision="float32", log=quiet)
     opened = zoo.open_model(folder)
     assert opened.split == "train_without_validation"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import cli, data, files, posthoc, zoo
-from s2d_tf.evaluation import run_evaluation
+from s2d_tf.evaluation import runs_and_entries
 from s2d_tf.posthoc import chain
 from s2d_tf.trainers import publishing, studies
 from s2d_tf.zoo import recipes, weights
@@ -109,12 +109,12 @@ def test_a_step_twice_and_bad_options_are_errors(stepped, capsys):
 
 def test_a_run_with_steps_is_evaluated_and_seen_as_another_method_without(stepped, tmp_path):
     run = shutil.copytree(stepped, tmp_path / "run")
-    found = run_evaluation.evaluate_run(run, log=quiet)
+    found = runs_and_entries.evaluate_run(run, log=quiet)
     assert found["run/step_0"] == "TemperatureScaling() fitted on digits/validation"
     assert found["run/step_1"].startswith("KNN(k=7")
     assert {"digits_photos/auroc/knn", "digits/set_coverage/prediction_set"} <= set(found)
     view = studies.views.view(zoo.Run.open(run), "s2d_mc", members=2).write()
-    seen = run_evaluation.evaluate_run(view.directory, log=quiet)
+    seen = runs_and_entries.evaluate_run(view.directory, log=quiet)
     assert not [key for key in seen if key.startswith("run/step")]
 
 
@@ -122,7 +122,7 @@ def test_publish_includes_the_steps_of_a_run(tmp_path, images):
     run = make_run(tmp_path / "run")
     publishing.fit_step(run, posthoc.TemperatureScaling(), split="test", log=quiet)
     publishing.fit_step(run, posthoc.KNN(k=5), log=quiet)
-    metrics = run_evaluation.evaluate_run(run, log=quiet)
+    metrics = runs_and_entries.evaluate_run(run, log=quiet)
     older = {key: value for key, value in metrics.items() if key != "run/step_1"}
     files.write_json(run / "metrics.json", older)
     with pytest.raises(publishing.PublishError, match="received those with others"):

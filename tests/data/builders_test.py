@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from s2d_tf import data
-from s2d_tf.data import prepared
+from s2d_tf.data import builders
 
 ODIN = [name for name in data.names() if name.startswith("odin_")]
 WNIDS = ["n03", "n01", "n02"]
@@ -46,7 +46,7 @@ def publish(tmp_path, monkeypatch):
 
     def write(name, members, md5=None, link=None):
         config = name.removeprefix("odin_")
-        archive = prepared.ODIN[config]
+        archive = builders.ODIN[config]
         path = tmp_path / "data" / MANUAL / archive.file_name
         path.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(path, "w:gz") as file:
@@ -59,7 +59,7 @@ def publish(tmp_path, monkeypatch):
                 entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
                 file.addfile(entry)
         md5 = md5 or hashlib.md5(path.read_bytes()).hexdigest()
-        monkeypatch.setitem(prepared.ODIN, config, dataclasses.replace(archive, md5=md5))
+        monkeypatch.setitem(builders.ODIN, config, dataclasses.replace(archive, md5=md5))
         return tmp_path / "data"
 
     return write
@@ -112,7 +112,7 @@ class TestOdin:
             data.fetch("odin_lsun_crop", folder)
         fetched.write_bytes(complete)
         data.fetch("odin_lsun_crop", folder)
-        assert asked == [prepared.ODIN["lsun_crop"].url] * 2
+        assert asked == [builders.ODIN["lsun_crop"].url] * 2
         np.testing.assert_array_equal(
             data.load_arrays("odin_lsun_crop", "test", folder)[0], [picture(0)]
         )
@@ -144,7 +144,7 @@ class TestTinyImagenet:
         folder = zipped(tmp_path, members)
         originals = [decoded(members[f"{ROOT}/val/images/val_{i}.JPEG"]) for i in range(12)]
         blocks = np.stack(originals).reshape(12, 32, 2, 32, 2, 3).astype(int)
-        offsets = prepared.crop_offsets(12)
+        offsets = builders.crop_offsets(12)
         crops = [
             image[row : row + 32, column : column + 32]
             for image, (row, column) in zip(originals, offsets, strict=True)
@@ -156,9 +156,9 @@ class TestTinyImagenet:
             np.testing.assert_array_equal(images, expected)
 
     def test_crops_depend_on_seed_and_index_only(self):
-        offsets = prepared.crop_offsets(300)
-        np.testing.assert_array_equal(prepared.crop_offsets(10), offsets[:10])
-        assert not np.array_equal(prepared.crop_offsets(10, seed=1), offsets[:10])
+        offsets = builders.crop_offsets(300)
+        np.testing.assert_array_equal(builders.crop_offsets(10), offsets[:10])
+        assert not np.array_equal(builders.crop_offsets(10, seed=1), offsets[:10])
         assert (offsets.min(), offsets.max()) == (0, 32)
 
     @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ class TestTinyImagenet:
             ("val/images/val_2.JPEG", jpeg(2)[:300], "received a damaged or another one"),
             ("val/images/val_2.JPEG", jpeg(2, side=32), r"64x64 pixels, received .*\[32, 32\]"),
             ("val/images/val_2.JPEG", png(picture(2, 64)), "a JPEG file"),
-            ("wnids.txt", bytes(prepared.MAX_MEMBER_BYTES + 1), "received 16,777,216"),
+            ("wnids.txt", bytes(builders.MAX_MEMBER_BYTES + 1), "received 16,777,216"),
         ],
     )
     def test_bad_archives(self, tmp_path, name, content, message):
@@ -201,7 +201,7 @@ class TestTinyImagenet:
         content[at : at + len(new)] = new
         path.write_bytes(content)
         with pytest.raises(data.ArchiveError, match=message):
-            prepared.TinyImagenet(data_dir=tmp_path / "tiny").read(path)
+            builders.TinyImagenet(data_dir=tmp_path / "tiny").read(path)
 
     @pytest.mark.filterwarnings("ignore:Duplicate name")
     @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
@@ -209,7 +209,7 @@ class TestTinyImagenet:
     def test_damaged_copies(self, tmp_path, mutate, compression, count):
         """Every copy is rejected in one line or gives the very pictures."""
         path = zipped(tmp_path, official(2), compression) / MANUAL / f"{ROOT}.zip"
-        builder = prepared.TinyImagenet(data_dir=tmp_path / "tiny")
+        builder = builders.TinyImagenet(data_dir=tmp_path / "tiny")
         good, expected = path.read_bytes(), builder.read(path)
         rng, reasons = random.Random(count), []
         for i in range(count):

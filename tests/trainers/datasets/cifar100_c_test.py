@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from s2d_tf import data
-from s2d_tf.trainers.datasets import corrupted
+from s2d_tf.trainers.datasets import cifar100_c
 from s2d_tf.trainers.datasets.corruptions import corrupt
 from tests.trainers.datasets.conftest import write_archive
 
@@ -29,7 +29,7 @@ def _clean(count=COUNT):
 def folder(tmp_path, monkeypatch):
     """A folder whose CIFAR-100 has six test images."""
     images, labels = _clean()
-    monkeypatch.setattr(corrupted, "_source", lambda data_dir: (images, labels, "digest"))
+    monkeypatch.setattr(cifar100_c, "_source", lambda data_dir: (images, labels, "digest"))
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
@@ -57,13 +57,13 @@ class TestGenerated:
         assert not received.flags.writeable
         assert _generated(folder) == ["snow_2"]
         # The next process reads the file and computes nothing.
-        monkeypatch.setattr(corrupted, "corrupt", None)
+        monkeypatch.setattr(cifar100_c, "corrupt", None)
         again, _ = data.load_arrays(f"{NAME}.snow_2", "test", folder)
         np.testing.assert_array_equal(again, received)
         assert type(again) is np.ndarray
 
     def test_a_quick_look_has_the_same_images_and_keeps_nothing(self, folder):
-        few, labels = corrupted.read_first(f"{NAME}.fog_2", 3, folder)
+        few, labels = cifar100_c.read_first(f"{NAME}.fog_2", 3, folder)
         assert not _generated(folder)
         assert labels.tolist() == [0, 1, 2]
         whole, _ = data.load_arrays(f"{NAME}.fog_2", "test", folder)
@@ -71,7 +71,7 @@ class TestGenerated:
 
     @pytest.mark.parametrize("content", [b"", b"\x93NUMPY"])
     def test_damaged_files(self, folder, content):
-        path = folder / NAME / corrupted.VERSION / "digest" / "fog_1.npy"
+        path = folder / NAME / cifar100_c.VERSION / "digest" / "fog_1.npy"
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
         with pytest.raises(data.ArchiveError, match=f"^{path}: expected an array of images"):
@@ -83,10 +83,10 @@ class TestGenerated:
         program = (
             "import sys, pathlib, numpy as np\n"
             "from s2d_tf import data\n"
-            "from s2d_tf.trainers.datasets import corrupted\n"
+            "from s2d_tf.trainers.datasets import cifar100_c\n"
             "rng = np.random.default_rng(0)\n"
             "images = rng.integers(0, 256, (100, 32, 32, 3)).astype(np.uint8)\n"
-            "corrupted._source = lambda data_dir: (images, None, 'digest')\n"
+            "cifar100_c._source = lambda data_dir: (images, None, 'digest')\n"
             "data.fetch('cifar100_c_generated', sys.argv[1])\n"
         )
         environment = {**os.environ, "PYTHONPATH": str(project_root)}
@@ -121,7 +121,7 @@ def publish(tmp_path, monkeypatch):
             np.save(file, array)
             members[f"CIFAR-100-C/{name}.npy"] = file.getvalue()
         own = write_archive(tmp_path, "CIFAR-100-C.tar", members)
-        monkeypatch.setattr(corrupted, "OFFICIAL_MD5", md5 or own)
+        monkeypatch.setattr(cifar100_c, "OFFICIAL_MD5", md5 or own)
         return tmp_path
 
     return write

@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.special
 
 from s2d_tf import cli, evaluation, zoo
-from s2d_tf.evaluation import Scored, run_evaluation, tables
+from s2d_tf.evaluation import Scored, runs_and_entries, tables
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def best_temperature(scored):
 
 def test_the_temperature_is_that_of_the_held_out_examples():
     test, held_out = overconfident(800, 0), overconfident(500, 1)
-    found = run_evaluation.scaled_metrics("digits", test, held_out)
+    found = runs_and_entries.scaled_metrics("digits", test, held_out)
     expected = best_temperature(held_out)
     assert found["digits/temperature"] == pytest.approx(expected, rel=1e-5)
     scaled = nll(test.log_probs, test.labels, expected)
@@ -171,8 +171,8 @@ def test_the_temperature_is_that_of_the_held_out_examples():
 
 def test_without_them_each_half_is_scaled_by_the_other():
     test = overconfident(801, 0)
-    found = run_evaluation.scaled_metrics("digits", test)
-    order = np.random.default_rng(run_evaluation.HALVES_SEED).permutation(801)
+    found = runs_and_entries.scaled_metrics("digits", test)
+    order = np.random.default_rng(runs_and_entries.HALVES_SEED).permutation(801)
     total, temperatures = 0.0, []
     for own, other in ((order[::2], order[1::2]), (order[1::2], order[::2])):
         part = Scored(test.log_probs[other], {}, test.labels[other])
