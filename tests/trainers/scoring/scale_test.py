@@ -1,18 +1,15 @@
 """Many inputs through `s2d predict`: killed again and again, and in constant memory."""
 
-import gc
 import signal
 import subprocess
 import sys
 import time
-import tracemalloc
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from s2d_tf.trainers import scoring
-from tests.trainers.scoring.conftest import constant_answers, write_records
+from tests.trainers.scoring.conftest import write_records
 
 IMAGES, KILLS = 12_000, 3
 
@@ -52,23 +49,27 @@ def test_kills_lose_and_double_nothing(tmp_path, project_root):
     assert not parts.exists()
 
 
-def test_memory_does_not_grow_with_the_inputs(tmp_path, request):
-    # Python collects cycles the less often, the more objects other tests have left.
-    gc.freeze()
-    gc.collect()
-    request.addfinalizer(gc.unfreeze)
-    scorer = scoring.Scorer(constant_answers, None, None, "0", "fake")
+MOST_BYTES = """
+import pathlib, sys, tracemalloc
+from s2d_tf.trainers import scoring
+from tests.trainers.scoring.conftest import constant_answers
 
-    def most_bytes(lines):
-        path = tmp_path / f"{lines}.txt"
-        path.write_text("".join(f"{i:0999d}\n" for i in range(lines)))
-        options = {"batch_size": 64, "part_rows": 256, "progress": False}
-        tracemalloc.start()
-        scoring.predict_files(scorer, path, tmp_path / f"{lines}.csv", **options)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return most
+folder = pathlib.Path(sys.argv[1])
+scorer = scoring.Scorer(constant_answers, None, None, "0", "fake")
+for lines in (512, 1024, 8192):  # the first imports
+    path = folder / f"{lines}.txt"
+    path.write_text("".join(f"{i:0999d}\\n" for i in range(lines)))
+    tracemalloc.start()
+    options = {"batch_size": 64, "part_rows": 256, "progress": False}
+    scoring.predict_files(scorer, path, folder / f"{lines}.csv", **options)
+    print(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+"""
 
-    most_bytes(512)  # imports
-    few, many = most_bytes(1024), most_bytes(8192)
+
+def test_memory_does_not_grow_with_the_inputs(tmp_path, project_root):
+    # A process of its own: Python collects cycles less often where other tests have left much.
+    command = [sys.executable, "-c", MOST_BYTES, str(tmp_path)]
+    found = subprocess.run(command, cwd=project_root, check=True, capture_output=True, text=True)
+    _, few, many = map(int, found.stdout.split())
     assert many < few + 500_000  # of 7 MB more

@@ -61,8 +61,8 @@ def test_adapted_fit_equals_keras_fit_and_brings_the_votes():
         np.testing.assert_allclose(ours[name], plain[name], rtol=1e-5)
     for weight, other in zip(our_weights, plain_weights, strict=True):
         np.testing.assert_allclose(weight, other, rtol=1e-5)
-    # What is voted after a step counts in the next one, once for each of the two replicas.
-    assert decisions == [0, 2 * strategies.SAVE, 0] * 2
+    # What is voted after a step counts in the next one, once for each replica.
+    assert decisions == [0, strategy.num_replicas_in_sync * strategies.SAVE, 0] * 2
 
 
 @pytest.mark.parametrize(
