@@ -13,8 +13,6 @@ import s2d_tf._backend  # noqa: F401
 import keras
 import tensorflow as tf
 
-__all__ = ["Muon"]
-
 # Coefficients of the quintic Newton-Schulz iteration, by Jordan et al.: its singular values come
 # near 1 (0.7 to 1.2) quickly rather than exactly.
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -126,6 +124,12 @@ def orthogonalize(matrix: tf.Tensor, num_iterations: int = 3) -> tf.Tensor:
 
     Returns:
         `[rows, columns]`.
+
+    Example:
+
+    >>> values = tf.linalg.svd(optimizers.orthogonalize(tf.random.normal([4, 6]), 10))[0]
+    >>> bool(tf.reduce_all((values > 0.6) & (values < 1.3)))
+    True
     """
     a, b, c = NEWTON_SCHULZ
     tall = matrix.shape[0] > matrix.shape[1]

@@ -33,7 +33,11 @@ NEEDS = {"export.save_onnx": "tf2onnx"}
 
 
 @pytest.fixture(scope="module")
-def scope() -> dict:
+def scope():
+    return set_up()
+
+
+def set_up() -> dict:
     """The names that examples may use."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input([4, 4, 1])

@@ -82,7 +82,7 @@ def public_names(package: str) -> dict[str, str]:
 def packages() -> list[str]:
     """The packages and modules of s2d_tf that the reference describes."""
     folders = {path.parent.name for path in (ROOT / "s2d_tf").glob("*/__init__.py")}
-    return sorted(folders | {"uncertainty"})
+    return sorted(folders | {"optimizers", "uncertainty"})
 
 
 def summary(package: str) -> str:
