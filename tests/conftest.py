@@ -46,9 +46,10 @@ def pytest_collectstart(collector):
         from s2d_tf import cli
 
         cli.quiet_tensorflow()
-        import tensorflow as tf
+    import tensorflow as tf
 
-        cpu = tf.config.list_physical_devices("CPU")[0]
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    if tf.config.get_logical_device_configuration(cpu) is None:
         logical = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
         tf.config.set_logical_device_configuration(cpu, logical)
 
