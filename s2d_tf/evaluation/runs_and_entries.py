@@ -281,12 +281,14 @@ def own_folder(run: Run, folder: PathLike | None = None) -> pathlib.Path | None:
 
 def _data_of(opened, folder, ood, out):
     """What a model is evaluated on: `dataset` and its `name`, and `{name: name or folder}` of
-    out-of-distribution data: the recipe's, that of an evaluation before, and `ood`."""
+    out-of-distribution data: the recipe's, what the zoo's record of its dataset names by now,
+    that of an evaluation before, and `ood`."""
     recipe, name = opened.recipe, opened.recipe.source_dataset
     known = own_folder(opened.run, folder) if opened.run else None
     if known is None and folder:
         known, name = pathlib.Path(folder), recipes.own_name(data.folder_name(folder))
-    sets = {each: each for each in recipe.out_of_distribution}
+    now = recipe.sibling("individual").out_of_distribution  # the recipe may be older than some
+    sets = {each: each for each in (*recipe.out_of_distribution, *now)}
     path = pathlib.Path(out or "") / METRICS
     before = files.read_json(path) if out and path.is_file() else {}
     for key in before:

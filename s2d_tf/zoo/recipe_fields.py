@@ -180,7 +180,7 @@ class Recipe:
     objective: str | None = None
     start: Start | None = None
     parameters: int | None = None
-    out_of_distribution: tuple = ()
+    out_of_distribution: tuple = dataclasses.field(default=(), compare=False)  # trains nothing
     detection_score: str | None = None
     own_data: OwnData | None = None
 

@@ -30,8 +30,6 @@ from .results import Question, Result, by_title, by_variant, ood_names, runs_tab
 
 RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
 REJECTION = ("aurc", "augrc", "risk_at_80_coverage")
-MORE_SETS = {"cifar100": ("cifar10",)}
-"""Near sets that the recipes do not name."""
 
 
 def ask(
@@ -44,8 +42,7 @@ def ask(
         detectors: names, or "all"; see `evaluation.evaluate`.
         **options: `data_dir`, `batch_size` and `log`, as for `evaluation.evaluate_run`.
     """
-    more = MORE_SETS.get(opened.recipe.source_dataset, ())
-    found, _ = evaluation.evaluate_opened(opened, ood=more, detectors=detectors, **options)
+    found, _ = evaluation.evaluate_opened(opened, detectors=detectors, **options)
     return found, None
 
 

@@ -78,5 +78,9 @@ def drawn_as(recipe: Recipe, named: Recipe) -> Recipe:
     """A recipe's own numbers with another recipe's way to draw members."""
     members = recipe.num_members if recipe.draws == named.draws else named.num_members
     return recipe.replace(
-        method=named.method, title=named.title, draws=named.draws, num_members=members
+        method=named.method,
+        title=named.title,
+        draws=named.draws,
+        num_members=members,
+        out_of_distribution=named.out_of_distribution,
     )

@@ -132,6 +132,20 @@ def test_own_images_may_move(tmp_path, recipe):
     assert training.create(tmp_path, recipe, 0).data == "there"
 
 
+def test_a_run_from_before_a_set_was_evaluated_on_goes_on(tmp_path):
+    """The record of CIFAR-100 has got CIFAR-10 since; what is trained is the same."""
+    now = recipes.resolve("wrn_10_2_s2.s2d.cifar100")
+    old = now.replace(out_of_distribution=now.out_of_distribution[:-1])
+    held = training.create(tmp_path, old, 0)
+    before = (tmp_path / "recipe.json").read_bytes()
+    assert "cifar10" in now.out_of_distribution and "cifar10" not in old.out_of_distribution
+    assert training.create(tmp_path, now, 0) == held
+    assert (tmp_path / "recipe.json").read_bytes() == before
+    assert runs.Run(tmp_path, now, 0).fingerprint == held.fingerprint
+    with pytest.raises(runs.RunError, match="other numbers"):
+        training.create(tmp_path, now.replace(training={"epochs": 2}), 0)
+
+
 def test_another_run_is_rejected_and_left_alone(tmp_path, recipe):
     training.create(tmp_path, recipe, seed=3)
     before = (tmp_path / "recipe.json").read_bytes()
