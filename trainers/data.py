@@ -51,6 +51,7 @@ def _show_registered(data, record):
     if _DOWNLOAD.value:
         data.fetch(record.name, _DATA_DIR.value)
     title = f"{record.name}: {record.title}\ncitation  {record.citation}"
+    title += f"\nterms     {record.terms}" if record.terms else ""
     if record.conditions and "." not in record.name:
         names = ", ".join(record.conditions)
         print(f"{title}\nConditions, as in {record.name}.{record.conditions[0]}: {names}")

@@ -45,6 +45,7 @@ class DatasetInfo:
         class_names: one name per class, or None where they are not known in advance.
         distance: "near" or "far" for out-of-distribution datasets, "" for others.
         citation: author, title and year.
+        terms: what its publishers say of its use, in whole sentences; "" where we did not look.
         fetch: a function of (name, data_dir) that downloads or builds the dataset, or
             "module:function"; None where there is nothing to fetch.
         conditions: what may follow the name and a dot, as in "cifar100_c_generated.fog_3". The
@@ -65,6 +66,7 @@ class DatasetInfo:
     class_names: tuple[str, ...] | None = None
     distance: str = ""
     citation: str = ""
+    terms: str = ""
     fetch: Callable[[str, pathlib.Path], Any] | str | None = None
     conditions: tuple[str, ...] = ()
 
@@ -283,10 +285,18 @@ _CIFAR100_CLASSES = (
 _TEN = tuple("0123456789")
 _CIFAR_SPLITS = {"train": 50_000, "test": 10_000}
 _CIFAR = "Krizhevsky, Learning multiple layers of features from tiny images, 2009"
+_CIFAR_TERMS = (
+    "The page of the CIFAR datasets asks to cite the report by Krizhevsky (2009) and states no "
+    "license."
+)
 _TINY = "Le and Yang, Tiny ImageNet visual recognition challenge, 2015"
 _ODIN = "Liang, Li and Srikant, Enhancing the reliability of OOD image detection, ICLR 2018"
 _ODIN_LSUN = f"Yu et al., LSUN: construction of a large-scale image dataset, 2015; {_ODIN}"
 _DIGITS = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998"
+_DIGITS_TERMS = (
+    "The digits are scikit-learn's copy of the UCI dataset Optical Recognition of Handwritten "
+    "Digits, licensed under CC BY 4.0."
+)
 
 _PREPARED = functools.partial(
     DatasetInfo, image_shape=(32, 32, 3), load="s2d_tf.data.builders:load",
@@ -297,9 +307,9 @@ _EMBEDDED = functools.partial(DatasetInfo, image_shape=(8, 8, 1), load="s2d_tf.d
 
 for _record in (
     _PREPARED(name="cifar100", title="CIFAR-100", splits=_CIFAR_SPLITS, num_classes=100,
-              class_names=_CIFAR100_CLASSES, citation=_CIFAR),
+              class_names=_CIFAR100_CLASSES, citation=_CIFAR, terms=_CIFAR_TERMS),
     _PREPARED(name="cifar10", title="CIFAR-10", splits=_CIFAR_SPLITS, num_classes=10,
-              class_names=_CIFAR10_CLASSES, distance="near", citation=_CIFAR),
+              class_names=_CIFAR10_CLASSES, distance="near", citation=_CIFAR, terms=_CIFAR_TERMS),
     _PREPARED(name="svhn_cropped", title="SVHN", splits={"train": 73_257, "test": 26_032},
               num_classes=10, class_names=_TEN, distance="far",
               citation="Netzer et al., Reading digits in natural images with unsupervised feature "
@@ -315,9 +325,9 @@ for _record in (
     _ARCHIVE(name="odin_tiny_imagenet_crop", title="Tiny ImageNet (ODIN's crop)",
              distance="far", citation=f"{_TINY}; {_ODIN}"),
     _EMBEDDED(name="digits", title="Digits 0 to 7", splits={"train": 160, "test": 1_283},
-              num_classes=8, class_names=_TEN[:8], citation=_DIGITS),
+              num_classes=8, class_names=_TEN[:8], citation=_DIGITS, terms=_DIGITS_TERMS),
     _EMBEDDED(name="digits_heldout", title="Digits 8 and 9", splits={"test": 354}, num_classes=2,
-              class_names=_TEN[8:], distance="near", citation=_DIGITS),
+              class_names=_TEN[8:], distance="near", citation=_DIGITS, terms=_DIGITS_TERMS),
     _EMBEDDED(name="digits_photos", title="Photographs", splits={"test": 1_000}, distance="far",
               citation="Photographs china.jpg and flower.jpg (CC BY) of scikit-learn's samples"),
 ):  # fmt: skip

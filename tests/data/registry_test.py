@@ -130,7 +130,9 @@ class TestRealData:
 @pytest.mark.usefixtures("leave_no_flags")
 def test_the_command_shows_sizes_and_fingerprints(capsys):
     assert cli.main(["data", "digits"]) == 0
-    rows = re.findall(r"^(\w+) +([\d,]+)   ([0-9a-f]{64})$", capsys.readouterr().out, re.M)
+    printed = capsys.readouterr().out
+    assert f"\nterms     {data.info('digits').terms}\n" in printed
+    rows = re.findall(r"^(\w+) +([\d,]+)   ([0-9a-f]{64})$", printed, re.M)
     expected = {}
     for split in ("train", "test", "validation", "train_without_validation"):
         images, labels = data.load_arrays("digits", split)

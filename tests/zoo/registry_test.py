@@ -30,7 +30,10 @@ def test_the_files_of_an_entry(name):
     listed |= {name for key, name in record.provenance.items() if key == "picture"}
     assert {path.name for path in folder.iterdir()} == listed
     assert files.sha256(folder / record.golden.file) == record.golden.sha256
-    assert (folder / CARD).read_text(encoding="utf-8") == publishing.card.text(record)
+    card, terms = (folder / CARD).read_text("utf-8"), data.info(record.recipe.source_dataset).terms
+    assert card == publishing.card.text(record)
+    assert terms
+    assert f"The weights are licensed under Apache-2.0. {terms}\n" in card
     assert record.metrics["run/name"] == name
     assert record.metrics["cost/parameters"] == record.parameters
 

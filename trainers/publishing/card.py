@@ -31,13 +31,6 @@ METRICS = (
     ("Brier", "brier", 1, 4),
 )
 LICENSE = "Apache-2.0"  # of the weights
-TERMS = {
-    "cifar100": "CIFAR-100 is a research dataset that Alex Krizhevsky collected and published "
-    "without an explicit license.",
-    "digits": "The digits are scikit-learn's copy of the UCI dataset Optical Recognition of "
-    "Handwritten Digits, licensed under CC BY 4.0.",
-}
-"""The terms of the training data."""
 CITATION = """\
 @inproceedings{fathullah2022s2d,
   title     = {Self-Distribution Distillation: Efficient Uncertainty Estimation},
@@ -52,7 +45,8 @@ def text(record: entries.Record) -> str:
     recipe, facts = record.recipe, record.provenance
     source, known = info(recipe.source_dataset), names.dataset_title(recipe.source_dataset)
     splits = decomposes(record.kind, record.num_members)
-    shape, terms = ", ".join(map(str, recipe.image_shape)), TERMS.get(recipe.source_dataset)
+    shape = ", ".join(map(str, recipe.image_shape))
+    terms = source.terms or f"Check the terms of {known} before use."
     how = recipe.data.augmentation.replace("mirror_shift", "mirror and shift").replace("_", " ")
     how = "without augmentation" if how == "none" else f"with augmentation ({how})"
     most_telling = "knowledge" if splits else "total"
@@ -113,7 +107,7 @@ to check that an installation reproduces them.
 
 ## License
 
-The weights are licensed under {LICENSE}. {terms or f"Check the terms of {known} before use."}
+The weights are licensed under {LICENSE}. {terms}
 
 ## Citation
 
