@@ -20,6 +20,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.export import operations
 from s2d_tf.export.signatures import Signatures, prediction_log, warmup_requests
 from s2d_tf.models import Predictor
+from s2d_tf.models.inputs import warn_unknown
 
 DESCRIPTION = "assets/model.json"
 WARMUP = "assets.extra/tf_serving_warmup_requests"
@@ -92,6 +93,8 @@ def describe(model: Predictor, class_names: Sequence[str] | None, metadata: dict
             "Cast a Keras classifier with models.S2DClassifier.from_classifier."
         )
     model.check_fitted()
+    model.check_finite()
+    warn_unknown(model)
     class_names = model.class_names if class_names is None else class_names
     if class_names is not None:
         class_names = [str(name) for name in class_names]

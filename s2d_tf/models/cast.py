@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, Self
 
 import keras
@@ -9,12 +10,16 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import Data
+from s2d_tf.models import inputs
 from s2d_tf.models.contract import require
 from s2d_tf.models.predictor import Predictor
 
 
 class Castable(Predictor):
     """Base of models with a `backbone` and a linear `head`, as Keras classifiers have them."""
+
+    cast_head: int | None = None
+    """Checksum of the head that `from_classifier` took; `None` where the model was not cast."""
 
     @classmethod
     def from_classifier(cls, model: keras.Model, freeze: bool = False, **kwargs: Any) -> Self:
@@ -39,12 +44,23 @@ class Castable(Predictor):
         made.head.kernel.assign(dense.kernel[None])
         if dense.use_bias:
             made.head.bias.assign(dense.bias[None])
+        made.cast_head = zlib.crc32(made.head.kernel.numpy())
         return made
 
+    @property
+    def is_only_cast(self) -> bool:
+        """Whether its Dirichlet is still that of the head that it was cast with, never trained."""
+        same = self.cast_head == zlib.crc32(self.head.kernel.numpy())
+        return same and self.kind == "dirichlet"
+
     def predict_features(self, x: Data, batch_size: int = 256) -> np.ndarray:
-        """`features` of all examples, `[n, d]`; arguments as for `predict_members`."""
-        found = [batch["value"] for batch, _ in self.map_batches("features", x, batch_size)]
-        return np.concatenate(found)
+        """`features` of all examples, `[n, d]`; arguments as for `predict_members`.
+
+        They are computed to be fitted, so that a model without a range learns it from the inputs.
+        """
+        inputs.warn_unknown(self)
+        batches = self.map_batches("features", x, batch_size, learn=True)
+        return np.concatenate([batch["value"] for batch, _ in batches])
 
     def head_only(self, fresh: bool = False, **changes: Any) -> Any:
         """A model of the same class and settings that takes this one's features.
@@ -123,10 +139,10 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dens
         "model: expected feature vectors [batch, features] before the last layer, received the "
         f"shape {tuple(last.input.shape)}. Pool or flatten them first.",
     )
-    inputs = model.inputs if isinstance(model, keras.Sequential) else model.input
-    if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
-        (inputs,) = inputs
-    features = keras.Model(inputs, last.input, name=f"{model.name}_features")
+    given = model.inputs if isinstance(model, keras.Sequential) else model.input
+    if isinstance(given, (list, tuple)) and len(given) == 1:
+        (given,) = given
+    features = keras.Model(given, last.input, name=f"{model.name}_features")
     preprocessor = getattr(model, "preprocessor", None)
     return (features if preprocessor is None else _after_preprocessor(preprocessor, features)), last
 

@@ -191,34 +191,45 @@ class Classifier(Castable):
         """
         held = kwargs.get("validation_data")
         if not isinstance(held, (tuple, list)):
-            kwargs["validation_data"] = inputs.checked(held, None, self._check, {})
+            kwargs["validation_data"] = inputs.checked(held, None, self._checks(), {})
         callbacks = keras.tree.flatten(kwargs.get("callbacks") or [])
         if not any(getattr(each, "requires_finite_loss", False) for each in callbacks):
             # First, so that no other saves weights that are lost.
             kwargs["callbacks"] = [labels.FiniteLoss(), *callbacks]
         if isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # the order is the pipeline's
-        seen = inputs.SeenRanges(self.contract)
-
-        def check(batch, targets):
-            self._check(batch, targets, training=True)
-            if tf.executing_eagerly():
-                inputs.warn_outside(self.contract.flatten(batch), self.contract)
-            seen.add(batch)
-
         with clear_errors():
-            x = inputs.checked(x, y, check, kwargs)
+            x = inputs.checked(x, y, self._checks(training=True), kwargs)
             if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):  # can be read twice
                 self.adapt(x)
             self.check_fitted()
-            history = super().fit(x, y, **kwargs)
-        self.contract = self.contract.learned(seen.ranges)
-        return history
+            return super().fit(x, y, **kwargs)
+
+    def train_on_batch(
+        self, x: Inputs, y: Any = None, sample_weight: Any = None, **kwargs: Any
+    ) -> Any:
+        """Keras' `train_on_batch`, with the checks of `fit`."""
+        with clear_errors():
+            x = inputs.checked(x, y, self._checks(training=True), {})
+            self.check_fitted()
+            return super().train_on_batch(x, y, sample_weight, **kwargs)
 
     def evaluate(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> Any:
         """Keras' `evaluate`, with the checks of `fit`."""
+        if kwargs.get("steps") is None:
+            inputs.check_ends(x)
         with clear_errors():
-            return super().evaluate(inputs.checked(x, y, self._check, kwargs), y, **kwargs)
+            return super().evaluate(inputs.checked(x, y, self._checks(), kwargs), y, **kwargs)
+
+    def _checks(self, training=False):
+        """What a batch goes through in `fit`, or in `evaluate`."""
+        seen: dict | None = {} if training else None
+
+        def check(batch, targets):
+            self._check(batch, targets, training)
+            inputs.compare_ranges(self.contract.flatten(batch), self, seen)
+
+        return check
 
     def _check(self, x, targets, training=False):
         inputs.check(x, self.contract, self.num_heads)
@@ -274,6 +285,7 @@ class Classifier(Castable):
             "num_heads": self.num_heads,
             "seed": self.seed,
             "contract": self.contract.to_dict(),
+            **({} if self.cast_head is None else {"cast_head": self.cast_head}),
         }
 
     @classmethod
@@ -281,11 +293,12 @@ class Classifier(Castable):
         arguments = {
             name: keras.saving.deserialize_keras_object(value)
             for name, value in config.items()
-            if name != "contract" and (name, value) not in VERSION_01
+            if name not in ("contract", "cast_head") and (name, value) not in VERSION_01
         }
         model = cls(**arguments)
         if config.get("contract") is not None:
             model.contract = Contract.from_dict(config["contract"])
+        model.cast_head = config.get("cast_head")
         return model
 
 

@@ -61,13 +61,23 @@ class InputTensor:
         """The type in which a batch enters the network."""
         return tf.float32 if self.is_float else tf.as_dtype(self.dtype)
 
+    def excludes(self, low: float, high: float) -> bool:
+        """Whether values from `low` to `high` are clearly outside of a known range."""
+        if self.range is None:
+            return False
+        lowest, highest = self.range
+        margin = (highest - lowest) * (0.1 if self.bounded else 10.0)
+        # Pixels that were divided by 255 before they came. Black pictures are black either way.
+        scaled = self.bounded and lowest == 0 and 0 < high <= highest / 255
+        return scaled or low < lowest - margin or high > highest + margin
+
     def learned(self, low: float, high: float) -> InputTensor:
         """The same with a range, of which the lowest and the highest value that was seen tell."""
         if self.is_image:
             for lowest, highest in _IMAGE_RANGES:
                 if lowest <= low and high <= highest:
                     return dataclasses.replace(self, range=(lowest, highest), bounded=True)
-        return dataclasses.replace(self, range=(float(low), float(high)))
+        return dataclasses.replace(self, range=(float(low), float(high)), bounded=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,11 +179,10 @@ class Contract:
         raise ValueError(f"x: expected {kind}, received {received}. Pass the inputs in this form.")
 
     def learned(self, ranges: dict[int, tuple[float, float]]) -> Contract:
-        """The same with ranges seen in training, by position, where none is known yet."""
-        tensors = list(self.tensors)
-        for i, (low, high) in ranges.items():
-            if i in self.unknown and low <= high:
-                tensors[i] = tensors[i].learned(low, high)
+        """The same with ranges seen in training, by position."""
+        tensors = [
+            each.learned(*ranges[i]) if i in ranges else each for i, each in enumerate(self.tensors)
+        ]
         return dataclasses.replace(self, tensors=tuple(tensors))
 
     def sample(self, batch_size: int, free_size: int = 32, seed: int = 0) -> Inputs:

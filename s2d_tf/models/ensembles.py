@@ -63,6 +63,11 @@ class Ensemble(Predictor):
         known = (member.contract for member in self.members if not member.contract.unknown)
         return next(known, self.members[0].contract)
 
+    @contract.setter
+    def contract(self, learned: Contract) -> None:
+        for member in self.members:
+            member.contract = learned
+
     @property
     def num_members(self) -> int:  # type: ignore[override]
         return sum(member.num_members for member in self.members)

@@ -6,8 +6,6 @@ is rejected before hours are spent on it, with one line that says what to do.
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +37,7 @@ def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tup
     x, labels = split_labels(x, contract) if isinstance(x, tuple) else (x, None)
     if not (isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")):
         dataset = x if isinstance(x, tf.data.Dataset) else _adapter(x).get_tf_dataset()
+        check_ends(dataset)
         spec, _ = split_labels(dataset.element_spec, contract)
         dataset = dataset.batch(batch_size) if _is_one_example(spec, contract) else dataset
         for element in dataset:
@@ -51,6 +50,15 @@ def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tup
     for start in range(0, _num_examples(arrays, labels), batch_size):
         rows = slice(start, start + batch_size)
         yield [array[rows] for array in arrays], None if labels is None else labels[rows]
+
+
+def check_ends(x: Any) -> None:
+    """Rejects a dataset that repeats without an end."""
+    require(
+        getattr(x, "cardinality", int)() != tf.data.INFINITE_CARDINALITY,
+        "x: expected a dataset that ends, received one that repeats forever. Use x.take(n), or "
+        "pass steps to evaluate.",
+    )
 
 
 def split_labels(element: Any, contract: Contract) -> tuple:
@@ -117,7 +125,7 @@ def check_tensor(tensor: tf.Tensor, declared: InputTensor, num_heads: int = 1) -
         _check_shape(tensor, declared, num_heads)
     if received.is_floating:
         require(
-            tf.reduce_all(tf.math.is_finite(tensor)),
+            tf.reduce_all(tf.math.is_finite(tf.cast(tensor, declared.network_dtype))),
             f"{declared.name}: expected numbers, received NaN or infinity. Clean the inputs before "
             "they reach the model.",
         )
@@ -186,49 +194,54 @@ def _checked_dataset(dataset, check):
     return dataset.map(pass_on, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-class SeenRanges:
-    """The lowest and highest values in training of the inputs whose range nobody declared."""
+def compare_ranges(tensors: list, model: Any, seen: dict | None) -> None:
+    """Compares a batch with the ranges of a model's inputs and warns once of other values; or, in
+    a graph, traces to do so.
 
-    def __init__(self, contract: Contract) -> None:
-        self.contract = contract
-        self.ranges = dict.fromkeys(contract.unknown, (math.inf, -math.inf))
+    Args:
+        tensors: one for each input of the contract.
+        model: the predictor.
+        seen: of a fit, a dict that is empty before its first batch: ranges that nobody declared
+            are learned. `None` in predictions.
+    """
+    positions = [i for i, declared in enumerate(model.contract.tensors) if declared.is_float]
+    bounds = [
+        tf.cast(reduce(tensors[i]), tf.float32)
+        for i in positions
+        for reduce in (tf.reduce_min, tf.reduce_max)
+    ]
 
-    def add(self, x: Inputs) -> None:
-        """Looks at a batch of tensors, or traces looking at it."""
-        bounds = [
-            tf.cast(reduce(self.contract.flatten(x)[i]), tf.float32)
-            for i in self.ranges
-            for reduce in (tf.reduce_min, tf.reduce_max)
-        ]
-        if bounds:
-            tf.numpy_function(self._update, bounds, [], stateful=True)
+    def compare(*bounds):
+        for i, low, high in zip(positions, bounds[::2], bounds[1::2], strict=True):
+            declared = model.contract.tensors[i]
+            if seen is not None and (i in seen or declared.range is None):
+                lowest, highest = seen.get(i, (low, high))
+                seen[i] = min(lowest, low), max(highest, high)
+                model.contract = model.contract.learned(seen)
+            elif declared.range is None:
+                warn_unknown(model)
+            elif declared.excludes(low, high):
+                model.warn_once(
+                    "outside",
+                    f"{declared.name}: expected values as in training, in the range from "
+                    f"{declared.range[0]:g} to {declared.range[1]:g}, received {low:g} to "
+                    f"{high:g}. Scale them as for training, or the answers mean nothing.",
+                )
 
-    def _update(self, *bounds):
-        for i, low, high in zip(self.ranges, bounds[::2], bounds[1::2], strict=True):
-            lowest, highest = self.ranges[i]
-            self.ranges[i] = min(lowest, float(low)), max(highest, float(high))
+    if tf.executing_eagerly():
+        compare(*map(float, bounds))
+    elif bounds:
+        tf.numpy_function(compare, bounds, [], stateful=True)
 
 
-def warn_outside(tensors: list[tf.Tensor], contract: Contract) -> bool:
-    """Warns of inputs that are clearly not what the model was trained on; whether it did."""
-    for tensor, declared in zip(tensors, contract.tensors, strict=True):
-        if declared.range is None or not declared.is_float:
-            continue
-        low, high = float(tf.reduce_min(tensor)), float(tf.reduce_max(tensor))
-        lowest, highest = declared.range
-        margin = (highest - lowest) * (0.1 if declared.bounded else 10.0)
-        # Pixels that were divided by 255 before they came. Black pictures are black either way.
-        scaled = declared.bounded and 0 < high <= highest / 255
-        if scaled or low < lowest - margin or high > highest + margin:
-            warnings.warn(
-                f"{declared.name}: expected values as in training, from {lowest:g} to {highest:g}, "
-                f"received {low:g} to {high:g}. Scale them as for training, or the answers mean "
-                "nothing.",
-                UserWarning,
-                stacklevel=4,
-            )
-            return True
-    return False
+def warn_unknown(model: Any) -> None:
+    """Warns once of images for a model that was neither told nor shown the range of its pixels."""
+    if getattr(model.contract.image, "range", ()) is None:
+        model.warn_once(
+            "unknown",
+            "images: expected a known range of pixels, received a model that has none yet. "
+            "Pass input_range=(low, high), or fit it: pixels in another range get wrong answers.",
+        )
 
 
 def _num_examples(x, labels):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +18,11 @@ from s2d_tf._types import Data, Inputs
 from s2d_tf.models import inputs
 from s2d_tf.models.answers import Answers
 from s2d_tf.models.contract import Contract, require
+
+_VOLATILE = {"contract", "history", "train_function", "test_function", "predict_function"} | {
+    f"stop_{what}" for what in ("training", "evaluating", "predicting")
+}
+"""Attributes that fitting and predicting set, and that no prediction reads."""
 
 
 class Predictor(keras.Model):
@@ -166,48 +175,111 @@ class Predictor(keras.Model):
             class), `confidence` (its probability), `total`, `data` and `knowledge` uncertainty in
             nats. It prints as a table, and its `plot` draws inputs with their uncertainties.
         """
+        cast = [each for each in self._flatten_layers() if getattr(each, "cast_head", None)]
+        if any(each.is_only_cast for each in cast):
+            self.warn_once(
+                "cast",
+                "model: expected one that was trained with its Dirichlet, received one that was "
+                "only cast from a classifier. Fit it, or knowledge uncertainty means nothing.",
+            )
         first, *others = [found for found, _ in self.map_batches("uncertainties", x, batch_size)]
         if others:
             first = {key: np.concatenate([first[key], *(b[key] for b in others)]) for key in first}
+        lost = int(np.isnan(first["total"]).sum())
+        if lost:
+            warnings.warn(
+                f"model: expected answers that are numbers, received NaN for {lost} of "
+                f"{len(first['total'])} examples. Load finite weights or train again.",
+                stacklevel=2,
+            )
         return Answers(first, self.class_names)
 
     def map_batches(
-        self, name: str, x: Data, batch_size: int = 256, function: Callable | None = None
+        self,
+        name: str,
+        x: Data,
+        batch_size: int = 256,
+        function: Callable | None = None,
+        learn: bool = False,
     ) -> Iterator[tuple[dict[str, np.ndarray], Any]]:
         """Streams a method over the inputs, so that memory does not grow with their number.
 
-        A method is traced again after `compile`, and when a variable of the model is another
-        object, as after a layer was replaced.
+        A method is traced again after `compile`, and when a variable, a layer or a public attribute
+        of a layer is another object. No batch is computed during a step of `fit` or
+        `train_on_batch` of this model in another thread, so that all of its answers come from the
+        weights before a step or after it; two batches may come from different ones. (Weights that
+        are assigned in other ways change one after the other.)
 
         Args:
             name: a method from a batch, as the model takes it, to a tensor or a dict.
             x, batch_size: as for `predict_members`.
             function: called instead of a method, under a name of its own.
+            learn: whether the inputs are those of a fit, from which unknown ranges are learned.
 
         Returns:
             For each batch a dict of arrays, and the batch's labels or `None`. What a method returns
             as one tensor is under "value".
         """
-        # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-        variables, graphs = self.__dict__.setdefault("_traced", ([], {}))
-        if list(map(id, variables)) != list(map(id, self.variables)):
-            graphs.clear()
-            variables[:] = self.variables  # held, so that no new object gets the id of an old one
+        graphs, locks = self._traced_methods()
         if name not in graphs:
             graphs[name] = self._trace(function or getattr(self, name))
         compute, contract, empty = graphs[name], self.contract, True
+        seen: dict | None = {} if learn else None
         for parts, labels in inputs.examples(x, contract, batch_size):
             tensors = list(map(tf.convert_to_tensor, parts))
             for i, declared in enumerate(contract.tensors):
                 inputs.check_tensor(tensors[i], declared)
                 tensors[i] = inputs.as_network_takes(tensors[i], declared)
-            if empty and not self.__dict__.get("_warned_outside"):
-                # The first batch tells, and one warning for a model is enough.
-                self.__dict__["_warned_outside"] = inputs.warn_outside(tensors, contract)
+            inputs.compare_ranges(tensors, self, seen)
             empty = False
-            yield keras.tree.map_structure(np.asarray, compute(tensors)), labels
+            with contextlib.ExitStack() as held:
+                for lock in locks:
+                    held.enter_context(lock)
+                found = compute(tensors)
+            yield keras.tree.map_structure(np.asarray, found), labels
         if empty:
             raise ValueError("x: expected at least one example, received none. Check the data.")
+
+    def _traced_methods(self):
+        """The traced methods by name, and the locks to hold when they run.
+
+        There are none yet where the model is no longer what they were traced from. The parts are
+        held, so that no new object gets the id of an old one.
+        """
+        layers = self._flatten_layers()
+        parts = [*self.variables]
+        for layer in layers:
+            public = [v for k, v in vars(layer).items() if k[0] != "_" and k not in _VOLATILE]
+            parts += [*public, getattr(layer, "_compile_config", None)]  # another by each `compile`
+        # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
+        old, *kept = self.__dict__.get("_traced", ((), {}, []))
+        if len(old) != len(parts) or not all(map(operator.is_, old, parts)):
+            inside = (each._step_lock for each in layers if isinstance(each, Predictor))
+            kept = [{}, sorted(inside, key=id)]  # always in the same order
+            self.__dict__["_traced"] = parts, *kept
+        return kept
+
+    @property
+    def _step_lock(self):
+        return self.__dict__.setdefault("_lock_of_steps", threading.RLock())
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Keras' own, whose steps wait for a prediction in another thread, and it for them."""
+        if self.train_function is None or force:
+            super().make_train_function(force)
+            step = self.train_function
+
+            def alone(iterator):
+                with self._step_lock:
+                    return step(iterator)
+
+            self.train_function = alone
+
+    def warn_once(self, about: str, message: str) -> None:
+        """Warns, unless it did so about the same before."""
+        if about not in self.__dict__.setdefault("_warned", set()):
+            self.__dict__["_warned"].add(about)
+            warnings.warn(message, UserWarning, stacklevel=4)
 
     def _trace(self, function):
         """A graph from the tensors of a batch, in the contract's order, to a dict."""
@@ -221,11 +293,6 @@ class Predictor(keras.Model):
         # Concrete, so that TensorFlow does not warn of retracing where many models predict.
         return tf.function(named, input_signature=[specs], autograph=False).get_concrete_function()
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Keras' `compile`; as there, the next prediction is traced again."""
-        self.__dict__.pop("_traced", None)
-        super().compile(*args, **kwargs)
-
     def check_fitted(self) -> None:
         """Raises a `ValueError` where a layer still has to be fitted to images."""
         for layer in self._flatten_layers():
@@ -233,6 +300,16 @@ class Predictor(keras.Model):
                 getattr(layer, "fitted", True),
                 f"model: expected fitted layers, received {layer.name!r}, which is not fitted. "
                 "Call model.adapt(images), fit the model, or load weights.",
+            )
+
+    def check_finite(self) -> None:
+        """Raises a `ValueError` where a weight is NaN or infinite."""
+        for weight in self.variables:
+            values = keras.ops.convert_to_numpy(weight)
+            require(
+                values.dtype.kind != "f" or np.isfinite(values).all(),
+                f"model: expected finite weights, received NaN or infinity in {weight.path!r}. "
+                "Train it again, or load other weights.",
             )
 
 
@@ -253,6 +330,10 @@ class WrappedPredictor(Predictor):
     @property
     def contract(self) -> Contract:  # type: ignore[override]
         return self.model.contract
+
+    @contract.setter
+    def contract(self, learned: Contract) -> None:
+        self.model.contract = learned
 
     @property
     def num_members(self) -> int:  # type: ignore[override]

@@ -202,9 +202,9 @@ class StepPredictor(WrappedPredictor):
     def _output(self, inputs):
         return {"value": after_steps(self, inputs).outputs[self.step.name]}
 
-    def map_batches(self, name: str, x: Data, batch_size: int = 256, function: Any = None) -> Any:
+    def map_batches(self, name: str, x: Data, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(x, Outputs):
-            yield from super().map_batches(name, x, batch_size, function)
+            yield from super().map_batches(name, x, *args, **kwargs)
             return
         for block in x.blocks(root(self), reads_features(self)):
             found = getattr(self, name)(block)
@@ -250,11 +250,13 @@ def after_steps(model: Predictor, inputs: Inputs | Outputs) -> State:
     return state
 
 
-def read(network: Predictor, data: Data, features: bool, batch_size: int) -> Iterator[Outputs]:
+def read(
+    network: Predictor, data: Data, features: bool, batch_size: int, learn: bool = False
+) -> Iterator[Outputs]:
     """Outputs of a network, batch by batch, so that memory does not grow with the data."""
     name = "outputs_and_features" if features else "outputs"
     forward = functools.partial(_forward, network, features)
-    for found, labels in network.map_batches(name, data, batch_size, forward):
+    for found, labels in network.map_batches(name, data, batch_size, forward, learn):
         yield Outputs(**found, labels=None if labels is None else np.asarray(labels))
 
 

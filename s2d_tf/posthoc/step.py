@@ -223,7 +223,7 @@ class FitData:
         if isinstance(self.data, Outputs):
             blocks = self.data.blocks(network, features)
         else:
-            blocks = read(network, self.data, features, self.batch_size)
+            blocks = read(network, self.data, features, self.batch_size, learn=True)
         return ((after_steps(self.model, block), block.labels) for block in blocks)
 
     def labeled_states(self, features: bool = False) -> Iterator[tuple[State, np.ndarray]]:

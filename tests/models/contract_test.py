@@ -6,8 +6,9 @@ import warnings
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from s2d_tf import models
+from s2d_tf import export, models, posthoc
 from s2d_tf.models.contract import Contract
 from tests import contracts
 
@@ -68,6 +69,105 @@ def test_inputs_that_are_clearly_outside_are_warned_about_once():
         warnings.simplefilter("error")
         for fine in (PIXELS, np.zeros_like(PIXELS), np.float32(PIXELS) * 1.02):
             model.predict_uncertainty(fine)
+
+
+UNIT = np.float32(PIXELS / 255)
+
+
+def cast():
+    x = keras.Input([8, 8, 1])
+    features = keras.layers.Dense(4, "relu")(keras.layers.Flatten()(x))
+    model = models.S2DClassifier.from_classifier(keras.Model(x, keras.layers.Dense(3)(features)))
+    model.compile("sgd")
+    return model
+
+
+def batches(*arrays):
+    return tf.data.Dataset.from_tensor_slices(arrays).batch(6)
+
+
+SHOWN = {
+    "a post-hoc step": lambda model: posthoc.KNN(k=2).fit(model, (UNIT, LABELS)),
+    "a step of an ensemble": lambda model: posthoc.TemperatureScaling().fit(
+        models.Ensemble([model, model]), (UNIT, LABELS)
+    ),
+    "features": lambda model: model.predict_features(UNIT),
+    "train_on_batch": lambda model: model.train_on_batch(UNIT, LABELS),
+    "tf.data": lambda model: model.fit(batches(UNIT, LABELS), verbose=0),
+    "a generator": lambda model: model.fit(((UNIT, LABELS) for _ in range(1)), verbose=0),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_whatever_sees_data_learns_the_range(name):
+    model = cast()
+    SHOWN[name](model)
+    with pytest.warns(UserWarning, match="range from 0 to 1, received 0 to 255"):
+        model.predict_uncertainty(PIXELS)
+    assert model.contract.image.bounded  # so that its exports reject other pixels
+
+
+PREDICTS = {
+    "predict_uncertainty": lambda model, x: model.predict_uncertainty(x),
+    "predict_features": lambda model, x: model.predict_features(x),
+    "evaluate": lambda model, x: model.evaluate(x, LABELS[: len(x)], verbose=0),
+}
+
+
+def test_a_model_that_knows_no_range_says_so(tmp_path):
+    for ask in (*PREDICTS.values(), lambda model, _: export.save(model, tmp_path)):
+        with pytest.warns(UserWarning, match="expected a known range"):
+            ask(cast(), PIXELS)
+
+
+def test_knowledge_uncertainty_is_warned_about_until_the_cast_model_is_trained(tmp_path):
+    model = cast()
+    model.train_on_batch(UNIT, LABELS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model.predict_uncertainty(UNIT)
+    model = cast()
+    model.save(tmp_path / "m.keras")
+    for each in (model, posthoc.MSP().fit(model), keras.models.load_model(tmp_path / "m.keras")):
+        with pytest.warns(UserWarning, match="knowledge uncertainty means nothing"):
+            each.predict_uncertainty(UNIT)
+    model.fit(UNIT, LABELS, verbose=0)
+
+
+BEYOND = np.where(np.arange(64).reshape(8, 8, 1) == 5, 1e39, UNIT.astype(np.float64))
+
+
+@pytest.mark.parametrize("bad", [BEYOND, np.nan * UNIT], ids=["beyond float32", "nan"])
+def test_numbers_that_float32_does_not_have_are_rejected(bad):
+    model = classifier(input_range=(0, 1))
+    for use in (model.predict_uncertainty, lambda x: model.train_on_batch(x, LABELS)):
+        with pytest.raises(ValueError, match="images: expected numbers, received NaN or infinity"):
+            use(bad)
+
+
+def test_a_dataset_without_an_end_is_rejected():
+    model, endless = classifier(input_range=(0, 1)), batches(UNIT, LABELS).repeat()
+    for use in (model.predict_uncertainty, lambda x: model.evaluate(x, verbose=0)):
+        with pytest.raises(ValueError, match="expected a dataset that ends"):
+            use(endless)
+    model.evaluate(endless, steps=1, verbose=0)
+
+
+REVERSE = PREDICTS | {
+    "a later batch": lambda model, x: model.predict_uncertainty(batches([*PIXELS[:6], *x[:6]])),
+    "evaluate tf.data": lambda model, x: model.evaluate(batches(x, LABELS), verbose=0),
+    "fit tf.data": lambda model, x: model.fit(batches(x, LABELS), verbose=0),
+    "a generator": lambda model, x: model.fit(((x, LABELS) for _ in range(1)), verbose=0),
+    "train_on_batch": lambda model, x: model.train_on_batch(x, LABELS),
+}
+
+
+@pytest.mark.parametrize("name", REVERSE)
+def test_scaled_pixels_for_a_model_of_raw_ones_are_warned_about_once(name):
+    model = classifier(mean=[120.0], stddev=[60.0])
+    with pytest.warns(UserWarning, match="range from 0 to 255, received 0 to 1") as found:
+        REVERSE[name](model, UNIT)
+    assert sum("range" in str(each.message) for each in found) == 1
 
 
 def test_a_table_far_from_the_training_data_is_warned_about():

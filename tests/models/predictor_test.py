@@ -1,6 +1,7 @@
 """What every predictor declares and answers, so that nobody has to test its type."""
 
 import sys
+import threading
 
 import keras
 import numpy as np
@@ -57,11 +58,90 @@ def test_answers_follow_weights_layers_and_compile():
     model.head = layers.Head(CLASSES, kernel_initializer="zeros")  # other variables
     model.head.build((None, 1, 1, kernel.shape[1]))
     assert not model.predict_members(IMAGES)[1].any()
-    model.mean = (0.0,)  # which Keras, too, sees after `compile`
     model.head.kernel.assign(kernel)
-    stale = model.predict_members(IMAGES)[1]
-    model.compile()
-    assert not np.array_equal(model.predict_members(IMAGES)[1], stale)
+
+
+def change_mean(model):
+    model.mean = (0.0,)
+
+
+def train_lora(model):
+    model.backbone.layers[2].enable_lora(2)
+    model.compile(keras.optimizers.SGD(1.0))
+    model.fit(IMAGES, LABELS, epochs=2, verbose=0)
+
+
+def set_integers(model):
+    model.quantize("int8")
+    model.predict_members(IMAGES)
+    weight = next(each for each in model.variables if each.dtype == "int8")
+    weight.assign(tf.zeros_like(weight))
+
+
+CHANGES = {
+    "mean": change_mean,
+    "activation": lambda model: setattr(model.backbone.layers[2], "activation", keras.ops.relu),
+    "lora": train_lora,
+    "quantized": lambda model: model.quantize("int8"),
+    "integers": set_integers,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+@pytest.mark.parametrize("name", CHANGES)
+def test_answers_follow_the_structure_also_through_other_predictors(name):
+    model = models.Classifier(backbone(), CLASSES, mean=[128.0], stddev=[64.0], seed=0)
+    asked = [model, models.Ensemble([model]), posthoc.MSP().fit(model)]
+    before, *_ = [each.predict_members(IMAGES)[1] for each in asked]
+    CHANGES[name](model)
+    expected = model(IMAGES)[None].numpy()
+    assert np.abs(expected - before).max() > 1e-3
+    for each in asked:
+        contracts.assert_same(each.predict_members(IMAGES)[1], expected, atol=1e-6)
+
+
+def test_answers_beside_training_come_from_the_weights_of_one_step():
+    x = keras.Input([8, 8, 1])
+    features = keras.layers.Flatten()(x)
+    for _ in range(6):
+        features = keras.layers.Dense(256, "relu")(features)
+    model = models.Classifier(keras.Model(x, features), CLASSES, seed=0, input_range=(0, 255))
+    model.compile(keras.optimizers.SGD(1e-4))
+    many, weights, answers = np.repeat(IMAGES, 20, axis=0), [model.get_weights()], []
+    model.predict_members(many)
+    done = threading.Event()
+
+    def predict():
+        while not done.is_set():
+            answers.append(model.predict_members(many)[1])
+
+    thread = threading.Thread(target=predict)
+    thread.start()
+    for _ in range(40):
+        model.train_on_batch(IMAGES, LABELS)
+        weights.append(model.get_weights())
+    done.set()
+    thread.join()
+    possible = []
+    for each in weights:
+        model.set_weights(each)
+        possible.append(model.predict_members(many)[1])
+    assert len(answers) > 5
+    assert all(any(np.array_equal(each, other) for other in possible) for each in answers)
+
+
+def test_answers_that_are_no_numbers_are_said_and_not_exported(tmp_path):
+    model = models.S2DClassifier(backbone(), CLASSES, mean=[128.0], stddev=[64.0], seed=0)
+    model.predict_uncertainty(IMAGES)
+    model.head.kernel.assign(np.nan * model.head.kernel)
+    with pytest.warns(UserWarning, match="received NaN for 12 of 12 examples"):
+        model.predict_uncertainty(IMAGES)
+    for save in (export.save, lambda *where: export.save_litert(where[0], where[1] / "m.tflite")):
+        with pytest.raises(
+            ValueError, match=r"expected finite weights, received NaN .* in '.*head"
+        ):
+            save(model, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def entered(function):
@@ -83,8 +163,8 @@ def entered(function):
 
 WAYS = {  # a call, and how many functions in how many files it may enter the second time
     # (those of `zoo.load` without the network's own constructors)
-    "predict_uncertainty": (lambda model, _: model.predict_uncertainty(IMAGES), 9, 4),
-    "score": (lambda _, detector: detector.score(IMAGES), 10, 4),
+    "predict_uncertainty": (lambda model, _: model.predict_uncertainty(IMAGES), 11, 4),
+    "score": (lambda _, detector: detector.score(IMAGES), 12, 4),
     "zoo.load": (lambda *_: zoo.load("wrn_10_2_s2.s2d.digits"), 30, 7),
 }
 

@@ -83,6 +83,7 @@ def publish(
     # Steps were fitted on the run's own way to draw members.
     opened = zoo.open_run(dataclasses.replace(run, recipe=recipe), with_steps=recipe == run.recipe)
     predictor = opened.predictor
+    predictor.check_finite()
     if "steps" in (predictor.metadata or {}) and precision == "auto":
         log("float32 is kept: the run's steps were fitted on it")
         precision = "float32"
