@@ -19,24 +19,27 @@ def _names(text):
 
 SERVING = _names(
     """
-    Abs Acos Acosh AddN AddV2 All Any ArgMax ArgMin Asin Asinh Assert Atan Atan2 Atanh AvgPool
-    AvgPool3D BatchMatMulV2 BatchToSpaceND BiasAdd Bincount BroadcastArgs BroadcastTo Bucketize Case
-    Cast Ceil CheckNumerics ClipByValue ConcatV2 Const Conv2D Conv2DBackpropInput Conv3D
-    Conv3DBackpropInputV2 Cos Cosh Cumprod Cumsum CumulativeLogsumexp DecodeJpeg DecodePng DecodeRaw
-    DenseBincount DepthToSpace DepthwiseConv2dNative Digamma DivNoNan Einsum Elu EmptyTensorList
-    EnsureShape Equal Erf Erfc Exp ExpandDims Expm1 ExtractImagePatches ExtractJpegShape Fill Floor
-    FloorDiv FloorMod FusedBatchNormV3 GatherNd GatherV2 Greater GreaterEqual HashTableV2 Identity
-    IdentityN If InvertPermutation IsFinite IsInf IsNan L2Loss LRN LeakyRelu Less LessEqual Lgamma
-    LinSpace Log LogSoftmax LogicalAnd LogicalNot LogicalOr LookupTableFindV2 MatMul MatrixBandPart
-    MatrixDiagV3 Max MaxPool MaxPool3D Maximum Mean Min Minimum MirrorPad Mod Mul MulNoNan Neg NoOp
-    NotEqual OneHot OnesLike Pack Pad PadV2 PartitionedCall Placeholder Pow Prod RaggedGather
-    RaggedRange RaggedTensorToTensor Range Rank ReadVariableOp RealDiv Reciprocal Relu Relu6 Reshape
-    ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ReverseSequence ReverseV2 Rint
-    Round Rsqrt ScaleAndTranslate ScatterNd Select SelectV2 Selu Shape Sigmoid Sign Sin Sinh Size
-    Slice Softmax Softplus Softsign SpaceToBatchND SpaceToDepth Split SplitV Sqrt Square
-    SquaredDifference Squeeze StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile
-    StaticRegexReplace StopGradient StridedSlice StringJoin StringLower StringSplitV2 Sub Substr Sum
-    Tan Tanh TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather
+    Abs Acos Acosh AddN AddV2 All Angle Any ArgMax ArgMin AsString Asin Asinh Assert Atan Atan2
+    Atanh AvgPool AvgPool3D BatchMatMulV2 BatchToSpaceND BiasAdd Bincount BroadcastArgs
+    BroadcastTo Bucketize Case Cast Ceil CheckNumerics ClipByValue Complex ComplexAbs ConcatV2
+    Conj Const Conv2D Conv2DBackpropInput Conv3D Conv3DBackpropInputV2 Cos Cosh Cumprod Cumsum
+    CumulativeLogsumexp DecodeJpeg DecodePng DecodeRaw DenseBincount DepthToSpace
+    DepthwiseConv2dNative Digamma DivNoNan Einsum Elu EmptyTensorList EnsureShape Equal Erf Erfc
+    Erfinv Exp ExpandDims Expm1 ExtractImagePatches ExtractJpegShape FFT Fill Floor FloorDiv
+    FloorMod FusedBatchNormV3 GatherNd GatherV2 Greater GreaterEqual HashTableV2 IFFT IRFFT
+    Identity IdentityN If Imag InvertPermutation IsFinite IsInf IsNan L2Loss LRN LeakyRelu Less
+    LessEqual Lgamma LinSpace Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr
+    LookupTableFindV2 MatMul MatrixBandPart MatrixDiagV3 Max MaxPool MaxPool3D Maximum Mean Min
+    Minimum MirrorPad Mod Mul MulNoNan Neg NoOp NotEqual OneHot OnesLike Pack Pad PadV2
+    PartitionedCall Placeholder Pow Prod RFFT RaggedGather RaggedRange RaggedTensorToTensor
+    Range Rank ReadVariableOp Real RealDiv Reciprocal Relu Relu6 Reshape ResizeArea
+    ResizeBicubic ResizeBilinear ResizeNearestNeighbor ReverseSequence ReverseV2 Rint Round
+    Rsqrt ScaleAndTranslate ScatterNd Select SelectV2 Selu Shape Sigmoid Sign Sin Sinh Size
+    Slice Softmax Softplus Softsign SpaceToBatchND SpaceToDepth SparseCross SparseToDense Split
+    SplitV Sqrt Square SquaredDifference Squeeze StatefulPartitionedCall StatelessCase
+    StatelessIf StatelessWhile StaticRegexReplace StopGradient StridedSlice StringJoin
+    StringLower StringSplitV2 StringToHashBucketFast StringToHashBucketStrong Sub Substr Sum Tan
+    Tanh TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather
     TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack TensorListReserve
     TensorListResize TensorListSetItem TensorListStack TensorScatterUpdate Tile TopKV2 Transpose
     TruncateDiv TruncateMod Unpack UnsortedSegmentMax UnsortedSegmentSum VarHandleOp Where While

@@ -229,7 +229,7 @@ def freeze(function: Callable, *specs: tf.TensorSpec) -> tuple[Callable, list[tf
     graph = traced.graph
     given = [tensor.name for tensor in traced.inputs[: len(specs)]]
     captured = {placeholder.name: value for value, placeholder in graph.captures}
-    body = _dependent(graph, {*given}, captured)
+    body = _dependent(traced, {*given}, captured)
     needed = {each.name: each for op in body for each in op.inputs if each.op not in body}
     handles = {name: captured[name] for name in needed if needed[name].dtype == tf.resource}
     fixed = [name for name in needed if name not in handles and name not in given]
@@ -260,10 +260,19 @@ def freeze(function: Callable, *specs: tf.TensorSpec) -> tuple[Callable, list[tf
     return call, variables
 
 
-def _dependent(graph, given, captured):
+def _dependent(traced, given, captured):
     """The operations that run for each request, in the order in which they were made."""
+    # Not those that nothing needs, such as the draws of augmentation, which only trains.
+    pending = [tensor.op for tensor in traced.structured_outputs.values()]
+    pending += [op for op in traced.graph.get_operations() if op.type == "Assert"]
+    needed: set = set()
+    while pending:
+        op = pending.pop()
+        if op not in needed:
+            needed.add(op)
+            pending += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     body: dict = {}
-    for op in graph.get_operations():
+    for op in filter(needed.__contains__, traced.graph.get_operations()):
         made = [tensor.dtype for tensor in op.outputs if tensor.name not in captured]
         opaque = tf.resource in made or tf.variant in made
         if opaque or any(each.op in body or each.name in given for each in op.inputs):

@@ -23,12 +23,15 @@ class Castable(Predictor):
 
     @classmethod
     def from_classifier(cls, model: keras.Model, freeze: bool = False, **kwargs: Any) -> Self:
-        """Casts a trained Keras classifier whose last layer is `Dense` (linear or softmax).
+        """Casts a trained Keras classifier that ends in a linear layer, with softmax or without.
 
-        The features and the linear layer are the given model's own, so its predictions stay as
-        they are; nothing is added in front, so it takes what that model took. A KerasHub task
-        model (`TextClassifier`, `ImageClassifier`) keeps its preprocessor, so it takes raw texts
-        or images. Before it has been trained with `fit`, the concentrations of a model with a
+        The linear layer is `Dense` or, as in MobileNet, a 1x1 convolution of pooled features; the
+        softmax is its activation or a layer after it. One unit with a sigmoid becomes two classes.
+        The features and the linear layer are the given model's own, so the class probabilities stay
+        as they are: `predict_uncertainty` has them as `probs`, while `predict` returns logits, as
+        `model(x)` does. Nothing is added in front, so it takes what that model took. A KerasHub
+        task model (`TextClassifier`, `ImageClassifier`) keeps its preprocessor, so it takes raw
+        texts or images. Before it has been trained with `fit`, the concentrations of a model with a
         Dirichlet are arbitrary and its knowledge uncertainty means nothing.
 
         Args:
@@ -37,13 +40,11 @@ class Castable(Predictor):
                 trains it on features that are computed once.
             **kwargs: other arguments of this class.
         """
-        features, dense = split_classifier(model)
+        features, kernel, bias = split_classifier(model)
         if freeze:
             features.trainable = False
-        made = cls(features, dense.units, **kwargs)
-        made.head.kernel.assign(dense.kernel[None])
-        if dense.use_bias:
-            made.head.bias.assign(dense.bias[None])
+        made = cls(features, len(bias), **kwargs)
+        made.head.set_weights([kernel[None], bias[None]])
         made.cast_head = zlib.crc32(made.head.kernel.numpy())
         return made
 
@@ -104,18 +105,18 @@ class Castable(Predictor):
         return [self.head]
 
 
-def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dense]:
-    """The model up to its last layer, and that last layer, which must be a `Dense`.
+def split_classifier(model: keras.Model) -> tuple[keras.Model, np.ndarray, np.ndarray]:
+    """The model up to its last linear layer, and the kernel and bias of that layer.
 
     Args:
         model: functional or sequential `keras.Model`, built, one output. The `preprocessor` of a
             KerasHub task model becomes part of the features.
     """
-    functional = isinstance(model, keras.Model) and model.built and getattr(model, "inputs", None)
     require(
-        functional and getattr(model, "outputs", None),
-        "model: expected a built functional or sequential keras.Model, received "
-        f"{type(model).__name__}. Call build() or start with keras.Input.",
+        isinstance(model, keras.Model) and getattr(model, "inputs", None) and model.outputs,
+        "model: expected a functional keras.Model, or a Sequential with known inputs, received "
+        f"{type(model).__name__}. Start with keras.Input; of a subclassed model, call the features "
+        "and the last Dense layer on a keras.Input x: keras.Model(x, dense(features(x))).",
     )
     require(
         len(model.outputs) == 1,
@@ -123,28 +124,55 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, keras.layers.Dens
         "keras.Model(model.inputs, output).",
     )
     # The layer that makes the output; in a graph with branches it need not be the last one listed.
-    last = model.outputs[0]._keras_history.operation
+    last, found = model.outputs[0]._keras_history.operation, []
+    while isinstance(last, _AFTER_LINEAR):
+        found.append("softmax" if isinstance(last, keras.layers.Softmax) else _activation(last))
+        last = last.input._keras_history.operation
+    is_convolution = isinstance(last, keras.layers.Conv2D) and last.kernel_size == (1, 1)
     require(
-        isinstance(last, keras.layers.Dense),
-        "model: expected a classifier whose last layer is keras.layers.Dense, received "
-        f"{type(last).__name__}. End the model with Dense (linear or softmax).",
+        isinstance(last, keras.layers.Dense) or is_convolution,
+        "model: expected a classifier whose last layer is keras.layers.Dense or, on pooled "
+        f"features, a 1x1 Conv2D, received {type(last).__name__}. End the model with Dense.",
     )
+    activations = {*found, _activation(last)} - {"linear"}
+    kernel = np.asarray(last.kernel).reshape(-1, last.kernel.shape[-1])
+    is_binary = kernel.shape[1] == 1
     require(
-        last.activation in (keras.activations.linear, keras.activations.softmax),
-        "model: expected a last Dense layer with linear or softmax activation, received "
-        f"{keras.activations.serialize(last.activation)!r}. Use one of these.",
+        activations <= {"sigmoid" if is_binary else "softmax"} and (activations or not is_binary),
+        "model: expected logits or softmax of at least two classes, or one unit with a sigmoid, "
+        f"received {kernel.shape[1]} units with {sorted(activations) or 'linear'} activation. Use "
+        "one of these.",
     )
+    features = last.input
     require(
-        len(last.input.shape) == 2,
+        len(model.output_shape) == 2 and set(features.shape[1:-1]) <= {1},
         "model: expected feature vectors [batch, features] before the last layer, received the "
-        f"shape {tuple(last.input.shape)}. Pool or flatten them first.",
+        f"shape {tuple(features.shape)}. Pool or flatten them first.",
     )
+    features = features if len(features.shape) == 2 else keras.layers.Flatten()(features)
     given = model.inputs if isinstance(model, keras.Sequential) else model.input
     if isinstance(given, (list, tuple)) and len(given) == 1:
         (given,) = given
-    features = keras.Model(given, last.input, name=f"{model.name}_features")
-    preprocessor = getattr(model, "preprocessor", None)
-    return (features if preprocessor is None else _after_preprocessor(preprocessor, features)), last
+    network = keras.Model(given, features, name=f"{model.name}_features")
+    if getattr(model, "preprocessor", None) is not None:
+        network = _after_preprocessor(model.preprocessor, network)
+    bias = np.asarray(last.bias) if last.use_bias else np.zeros(kernel.shape[1:], kernel.dtype)
+    if is_binary:  # softmax(-z/2, z/2) is sigmoid(z) of the second class
+        kernel, bias = (np.concatenate([-each, each], axis=-1) / 2 for each in (kernel, bias))
+    return network, kernel, bias
+
+
+_AFTER_LINEAR = (
+    keras.layers.Activation,
+    keras.layers.Softmax,
+    keras.layers.Reshape,
+    keras.layers.Flatten,
+)
+
+
+def _activation(layer):
+    """The name of a layer's activation, "linear" if it has none."""
+    return keras.activations.serialize(getattr(layer, "activation", keras.activations.linear))
 
 
 def _after_preprocessor(preprocessor: keras.layers.Layer, features: keras.Model) -> keras.Model:

@@ -31,21 +31,47 @@ def sequential():
     )
 
 
-@pytest.mark.parametrize(
-    "make",
-    [functional, lambda: functional("softmax"), lambda: functional(use_bias=False), sequential],
-    ids=["linear", "softmax", "no_bias", "sequential"],
-)
-def test_predictions_are_unchanged(make):
-    source = make()
+def headed(*layers):
+    """A small network on images that ends in these layers."""
+    pooled = keras.layers.GlobalAveragePooling2D(keepdims=True)
+    return keras.Sequential([keras.Input([8, 8, 1]), keras.layers.Rescaling(0.01), pooled, *layers])
+
+
+L = keras.layers
+HEADS = {
+    "linear": functional,
+    "softmax": lambda: functional("softmax"),
+    "no_bias": lambda: functional(use_bias=False),
+    "sequential": sequential,
+    "activation": lambda: headed(L.Flatten(), L.Dense(3), L.Activation("softmax", dtype="float32")),
+    "softmax_layer": lambda: headed(L.Flatten(), L.Dense(3), L.Softmax()),
+    "convolution": lambda: headed(L.Conv2D(3, 1), L.Reshape([3]), L.Activation("softmax")),
+    "sigmoid": lambda: headed(L.Flatten(), L.Dense(1, "sigmoid", bias_initializer="ones")),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_predictions_are_unchanged(head):
+    source = HEADS[head]()
     source_probs = source.predict(IMAGES, verbose=0)
-    if source.layers[-1].activation is keras.activations.linear:
+    if head in ("linear", "no_bias"):
         source_probs = scipy.special.softmax(source_probs, axis=-1)
+    if head == "sigmoid":
+        source_probs = np.concatenate([1 - source_probs, source_probs], axis=-1)
     model = models.S2DClassifier.from_classifier(source, num_samples=3, seed=0)
     np.testing.assert_allclose(model.predict_uncertainty(IMAGES)["probs"], source_probs, rtol=1e-5)
     assert model.image_shape == (8, 8, 1)
     assert model.mean is None, "nothing is added in front of the given model"
     assert model.noise.num_samples == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in dir(keras.applications) if n[0].isupper()])
+def test_every_keras_application_is_cast(name):
+    keras.backend.clear_session()
+    source = getattr(keras.applications, name)(weights=None, classes=5)
+    model = models.S2DClassifier.from_classifier(source)
+    assert model.num_parameters == sum(int(np.prod(w.shape)) for w in source.trainable_variables)
 
 
 def test_it_trains_and_keeps_the_number_of_parameters():
@@ -60,18 +86,23 @@ def test_it_trains_and_keeps_the_number_of_parameters():
     contracts.run_saving_test(model, IMAGES)
 
 
+class Subclassed(keras.Model):
+    pass
+
+
 def test_other_heads_are_refused():
     images = keras.Input([8, 8, 1])
     flat = keras.layers.Flatten()(images)
     dense = keras.layers.Dense(3)
     heads = keras.layers
     refused = [
-        (keras.Model(images, heads.Dense(3, "sigmoid")(flat)), "or softmax .*received 'sigmoid'"),
-        (keras.Model(images, heads.Softmax()(dense(flat))), "layers.Dense, received Softmax"),
+        (keras.Model(images, heads.Dense(3, "sigmoid")(flat)), r"or softmax .*received .*sigmoid"),
         (keras.Model(images, heads.Dense(3)(images)), "Pool or flatten them first"),
         (keras.Model(images, [dense(flat), flat]), "one output, received 2"),
-        (keras.Sequential([heads.Flatten(), heads.Dense(3)]), "built functional or sequential"),
-        (heads.Dense(3), "keras.Model, received Dense"),
+        (keras.Model(images, heads.Dense(1)(flat)), "1 units with linear"),
+        (keras.Sequential([heads.Flatten(), heads.Dense(3)]), "Start with keras.Input"),
+        (Subclassed(), r"received Subclassed.*call the features and the last Dense .*keras\.Input"),
+        (heads.Dense(3), "keras.Model, or .* received Dense"),
     ]
     for model, message in refused:
         with pytest.raises(ValueError, match=message) as error:
