@@ -4,6 +4,7 @@ With synchronized batch norm and without dropout, as only then the mathematics i
 """
 
 import os
+import re
 import subprocess
 import sys
 
@@ -11,8 +12,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
-from s2d_tf import data, models
+from s2d_tf import cli, data, models
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import callbacks, loop, schedules, strategies
 from s2d_tf.zoo import networks, recipes
@@ -116,6 +118,29 @@ def test_a_fast_network_on_two_replicas_equals_one(tmp_path):
     one, two = (run.predictor().get_weights() for run in runs)
     for weight, other in zip(one, two, strict=True):
         assert np.linalg.norm(other - weight) <= 1e-2 * np.linalg.norm(weight) + 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("leave_no_flags")
+@pytest.mark.parametrize("network", ["densenet_bc_100_12", "wrn_28_10"])
+def test_the_documented_command_on_two_devices_equals_one(network, tmp_path, project_root):
+    """With the network's short recipe and three steps of small images."""
+    text = (project_root / "docs" / "scaling.md").read_text(encoding="utf-8")
+    (command,) = re.findall(rf"^s2d (train {network}\.s2d\..* --strategy=mirrored .*)$", text, re.M)
+    command = command.replace(f"{network}.s2d.cifar100_plus", f"{network}_short.s2d").split()
+    random = np.random.default_rng(0)
+    for index in range(64):
+        path = tmp_path / "images" / f"class_{index % 4}" / f"{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, [8, 8, 3], dtype=np.uint8)).save(path)
+    command += [f"--data={tmp_path / 'images'}", "--epochs=1", "--set=data.batch_size=16"]
+    losses = []
+    for changed in ([], ["--strategy=one_device"]):
+        workdir = tmp_path / f"run_{len(losses)}"
+        assert cli.main([*command, *changed, f"--workdir={workdir}"]) == 0
+        _, *rows = (workdir / "log.csv").read_text().splitlines()
+        losses.append([float(value) for value in rows[0].split(",")])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
 
 
 def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
