@@ -13,6 +13,8 @@ import s2d_tf._backend  # noqa: F401
 import keras
 import tensorflow as tf
 
+from s2d_tf.numerics.tensor_checks import require
+
 # Coefficients of the quintic Newton-Schulz iteration, by Jordan et al.: its singular values come
 # near 1 (0.7 to 1.2) quickly rather than exactly.
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -61,19 +63,18 @@ class Muon(keras.optimizers.SGD):
     ) -> None:
         kwargs = {key: kwargs[key] for key in kwargs if key != "nesterov"}
         super().__init__(learning_rate, momentum=sgd_momentum, nesterov=True, name=name, **kwargs)
-        if not 0 <= momentum < 1:
-            raise ValueError(
-                f"momentum: expected a number in [0, 1), received {momentum!r}. The default is 0.6."
-            )
-        if num_iterations < 1:
-            raise ValueError(
-                f"num_iterations: expected at least 1, received {num_iterations!r}. The default "
-                "is 3."
-            )
-        if not sgd_ratio > 0:
-            raise ValueError(
-                f"sgd_ratio: expected a number above 0, received {sgd_ratio!r}. The default is 6."
-            )
+        require(
+            0 <= momentum < 1,
+            f"momentum: expected a number in [0, 1), received {momentum!r}. The default is 0.6.",
+        )
+        require(
+            num_iterations >= 1,
+            f"num_iterations: expected at least 1, received {num_iterations!r}. The default is 3.",
+        )
+        require(
+            sgd_ratio > 0,
+            f"sgd_ratio: expected a number above 0, received {sgd_ratio!r}. The default is 6.",
+        )
         self.kernel_momentum = momentum
         self.num_iterations = num_iterations
         self.sgd_ratio = sgd_ratio

@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from s2d_tf._types import TensorLike
 from s2d_tf.numerics import concentrations_from_logits, digamma, digamma_minus_log
-from s2d_tf.numerics.tensor_checks import MIN_LOG_PROB, as_float, check_classes
+from s2d_tf.numerics.tensor_checks import MIN_LOG_PROB, as_float, check_classes, require
 
 KINDS = ("categorical", "dirichlet")
 
@@ -165,27 +165,27 @@ def confidence_score(kind: str, member_logits: TensorLike) -> tf.Tensor:
 
 
 def _check_kind(kind):
-    if kind not in KINDS:
-        raise ValueError(
-            f"kind: expected one of {list(KINDS)}, received {kind!r}. Choose one of these."
-        )
+    require(
+        kind in KINDS,
+        f"kind: expected one of {list(KINDS)}, received {kind!r}. Choose one of these.",
+    )
 
 
 def _as_members(value, name):
     members = as_float(value, name)
-    if members.shape.rank not in (2, 3):
-        raise ValueError(
-            f"{name}: expected the shape [members, batch, classes] or [batch, classes], "
-            f"received {tuple(members.shape)}. Put the members first."
-        )
+    require(
+        members.shape.rank in (2, 3),
+        f"{name}: expected the shape [members, batch, classes] or [batch, classes], "
+        f"received {tuple(members.shape)}. Put the members first.",
+    )
     check_classes(members, name)
     if members.shape.rank == 2:
         return tf.expand_dims(members, axis=0)
-    if members.shape[0] == 0:
-        raise ValueError(
-            f"{name}: expected at least one member, received the shape "
-            f"{tuple(members.shape)}. Pass one or more."
-        )
+    require(
+        members.shape[0] != 0,
+        f"{name}: expected at least one member, received the shape "
+        f"{tuple(members.shape)}. Pass one or more.",
+    )
     return members
 
 

@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from s2d_tf._types import Shape
+from s2d_tf.numerics.tensor_checks import require
 
 _prediction = threading.local()
 
@@ -41,11 +42,11 @@ class Noise(keras.layers.Layer):
 
     def __init__(self, num_samples: int = 5, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if num_samples < 1:
-            raise ValueError(
-                f"num_samples: expected at least 1 teacher pass, received {num_samples!r}. The "
-                "paper has 5."
-            )
+        require(
+            num_samples >= 1,
+            f"num_samples: expected at least 1 teacher pass, received {num_samples!r}. The "
+            "paper has 5.",
+        )
         self.num_samples = num_samples
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
@@ -86,11 +87,11 @@ class _GaussianNoise(Noise):
     ) -> None:
         super().__init__(num_samples, seed, **kwargs)
         low, high = stddev if isinstance(stddev, (tuple, list)) else (stddev, stddev)
-        if not 0 <= low <= high:
-            raise ValueError(
-                "stddev: expected a number of at least 0 or a pair (low, high) with 0 <= low <= "
-                f"high, received {stddev!r}. The paper has 0.1."
-            )
+        require(
+            0 <= low <= high,
+            "stddev: expected a number of at least 0 or a pair (low, high) with 0 <= low <= "
+            f"high, received {stddev!r}. The paper has 0.1.",
+        )
         self.stddev = tuple(stddev) if isinstance(stddev, (tuple, list)) else stddev
         self._low, self._high = float(low), float(high)
 
@@ -165,10 +166,10 @@ class BernoulliNoise(Noise):
         self, rate: float = 0.1, num_samples: int = 5, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(num_samples, seed, **kwargs)
-        if not 0 <= rate < 1:
-            raise ValueError(
-                f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no noise."
-            )
+        require(
+            0 <= rate < 1,
+            f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no noise.",
+        )
         self.rate = rate
 
     def perturb(
@@ -228,10 +229,10 @@ class Dropout(keras.layers.Layer):
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not 0 <= rate < 1:
-            raise ValueError(
-                f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no dropout."
-            )
+        require(
+            0 <= rate < 1,
+            f"rate: expected a number in [0, 1), received {rate!r}. Pass 0 for no dropout.",
+        )
         self.rate = rate
         self.seed = random.getrandbits(31) if seed is None else seed
         self.seed_generator = keras.random.SeedGenerator(self.seed)

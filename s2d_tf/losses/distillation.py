@@ -7,6 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from s2d_tf.numerics.tensor_checks import require
+
 
 class DistillationLoss(keras.losses.Loss):
     """A loss whose targets are teacher predictions `[batch, members, classes]`.
@@ -54,11 +56,10 @@ class SoftenedLoss(DistillationLoss):
 
     def __init__(self, temperature: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not temperature > 0:
-            raise ValueError(
-                f"temperature: expected a number above 0, received {temperature!r}. Pass 1.0 for "
-                "none."
-            )
+        require(
+            temperature > 0,
+            f"temperature: expected a number above 0, received {temperature!r}. Pass 1.0 for none.",
+        )
         self.temperature = temperature
 
     def get_config(self) -> dict[str, Any]:
@@ -139,16 +140,15 @@ class WithSoftCrossEntropy(DistillationLoss):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(distribution, DistillationLoss):
-            raise ValueError(
-                f"distribution: expected a losses.DistillationLoss, received {distribution!r}."
-                " Pass one such as losses.DirichletFisherDistance()."
-            )
-        if not weight >= 0:
-            raise ValueError(
-                f"weight: expected at least 0, received {weight}. Pass 0 for the cross-entropy "
-                "alone."
-            )
+        require(
+            isinstance(distribution, DistillationLoss),
+            f"distribution: expected a losses.DistillationLoss, received {distribution!r}."
+            " Pass one such as losses.DirichletFisherDistance().",
+        )
+        require(
+            weight >= 0,
+            f"weight: expected at least 0, received {weight}. Pass 0 for the cross-entropy alone.",
+        )
         self.distribution = distribution
         self.weight = weight
         self.categorical = SoftCrossEntropy(temperature, scale_student, dtype=self.dtype)

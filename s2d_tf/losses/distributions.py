@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from s2d_tf import _types, numerics
 from s2d_tf.losses.distillation import DistillationLoss, SoftenedLoss
+from s2d_tf.numerics.tensor_checks import require
 
 MAX_SCALE = 1e3
 """Far beyond the range of log-concentrations (+-20): only keeps a wild prediction finite."""
@@ -93,11 +94,11 @@ class DirichletFisherDistance(SoftenedLoss):
         self, teacher_kind: str = "dirichlet", temperature: float = 1.0, **kwargs: Any
     ) -> None:
         super().__init__(temperature, **kwargs)
-        if teacher_kind not in _types.TEACHER_KINDS:
-            raise ValueError(
-                f"teacher_kind: expected one of {_types.TEACHER_KINDS}, received "
-                f"{teacher_kind!r}. Pass the kind of the teachers."
-            )
+        require(
+            teacher_kind in _types.TEACHER_KINDS,
+            f"teacher_kind: expected one of {_types.TEACHER_KINDS}, received "
+            f"{teacher_kind!r}. Pass the kind of the teachers.",
+        )
         self.teacher_kind = teacher_kind
 
     def call(self, member_logits: tf.Tensor, student_logits: tf.Tensor) -> tf.Tensor:

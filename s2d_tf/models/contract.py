@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf._types import Inputs
+from s2d_tf.numerics.tensor_checks import BAD_INPUT, require
 
 PIXELS = (0.0, 255.0)
 """Range of raw pixels."""
@@ -24,8 +25,6 @@ _IMAGE_RANGES = ((0.0, 1.0), (-1.0, 1.0), PIXELS)
 
 _MADE_UP_NAME = re.compile(r"(keras_tensor|input_layer)(_\d+)?")
 """Names that Keras gives, which differ from one process to the next."""
-
-_MARK = "bad input: "
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +62,7 @@ class InputTensor:
 
     def excludes(self, low: float, high: float) -> bool:
         """Whether values from `low` to `high` are clearly outside of a known range."""
-        if self.range is None:
-            return False
-        lowest, highest = self.range
+        lowest, highest = self.range or (low, high)
         margin = (highest - lowest) * (0.1 if self.bounded else 10.0)
         # Pixels that were divided by 255 before they came. Black pictures are black either way.
         scaled = self.bounded and lowest == 0 and 0 < high <= highest / 255
@@ -302,20 +299,7 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        found = re.search(re.escape(_MARK) + r"(.*)\[end\]", str(error.message))
+        found = re.search(re.escape(BAD_INPUT) + r"(.*)\[end\]", str(error.message))
         if not found:
             raise
         raise ValueError(re.sub(r"\] \[", " ", found.group(1)).strip(" []")) from None
-
-
-def require(condition: tf.Tensor | bool, *message: Any) -> None:
-    """Rejects an argument, or input: now, or when the graph runs in which this is traced.
-
-    Args:
-        condition: what must hold.
-        message: its parts, texts and tensors, joined by spaces.
-    """
-    if tf.is_symbolic_tensor(condition):
-        tf.debugging.Assert(condition, [_MARK + message[0], *message[1:], "end"])
-    elif not condition:
-        raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))

@@ -116,11 +116,11 @@ def check_tensor(tensor: tf.Tensor, declared: InputTensor, num_heads: int = 1) -
     received, expected = tf.as_dtype(tensor.dtype), tf.as_dtype(declared.dtype)
     whole = (received.is_integer or received.is_bool) and expected != tf.string
     both_floating = received.is_floating and expected.is_floating
-    if not (whole or both_floating or received == expected):
-        raise ValueError(
-            f"{declared.name}: expected {expected.name}, received {received.name}. Convert the "
-            "inputs first."
-        )
+    require(
+        whole or both_floating or received == expected,
+        f"{declared.name}: expected {expected.name}, received {received.name}. Convert the "
+        "inputs first.",
+    )
     if tensor.shape.rank is None or tuple(tensor.shape[1:]) != declared.shape:
         _check_shape(tensor, declared, num_heads)
     if received.is_floating:
@@ -246,11 +246,11 @@ def warn_unknown(model: Any) -> None:
 
 def _num_examples(x, labels):
     sizes = {len(part) for part in keras.tree.flatten((x, labels)) if hasattr(part, "shape")}
-    if len(sizes) != 1 or sizes == {0}:
-        raise ValueError(
-            "x: expected inputs of the same length and as many labels, at least one, received "
-            f"lengths {sorted(sizes)}. Pass one row of each for every example."
-        )
+    require(
+        len(sizes) == 1 and sizes != {0},
+        "x: expected inputs of the same length and as many labels, at least one, received "
+        f"lengths {sorted(sizes)}. Pass one row of each for every example.",
+    )
     return sizes.pop()
 
 

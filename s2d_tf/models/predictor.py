@@ -237,8 +237,10 @@ class Predictor(keras.Model):
                     held.enter_context(lock)
                 found = compute(tensors)
             yield keras.tree.map_structure(np.asarray, found), labels
-        if empty:
-            raise ValueError("x: expected at least one example, received none. Check the data.")
+        require(
+            not empty,
+            "x: expected at least one example, received none. Check the data.",
+        )
 
     def _traced_methods(self):
         """The traced methods by name, and the locks to hold when they run.

@@ -20,7 +20,7 @@ from s2d_tf import _types
 from s2d_tf._types import TensorLike
 from s2d_tf.numerics.divergences import LOG_CONCENTRATION_LIMIT
 from s2d_tf.numerics.special import digamma, digamma_and_trigamma
-from s2d_tf.numerics.tensor_checks import as_float, check_samples, normalized_log_probs
+from s2d_tf.numerics.tensor_checks import as_float, check_samples, normalized_log_probs, require
 
 FIT_METHODS = _types.FIT_METHODS
 
@@ -112,14 +112,14 @@ def fit_dirichlet_with_info(
     >>> bool(fit.residual < 1e-4)
     True
     """
-    if method not in FIT_METHODS:
-        raise ValueError(
-            f"method: expected one of {list(FIT_METHODS)}, received {method!r}. Pass one of them."
-        )
-    if max_iterations < 1:
-        raise ValueError(
-            f"max_iterations: expected at least 1, received {max_iterations!r}. The default is 20."
-        )
+    require(
+        method in FIT_METHODS,
+        f"method: expected one of {list(FIT_METHODS)}, received {method!r}. Pass one of them.",
+    )
+    require(
+        max_iterations >= 1,
+        f"max_iterations: expected at least 1, received {max_iterations!r}. The default is 20.",
+    )
     log_probs = as_float(log_probs, "log_probs")
     check_samples(log_probs, "log_probs")
     normalized = normalized_log_probs(tf.stop_gradient(log_probs))

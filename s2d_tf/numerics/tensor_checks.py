@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
 from s2d_tf._types import TensorLike
 
 # Below what the smallest concentration gives (about -5e8): it only keeps ln 0 out.
 MIN_LOG_PROB = -1e9
+
+BAD_INPUT = "bad input: "
+"""Begins what `require` finds inside a graph."""
+
+
+def require(condition: tf.Tensor | bool, *message: Any) -> None:
+    """Rejects an argument, or input: now, or when the graph runs in which this is traced.
+
+    Args:
+        condition: what must hold.
+        message: its parts, texts and tensors, joined by spaces.
+    """
+    if tf.is_symbolic_tensor(condition):
+        tf.debugging.Assert(condition, [BAD_INPUT + message[0], *message[1:], "end"])
+    elif not condition:
+        raise ValueError(" ".join(str(getattr(part, "numpy", part.__str__)()) for part in message))
 
 
 def as_float(value: TensorLike, name: str) -> tf.Tensor:

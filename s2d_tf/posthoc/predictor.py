@@ -15,6 +15,7 @@ import tensorflow as tf
 from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import require
 from s2d_tf.models.predictor import WrappedPredictor
 
 if TYPE_CHECKING:
@@ -50,11 +51,11 @@ class Outputs:
     def __post_init__(self) -> None:
         members = np.asarray(self.member_logits, np.float32)
         members = members[None] if members.ndim == 2 else members
-        if members.ndim != 3:
-            raise ValueError(
-                "member_logits: expected the shape [members, n, classes] or [n, classes], "
-                f"received {members.shape}. Put the members first."
-            )
+        require(
+            members.ndim == 3,
+            "member_logits: expected the shape [members, n, classes] or [n, classes], "
+            f"received {members.shape}. Put the members first.",
+        )
         object.__setattr__(self, "member_logits", members)
         for name in ("features", "labels"):
             values = getattr(self, name)
@@ -76,16 +77,16 @@ class Outputs:
     def blocks(self, network: Predictor, features: bool) -> Iterator[Outputs]:
         """Slices of the examples, if these are outputs of the network with all it needs."""
         expected = (network.num_members, len(self), network.num_classes)
-        if self.member_logits.shape != expected or not len(self):
-            raise ValueError(
-                f"data: expected outputs of this network with member_logits of shape {expected}, "
-                f"received {self.member_logits.shape}. Collect them from this network."
-            )
-        if features and self.features is None:
-            raise ValueError(
-                "data: expected outputs with features, received ones without. Collect them with "
-                "features=True."
-            )
+        require(
+            self.member_logits.shape == expected and len(self),
+            f"data: expected outputs of this network with member_logits of shape {expected}, "
+            f"received {self.member_logits.shape}. Collect them from this network.",
+        )
+        require(
+            not features or self.features is not None,
+            "data: expected outputs with features, received ones without. Collect them with "
+            "features=True.",
+        )
         return (self.rows(i, i + ROWS) for i in range(0, len(self), ROWS))
 
 
@@ -294,11 +295,11 @@ def linear_head(network: Predictor) -> dict[str, tf.Tensor]:
     """
     kernel = tf.cast(network.last_layer.kernel, tf.float32)
     if kernel.shape.rank == 3:
-        if kernel.shape[0] != 1:
-            raise ValueError(
-                f"model: expected a network with one head, received one with {kernel.shape[0]}. "
-                "Use a step that does not read the head, such as KNN."
-            )
+        require(
+            kernel.shape[0] == 1,
+            f"model: expected a network with one head, received one with {kernel.shape[0]}. "
+            "Use a step that does not read the head, such as KNN.",
+        )
         kernel = kernel[0]
     bias = getattr(network.last_layer, "bias", None)
     bias = tf.zeros(kernel.shape[-1:]) if bias is None else tf.cast(bias, tf.float32)

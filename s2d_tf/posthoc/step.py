@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from s2d_tf._types import Data
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import require
 from s2d_tf.models.inputs import class_numbers
 from s2d_tf.posthoc.predictor import (
     Outputs,
@@ -87,16 +88,16 @@ class Step:
             data: `(inputs, labels)`, a dataset of such pairs, or `Outputs`; `None` to fit nothing.
             batch_size: how many inputs to hold at once; it does not change the result.
         """
-        if not isinstance(model, Predictor):
-            raise ValueError(
-                f"model: expected a models.Predictor, received {type(model).__name__}. Cast a "
-                "Keras classifier with models.S2DClassifier.from_classifier."
-            )
-        if data is None and self.needs_data:
-            raise ValueError(
-                f"data: expected (inputs, labels) to fit {type(self).__name__}, received None. "
-                "Pass data."
-            )
+        require(
+            isinstance(model, Predictor),
+            f"model: expected a models.Predictor, received {type(model).__name__}. Cast a "
+            "Keras classifier with models.S2DClassifier.from_classifier.",
+        )
+        require(
+            data is not None or not self.needs_data,
+            f"data: expected (inputs, labels) to fit {type(self).__name__}, received None. "
+            "Pass data.",
+        )
         self.check(model)
         return self.predictor_class(model, self, self.estimate(FitData(model, data, batch_size)))
 
@@ -105,11 +106,11 @@ class Step:
         taken = {"probs", "label", "confidence", "total", "data", "knowledge"}
         taken |= {each.step.name for each in chain(model)} - {None}
         plain = isinstance(self.name, str) and NAME.fullmatch(self.name)
-        if self.name is not None and (not plain or self.name in taken):
-            raise ValueError(
-                f"name: expected letters, digits and _, and a key that the model does not have, "
-                f"received {self.name!r:.80}. Pass another name to {type(self).__name__}."
-            )
+        require(
+            self.name is None or (plain and self.name not in taken),
+            f"name: expected letters, digits and _, and a key that the model does not have, "
+            f"received {self.name!r:.80}. Pass another name to {type(self).__name__}.",
+        )
         if self.reads_features:
             _ = root(model).last_layer  # of several members: an error that names them
 
@@ -282,17 +283,19 @@ def sample(blocks: Iterator[np.ndarray], seed: int, size: int) -> np.ndarray:
 
 def finite(values: np.ndarray, name: str) -> np.ndarray:
     """The same array, without NaN and infinity."""
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"data: expected finite {name}, received NaN or infinity. Check the inputs and the "
-            "model's weights."
-        )
+    require(
+        np.isfinite(values).all(),
+        f"data: expected finite {name}, received NaN or infinity. Check the inputs and the "
+        "model's weights.",
+    )
     return values
 
 
 def check_num_examples(count: int, least: int) -> None:
-    if count < least:
-        raise ValueError(f"data: expected at least {least} examples, received {count}. Add some.")
+    require(
+        count >= least,
+        f"data: expected at least {least} examples, received {count}. Add some.",
+    )
 
 
 def check_every_class(counts: np.ndarray) -> None:
@@ -307,24 +310,26 @@ def check_every_class(counts: np.ndarray) -> None:
 
 def fraction(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(
-            f"{name}: expected a number between 0 and 1, received {value!r}. Pass a fraction."
-        )
+    require(
+        not isinstance(value, bool) and isinstance(value, (int, float)) and (0 < value < 1),
+        f"{name}: expected a number between 0 and 1, received {value!r}. Pass a fraction.",
+    )
     return float(value)
 
 
 def positive(value: Any, name: str, kind: type = float) -> Any:
     """A number above 0; `kind=int` for a whole one."""
     allowed, what = (int, "a whole number") if kind is int else ((int, float), "a number")
-    if isinstance(value, bool) or not isinstance(value, allowed) or not 0 < value < float("inf"):
-        raise ValueError(
-            f"{name}: expected {what} above 0, received {value!r}. Pass such a number."
-        )
+    require(
+        not isinstance(value, bool) and isinstance(value, allowed) and (0 < value < float("inf")),
+        f"{name}: expected {what} above 0, received {value!r}. Pass such a number.",
+    )
     return kind(value)
 
 
 def choice(value: Any, name: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise ValueError(f"{name}: expected one of {list(known)}, received {value!r}. Correct it.")
+    require(
+        value in known,
+        f"{name}: expected one of {list(known)}, received {value!r}. Correct it.",
+    )
     return value

@@ -3,8 +3,12 @@
 import concurrent.futures
 import threading
 
+import pytest
+
+from s2d_tf import export, models
 from s2d_tf.export import versions
 from s2d_tf.export.saved_model import write_version
+from tests.models.tiny import backbone
 
 
 def write(directory, size=1):
@@ -58,3 +62,17 @@ def test_a_watcher_never_sees_half_a_version(tmp_path):
     watcher.join()
     assert not half
     assert len(versions(tmp_path)) == 10
+
+
+def test_a_version_with_flipped_bytes_is_not_loaded(tmp_path):
+    folder = export.save(models.Classifier(backbone(), 3, input_range=(0, 255)), tmp_path)
+    export.load(folder)
+    for path in (folder / "saved_model.pb", *(folder / "variables").iterdir()):
+        whole = path.read_bytes()
+        for at in range(0, len(whole) - 8, max(8, len(whole) // 7)):
+            flipped = bytes(255 - each for each in whole[at : at + 8])
+            path.write_bytes(whole[:at] + flipped + whole[at + 8 :])
+            with pytest.raises(ValueError, match=rf"received others or none .*{path.name}"):
+                export.load(folder)
+        path.write_bytes(whole)
+    export.load(folder)

@@ -57,13 +57,7 @@ def test_a_declared_range_is_not_learned():
         classifier(input_range=(1, 0))
 
 
-def test_inputs_that_are_clearly_outside_are_warned_about_once():
-    model = classifier(mean=[120.0], stddev=[60.0])
-    with pytest.warns(UserWarning, match=r"from 0 to 255, received 0 to 1\. Scale them"):
-        model.predict_uncertainty(np.float32(PIXELS / 255))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.predict_uncertainty(np.float32(PIXELS / 255))
+def test_inputs_in_the_range_are_not_warned_about():
     model = classifier(mean=[120.0], stddev=[60.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -166,7 +160,7 @@ REVERSE = PREDICTS | {
 def test_scaled_pixels_for_a_model_of_raw_ones_are_warned_about_once(name):
     model = classifier(mean=[120.0], stddev=[60.0])
     with pytest.warns(UserWarning, match="range from 0 to 255, received 0 to 1") as found:
-        REVERSE[name](model, UNIT)
+        [REVERSE[name](model, UNIT) for _ in range(2)]
     assert sum("range" in str(each.message) for each in found) == 1
 
 

@@ -160,7 +160,10 @@ class TestTwoWorkers:
         assert np.ptp(losses) > 0.02 * max(losses), "something was learnt"
         for row, expected in zip(*histories, strict=True):
             for name in expected:
-                np.testing.assert_allclose(row[name], expected[name], rtol=1e-3, atol=1e-5)
+                # An accuracy moves by whole labels, of which an epoch has 320: a few, whose two
+                # largest logits are closer than the weights agree, may go either way.
+                labels = 4 / 320 if "accuracy" in name else 1e-5
+                np.testing.assert_allclose(row[name], expected[name], rtol=1e-3, atol=labels)
         models = [r.predictor() for r in (run, one_replica)]
         for ours, other in zip(*(model.get_weights() for model in models), strict=True):
             np.testing.assert_allclose(ours, other, rtol=2e-3, atol=2e-4)
