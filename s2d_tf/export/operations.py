@@ -7,6 +7,7 @@ ones, over the graph and all functions, apart for what answers requests, what ru
 
 import importlib
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 from s2d_tf._types import PathLike
@@ -161,29 +162,38 @@ def operations(meta_graph: Any) -> dict[str, set[str]]:
         for name, signature in meta_graph.signature_def.items()
     }
     start = [*meta_graph.collection_def[_START].node_list.value, *outputs.pop(_START_SIGNATURE, [])]
-    bodies = {
-        ("function", f.signature.name): f.node_def for f in meta_graph.graph_def.library.function
-    }
-    bodies |= {("node", node.name): [node] for node in meta_graph.graph_def.node}
+    parts = bodies(meta_graph.graph_def)
     answered = [name for names in outputs.values() for name in names]
-    serving = _reach(bodies, answered, set(objects.concrete_functions) - setup)
-    restoring = _reach(bodies, [meta_graph.saver_def.restore_op_name, *start], setup)
-    parts = {
+    serving = reach(parts, answered, set(objects.concrete_functions) - setup)
+    restoring = reach(parts, [meta_graph.saver_def.restore_op_name, *start], setup)
+    used = {
         "serving": serving,
         "restoring": restoring,
-        "saving": set(bodies) - serving - restoring,
+        "saving": set(parts) - serving - restoring,
     }
     return {
-        part: {node.op for item in items for node in bodies[item]}
-        - {name for kind, name in bodies if kind == "function"}
-        for part, items in parts.items()
+        part: {node.op for item in items for node in parts[item]}
+        - {name for kind, name in parts if kind == "function"}
+        for part, items in used.items()
     }
 
 
 _PERMITTED = {"serving": SERVING | TEXT, "restoring": RESTORING, "saving": SAVING}
 
 
-def _reach(bodies, tensor_names, function_names):
+def bodies(graph_def: Any) -> dict[tuple[str, str], Any]:
+    """Nodes of functions by `("function", name)`, and each of the graph by `("node", name)`."""
+    functions = {("function", each.signature.name): each for each in graph_def.library.function}
+    return {key: each.node_def for key, each in functions.items()} | {
+        ("node", node.name): [node] for node in graph_def.node
+    }
+
+
+def reach(
+    bodies: dict[tuple[str, str], Any],
+    tensor_names: Iterable[str],
+    function_names: Iterable[str] = (),
+) -> set[tuple[str, str]]:
     """The nodes and functions that must run for these tensors and functions."""
     pending = [("node", name) for name in tensor_names if name]
     pending += [("function", name) for name in function_names]

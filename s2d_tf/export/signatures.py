@@ -9,7 +9,6 @@ draws; and no random operation is left that another runtime may not have. (Tenso
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
-from s2d_tf.export import encoded_images
+from s2d_tf.export import encoded_images, operations
 from s2d_tf.models import Predictor
 from s2d_tf.models.contract import Contract
 
@@ -52,7 +51,6 @@ class Signatures(tf.Module):
     def __init__(self, model: Predictor, reject: bool = True) -> None:
         super().__init__()
         self.contract, self.reject = model.contract, reject
-        _check_names([tensor.name for tensor in self.contract.tensors])
         # Lookup tables are saved with the graph that uses them.
         self.tables = [
             value
@@ -140,16 +138,6 @@ def _expected(tensor):
     what = "pixels" if tensor.is_image else "numbers"
     bounds = " in [{:g}, {:g}]".format(*(tensor.range or ())) if tensor.bounded else ""
     return f"{tensor.name}: expected {what}{bounds}"
-
-
-def _check_names(names):
-    """Rejects names of inputs that TensorFlow rejects or changes, in some of its loaders only."""
-    wrong = [name for name in names if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)]
-    if wrong or len(set(names)) < len(names):
-        raise ValueError(
-            "model: expected inputs with different names of letters, digits and '_', which a "
-            f"signature can have, received {wrong or names}. Build the backbone with such names."
-        )
 
 
 def warmup_requests(
@@ -263,16 +251,12 @@ def freeze(function: Callable, *specs: tf.TensorSpec) -> tuple[Callable, list[tf
 def _dependent(traced, given, captured):
     """The operations that run for each request, in the order in which they were made."""
     # Not those that nothing needs, such as the draws of augmentation, which only trains.
-    pending = [tensor.op for tensor in traced.structured_outputs.values()]
-    pending += [op for op in traced.graph.get_operations() if op.type == "Assert"]
-    needed: set = set()
-    while pending:
-        op = pending.pop()
-        if op not in needed:
-            needed.add(op)
-            pending += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    ops = traced.graph.get_operations()
+    ends = [tensor.name for tensor in traced.structured_outputs.values()]
+    ends += [op.name for op in ops if op.type == "Assert"]
+    needed = operations.reach(operations.bodies(traced.graph.as_graph_def()), ends)
     body: dict = {}
-    for op in filter(needed.__contains__, traced.graph.get_operations()):
+    for op in [op for op in ops if ("node", op.name) in needed]:
         made = [tensor.dtype for tensor in op.outputs if tensor.name not in captured]
         opaque = tf.resource in made or tf.variant in made
         if opaque or any(each.op in body or each.name in given for each in op.inputs):

@@ -16,3 +16,7 @@ __all__ = [
     "S2DClassifier",
     "Student",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

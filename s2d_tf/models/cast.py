@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from s2d_tf._types import Data
 from s2d_tf.models import inputs
-from s2d_tf.models.contract import require
+from s2d_tf.models.contract import input_structure, require
 from s2d_tf.models.predictor import Predictor
 
 
@@ -113,7 +113,7 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, np.ndarray, np.nd
             KerasHub task model becomes part of the features.
     """
     require(
-        isinstance(model, keras.Model) and getattr(model, "inputs", None) and model.outputs,
+        isinstance(model, keras.Model) and getattr(model, "outputs", None),
         "model: expected a functional keras.Model, or a Sequential with known inputs, received "
         f"{type(model).__name__}. Start with keras.Input; of a subclassed model, call the features "
         "and the last Dense layer on a keras.Input x: keras.Model(x, dense(features(x))).",
@@ -150,10 +150,7 @@ def split_classifier(model: keras.Model) -> tuple[keras.Model, np.ndarray, np.nd
         f"shape {tuple(features.shape)}. Pool or flatten them first.",
     )
     features = features if len(features.shape) == 2 else keras.layers.Flatten()(features)
-    given = model.inputs if isinstance(model, keras.Sequential) else model.input
-    if isinstance(given, (list, tuple)) and len(given) == 1:
-        (given,) = given
-    network = keras.Model(given, features, name=f"{model.name}_features")
+    network = keras.Model(input_structure(model), features, name=f"{model.name}_features")
     if getattr(model, "preprocessor", None) is not None:
         network = _after_preprocessor(model.preprocessor, network)
     bias = np.asarray(last.bias) if last.use_bias else np.zeros(kernel.shape[1:], kernel.dtype)

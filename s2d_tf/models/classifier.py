@@ -163,7 +163,16 @@ class Classifier(Castable):
         return logits if self.num_heads == 1 else tf.transpose(logits, [1, 0, 2])
 
     def compile(
-        self, optimizer: Any = "sgd", loss: Any = None, metrics: Any = None, **kwargs: Any
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: bool | str = "auto",
+        auto_scale_loss: bool = True,
     ) -> None:
         """Keras' `compile` with the right defaults: cross-entropy from logits, and accuracy.
 
@@ -174,7 +183,17 @@ class Classifier(Castable):
         metrics = ["accuracy"] if metrics is None else metrics
         if isinstance(metrics, (list, tuple)):
             metrics = [labels.LabelAccuracy() if each == "accuracy" else each for each in metrics]
-        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+        super().compile(
+            optimizer,
+            loss,
+            loss_weights,
+            metrics,
+            weighted_metrics,
+            run_eagerly,
+            steps_per_execution,
+            jit_compile,
+            auto_scale_loss,
+        )
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """So that a model that Keras loads is compiled again, although `compile` is our own."""
@@ -182,28 +201,63 @@ class Classifier(Castable):
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    def fit(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> keras.callbacks.History:
+    def fit(
+        self,
+        x: Data | None = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: dict[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> keras.callbacks.History:
         """Keras' `fit`; bad inputs and labels raise a `ValueError` that says what is wrong.
 
         A backbone with a stem that is not fitted is adapted to the first images. Ranges of the
         inputs that nobody declared are learned. A loss that becomes NaN
         stops the training with an error, and the weights are those of the start of the epoch.
         """
-        held = kwargs.get("validation_data")
-        if not isinstance(held, (tuple, list)):
-            kwargs["validation_data"] = inputs.checked(held, None, self._checks(), {})
-        callbacks = keras.tree.flatten(kwargs.get("callbacks") or [])
+        if not isinstance(validation_data, (tuple, list)):
+            held = {"shuffle": False}
+            validation_data = inputs.checked(validation_data, None, self._checks(), held)
+        callbacks = keras.tree.flatten(callbacks or [])
         if not any(getattr(each, "requires_finite_loss", False) for each in callbacks):
             # First, so that no other saves weights that are lost.
-            kwargs["callbacks"] = [labels.FiniteLoss(), *callbacks]
-        if isinstance(x, tf.data.Dataset):
-            kwargs.setdefault("shuffle", False)  # the order is the pipeline's
+            callbacks = [labels.FiniteLoss(), *callbacks]
+        # The order of a pipeline is its own.
+        shuffle = shuffle and not isinstance(x, tf.data.Dataset)
+        given = {"shuffle": shuffle, "class_weight": class_weight}
         with clear_errors():
-            x = inputs.checked(x, y, self._checks(training=True), kwargs)
+            x = inputs.checked(x, y, self._checks(training=True), given)
             if isinstance(x, (tf.data.Dataset, np.ndarray, tf.Tensor)):  # can be read twice
                 self.adapt(x)
             self.check_fitted()
-            return super().fit(x, y, **kwargs)
+            return super().fit(
+                x,
+                y,
+                batch_size=batch_size,
+                epochs=epochs,
+                verbose=verbose,
+                callbacks=callbacks,
+                validation_split=validation_split,
+                validation_data=validation_data,
+                sample_weight=sample_weight,
+                initial_epoch=initial_epoch,
+                steps_per_epoch=steps_per_epoch,
+                validation_steps=validation_steps,
+                validation_batch_size=validation_batch_size,
+                validation_freq=validation_freq,
+                **given,
+            )
 
     def train_on_batch(
         self, x: Inputs, y: Any = None, sample_weight: Any = None, **kwargs: Any
@@ -214,12 +268,26 @@ class Classifier(Castable):
             self.check_fitted()
             return super().train_on_batch(x, y, sample_weight, **kwargs)
 
-    def evaluate(self, x: Data | None = None, y: Any = None, **kwargs: Any) -> Any:
+    def evaluate(
+        self,
+        x: Data | None = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Keras' `evaluate`, with the checks of `fit`."""
-        if kwargs.get("steps") is None:
+        if steps is None:
             inputs.check_ends(x)
         with clear_errors():
-            return super().evaluate(inputs.checked(x, y, self._checks(), kwargs), y, **kwargs)
+            x = inputs.checked(x, y, self._checks(), {"shuffle": False})
+            return super().evaluate(
+                x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
+            )
 
     def _checks(self, training=False):
         """What a batch goes through in `fit`, or in `evaluate`."""

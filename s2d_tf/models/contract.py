@@ -98,9 +98,7 @@ class Contract:
             input_range: `(low, high)` of all floating inputs.
             num_heads: images that a MIMO network sees stacked along the channels.
         """
-        inputs = backbone.inputs if isinstance(backbone, keras.Sequential) else backbone.input
-        if isinstance(inputs, (list, tuple)) and len(inputs) == 1:
-            (inputs,) = inputs
+        inputs = input_structure(backbone)
         paths, flat = zip(*keras.tree.flatten_with_path(inputs), strict=True)
         require(
             max(map(len, paths)) <= 1,
@@ -111,6 +109,13 @@ class Contract:
             InputTensor(_name(path, tensor, i, len(flat)), tuple(tensor.shape[1:]), tensor.dtype)
             for i, (path, tensor) in enumerate(zip(paths, flat, strict=True))
         ]
+        found = [tensor.name for tensor in tensors]
+        wrong = [name for name in found if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)]
+        require(  # TensorFlow rejects or changes others, in some of its loaders only.
+            not wrong and len({*found}) == len(found),
+            "backbone: expected inputs with different names of letters, digits and '_', which an "
+            f"exported model can have, received {wrong or found}. Name each keras.Input so.",
+        )
         if num_heads > 1:
             tensors = [_one_of_stacked(tensor, num_heads, len(flat)) for tensor in tensors]
         ranges = [
@@ -165,12 +170,13 @@ class Contract:
         structure = self.structure
         if structure == 0 and not isinstance(x, (dict, list, tuple)):
             return [x]
-        if isinstance(structure, dict) and isinstance(x, dict) and set(x) == set(structure):
-            return [x[name] for name in sorted(structure)]
+        names = [tensor.name for tensor in self.tensors]
+        keys = sorted(structure) if isinstance(structure, dict) else names
+        if isinstance(x, dict) and set(x) == set(keys):
+            return [x[key] for key in keys]
         listed = isinstance(structure, (list, tuple)) and isinstance(x, (list, tuple))
         if listed and len(x) == len(structure):
             return list(x)
-        names = [tensor.name for tensor in self.tensors]
         kind = f"a {type(structure).__name__} of {names}" if structure else "one array or tensor"
         received = sorted(map(str, x)) if isinstance(x, dict) else type(x).__name__
         raise ValueError(f"x: expected {kind}, received {received}. Pass the inputs in this form.")
@@ -210,6 +216,13 @@ class Contract:
             for each in values["tensors"]
         ]
         return cls(tuple(InputTensor(**each) for each in tensors), values["structure"])
+
+
+def input_structure(model: keras.Model) -> Any:
+    """The symbolic inputs of a functional or sequential model; a list of one is that one."""
+    inputs = model.inputs if isinstance(model, keras.Sequential) else model.input
+    is_one = isinstance(inputs, (list, tuple)) and len(inputs) == 1
+    return inputs[0] if is_one else inputs
 
 
 def check_backbone(backbone: Any) -> None:

@@ -172,7 +172,7 @@ def checked(x: Data, y: Any, check: Callable, arguments: dict[str, Any]) -> Data
     if x is None or isinstance(x, tf.distribute.DistributedDataset):
         return x
     if not (isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")):
-        shuffle = arguments.pop("shuffle", isinstance(x, keras.utils.PyDataset))
+        shuffle = arguments.pop("shuffle") and isinstance(x, keras.utils.PyDataset)
         class_weight = arguments.pop("class_weight", None)
         adapter = _adapter(x, y, shuffle=shuffle, class_weight=class_weight)
         make = adapter.get_tf_dataset

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
-from s2d_tf._types import Data, Inputs
+from s2d_tf._types import Data, Inputs, PathLike
 from s2d_tf.models import inputs
 from s2d_tf.models.answers import Answers
 from s2d_tf.models.contract import Contract, require
@@ -59,6 +59,22 @@ class Predictor(keras.Model):
 
     metadata: dict | None = None
     """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
+
+    @property
+    def input(self) -> Any:
+        """Symbolic inputs, nested as the model takes them; `inputs` is the flat list."""
+        return keras.tree.map_structure(
+            lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name, name=spec.name),
+            self.contract.specs(),
+        )
+
+    @property
+    def inputs(self) -> list[keras.KerasTensor]:
+        return keras.tree.flatten(self.input)
+
+    @property
+    def input_shape(self) -> Any:
+        return keras.tree.map_structure(lambda tensor: tensor.shape, self.input)
 
     @property
     def image_shape(self) -> tuple[int | None, ...] | None:
@@ -294,6 +310,20 @@ class Predictor(keras.Model):
         specs = keras.tree.flatten(self.contract.specs())
         # Concrete, so that TensorFlow does not warn of retracing where many models predict.
         return tf.function(named, input_signature=[specs], autograph=False).get_concrete_function()
+
+    def export(self, filepath: PathLike, *args: Any, **kwargs: Any) -> None:
+        """Keras' `export`, of what `model(inputs)` returns; `s2d_tf.export.save` writes a model
+        that answers with probabilities and uncertainties."""
+        kwargs.setdefault("input_signature", [self.input])
+        super().export(filepath, *args, **kwargs)
+
+    def summary(self, *args: Any, **kwargs: Any) -> None:
+        """Keras' `summary`, and what predictions return."""
+        super().summary(*args, **kwargs)
+        (kwargs.get("print_fn") or print)(
+            " predict: what model(x) returns, before the softmax\n"
+            " predict_uncertainty: class probabilities, label and uncertainties"
+        )
 
     def check_fitted(self) -> None:
         """Raises a `ValueError` where a layer still has to be fitted to images."""

@@ -106,6 +106,7 @@ class S2DClassifier(Classifier):
         self.noise = noise or MultiplicativeGaussianNoise(
             noise_stddev, num_samples, seed=self.seed, name="noise"
         )
+        self.noise.build((None, self.num_heads, backbone.output_shape[-1]))
         self.student_objective = (
             losses.DirichletNegativeLogLikelihood()
             if student_loss == "log_likelihood"

@@ -68,9 +68,8 @@ def test_a_model_of_which_nobody_said_the_range_takes_numbers(source, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a column", "a-column", "a.column", "1st", "größe"])
-def test_names_that_no_signature_can_have_are_rejected(name, tmp_path):
+def test_names_that_no_signature_can_have_are_rejected(name):
     inputs = {name: keras.Input([2], name=name), "b": keras.Input([1], name="b")}
     backbone = keras.Model(inputs, keras.layers.Concatenate()(list(inputs.values())))
-    with pytest.raises(ValueError, match=rf"model: expected inputs .*, received \['{name}'\]"):
-        export.save(models.Classifier(backbone, 3), tmp_path / "model")
-    assert not (tmp_path / "model" / "1").exists()
+    with pytest.raises(ValueError, match=rf"backbone: expected inputs .*, received \['{name}'\]"):
+        models.Classifier(backbone, 3)

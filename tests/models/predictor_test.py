@@ -1,6 +1,7 @@
 """What every predictor declares and answers, so that nobody has to test its type."""
 
 import concurrent.futures
+import inspect
 import sys
 import threading
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from s2d_tf import backbones, export, layers, losses, models, posthoc, zoo
 from tests import contracts
+from tests.models import tiny
 from tests.models.tiny import CLASSES, IMAGES, LABELS, backbone
 
 
@@ -275,3 +277,36 @@ class TestUnfittedStem:
         model.adapt(self.IMAGES)
         np.testing.assert_allclose(found, stem.kernel, atol=1e-6)
         assert model.predict_uncertainty(self.IMAGES)["total"].shape == (12,)
+
+
+def test_it_shows_keras_arguments_and_its_classes_only():
+    for name in ("fit", "evaluate", "compile"):
+        keras_own = inspect.signature(getattr(keras.Model, name)).parameters.values()
+        own = inspect.signature(getattr(models.S2DClassifier, name)).parameters.values()
+        assert [(p.name, p.default) for p in own] == [(p.name, p.default) for p in keras_own]
+    assert dir(models) == sorted(models.__all__)
+    assert {type(getattr(models, name)) for name in dir(models)} <= {type}
+
+
+@pytest.mark.parametrize("kind", [tiny.s2d, lambda: models.Ensemble([tiny.s2d(), tiny.s2d()])])
+def test_it_is_exported_and_summarized_as_any_keras_model(kind, tmp_path):
+    model, lines = kind(), []
+    assert model.input.shape == model.input_shape == (None, 8, 8, 1)
+    assert [tensor.name for tensor in model.inputs] == ["images"]
+    model.export(tmp_path, verbose=False)
+    images = tf.cast(tiny.IMAGES, tf.float32)
+    served = tf.saved_model.load(str(tmp_path)).serve(images)
+    np.testing.assert_allclose(served, model(images), rtol=1e-4, atol=1e-5)
+    model.summary(print_fn=lines.append)
+    assert "unbuilt" not in "".join(lines)
+    assert "predict_uncertainty: class probabilities" in "".join(lines)
+
+
+def test_a_dict_of_named_inputs_is_taken_for_a_list():
+    a, b = keras.Input([4], name="a"), keras.Input([3], name="b")
+    model = models.Classifier(keras.Model([a, b], keras.layers.Concatenate()([a, b])), 3, seed=0)
+    rows = {"b": np.ones([6, 3], np.float32), "a": np.zeros([6, 4], np.float32)}
+    model.compile("sgd")
+    model.fit(rows, np.arange(6) % 3, verbose=0)
+    found = model.predict_uncertainty(rows)["probs"]
+    np.testing.assert_array_equal(found, model.predict_uncertainty([rows["a"], rows["b"]])["probs"])
