@@ -19,7 +19,12 @@ from s2d_tf.posthoc.step import Detector, Step, detectors, step_class, steps
 from s2d_tf.posthoc.prediction_scores import GEN, MSP, Energy, MaxLogit, Uncertainty
 from s2d_tf.posthoc.feature_scores import ASH, FDBD, KNN, SCALE, ReAct, ViM
 from s2d_tf.posthoc.gaussians import FeatureDensity, Mahalanobis, RelativeMahalanobis
-from s2d_tf.posthoc.calibration import DirichletCalibration, TemperatureScaling, VectorScaling
+from s2d_tf.posthoc.calibration import (
+    DirichletCalibration,
+    DistanceAwareness,
+    TemperatureScaling,
+    VectorScaling,
+)
 from s2d_tf.posthoc.laplace import LastLayerLaplace
 from s2d_tf.posthoc.saving import StepError, load, model_sha256, parse, save
 from s2d_tf.posthoc.sets_and_abstention import (
@@ -38,6 +43,7 @@ __all__ = [
     "ConformalSets",
     "Detector",
     "DirichletCalibration",
+    "DistanceAwareness",
     "Energy",
     "FeatureDensity",
     "LastLayerLaplace",

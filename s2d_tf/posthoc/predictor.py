@@ -151,6 +151,7 @@ class StepPredictor(WrappedPredictor):
         provenance: Mapping = types.MappingProxyType({}),
     ) -> None:
         super().__init__(model)
+        self.kind = step.makes or model.kind
         arrays = {name: np.asarray(value) for name, value in fitted.items()}
         with tf.init_scope():
             tensors = {name: tf.constant(_single(value)) for name, value in arrays.items()}

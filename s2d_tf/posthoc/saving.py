@@ -197,7 +197,7 @@ def _try(predictor):
     network, model, step = root(predictor), predictor.model, predictor.step
     width = network.last_layer.kernel.shape[-2] if step.reads_features else 1
     members = tf.zeros([model.num_members, 2, network.num_classes])
-    state = State(network.kind, members, tf.zeros([2, width]))
+    state = State(model.kind, members, tf.zeros([2, width]))
     for name in [each.step.name for each in chain(model) if each.step.name]:
         state.outputs[name] = tf.zeros([2])
     step.apply(predictor.tensors, state)

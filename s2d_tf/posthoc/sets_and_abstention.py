@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from s2d_tf._types import TensorLike
 from s2d_tf.models import Predictor
-from s2d_tf.posthoc.predictor import State, StepPredictor, chain
-from s2d_tf.posthoc.step import FitData, Step, choice, finite, fraction, positive
+from s2d_tf.posthoc.predictor import State, StepPredictor
+from s2d_tf.posthoc.step import FitData, Step, check_score, choice, finite, fraction, positive
 
 HASH_SCALE = 10.0
 """Makes a weighted sum of logits differ by much more than 1 between inputs, so that what is after
@@ -296,10 +296,7 @@ class SelectiveClassifier(Step):
 
     def check(self, model: Predictor) -> None:
         super().check(model)
-        # Not the confidence, which is large where the model is certain, nor sets and abstentions.
-        own = [each.step for each in chain(model) if each.step.served in (None, "ood_score")]
-        names = ["total", "data", "knowledge", *(step.name for step in own if step.name)]
-        choice(self.score, "score", names)
+        check_score(self.score, model)
 
     def estimate(self, data: FitData) -> dict[str, Any]:
         def of_block(state, labels):

@@ -68,6 +68,8 @@ class Step:
     needs_data = True
     reads_features = False
     changes_members = False
+    makes: str | None = None
+    """The kind of the members after the step; `None`: as before."""
     held_out = False
     """Whether it is fitted on examples that the network was not trained on."""
 
@@ -325,6 +327,18 @@ def positive(value: Any, name: str, kind: type = float) -> Any:
         f"{name}: expected {what} above 0, received {value!r}. Pass such a number.",
     )
     return kind(value)
+
+
+def check_score(score: Any, model: Predictor) -> None:
+    """Raises a `ValueError` unless a model has a score of that name, larger = more uncertain."""
+    # Not the confidence, which is large where the model is certain, nor sets and abstentions.
+    own = [each.step for each in chain(model) if each.step.served in (None, "ood_score")]
+    names = ["total", "data", "knowledge", *(step.name for step in own if step.name)]
+    if score not in names:
+        raise ValueError(
+            f"score: expected one of {names}, received {score!r}. Fit that detector on the model "
+            "first."
+        )
 
 
 def choice(value: Any, name: str, known: Sequence[str]) -> str:

@@ -173,8 +173,8 @@ class Run:
                 section, field = name.split(".")
                 recipe[section][field] = value
         # Evaluation trains nothing: a set that zoo/datasets got since 0.1 makes no other run.
-        sets = [name for name in recipe["out_of_distribution"] if name != "cifar10"]
-        recipe["out_of_distribution"] = sets
+        named = recipe["out_of_distribution"]
+        recipe["out_of_distribution"] = [name for name in named if name != "cifar10"]
         facts = {"seed": self.seed, "split": self.split, "recipe": recipe}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

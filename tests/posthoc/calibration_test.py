@@ -107,3 +107,52 @@ def test_too_few_examples_and_missing_classes_are_errors(model, cached):
     without = posthoc.Outputs(outputs.member_logits, labels=outputs.labels // 2)
     with pytest.raises(ValueError, match="received 0 of class 3"):
         posthoc.DirichletCalibration().fit(model, without)
+
+
+def aware(model, data, **options):
+    nearest = posthoc.KNN(k=3).fit(model, data["train"])
+    return posthoc.DistanceAwareness(**options).fit(nearest, data["calibration"])
+
+
+@pytest.mark.parametrize("kind", ["categorical", "dirichlet"])
+def test_the_distance_lowers_the_total_concentration_and_leaves_the_mean(
+    model, dirichlet_model, data, kind
+):
+    """Against NumPy: exp(logits) over exp(z), z the standardized distance to the third neighbor."""
+    network = {"categorical": model, "dirichlet": dirichlet_model}[kind]
+    vectors = {n: x.reshape(len(x), -1).astype(np.float64) for n, (x, _) in data.items()}
+    vectors = {n: v / np.linalg.norm(v, axis=1, keepdims=True) for n, v in vectors.items()}
+    distances = {
+        name: np.sort(np.linalg.norm(v[:, None] - vectors["train"], axis=-1), axis=1)[:, 2]
+        for name, v in vectors.items()
+    }
+    known = distances["calibration"]
+    z = (distances["test"] - known.mean()) / known.std()
+    logits = np.asarray(network(data["test"][0]), np.float64)
+    totals = np.exp(logits - z[:, None]).sum(axis=1)
+    probs = special.softmax(logits, axis=1)
+    gaps = [special.psi(a + 1) - np.log(a) for a in (probs * totals[:, None], totals[:, None])]
+    expected = np.sum(probs * (gaps[0] - gaps[1]), axis=1)
+    found = aware(network, data).predict_uncertainty(data["test"][0])
+    np.testing.assert_allclose(found["knowledge"], expected, rtol=2e-3, atol=1e-6)
+    before = network.predict_uncertainty(data["test"][0])
+    for name in ("probs", "confidence", "total"):
+        np.testing.assert_allclose(found[name], before[name], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found["label"], before["label"])
+
+
+def test_far_away_there_is_more_knowledge_uncertainty_also_under_other_steps(model, data):
+    stacked = posthoc.TemperatureScaling().fit(aware(model, data), data["calibration"])
+    assert stacked.kind == "dirichlet"
+    inside, outside = (stacked.predict_uncertainty(s * data["test"][0]) for s in (1, -1))
+    assert np.median(outside["knowledge"]) > 2 * np.median(inside["knowledge"])
+    strong = aware(model, data, strength=1e6).predict_uncertainty(-data["test"][0])
+    assert np.isfinite(strong["knowledge"]).all()
+
+
+def test_the_distance_needs_its_detector_and_different_values(model, data):
+    with pytest.raises(ValueError, match=r"score: expected .*'knn'. Fit that detector"):
+        posthoc.DistanceAwareness().fit(model, data["calibration"])
+    same = tuple(np.repeat(part[:1], 4, axis=0) for part in data["calibration"])
+    with pytest.raises(ValueError, match="different values of 'knn', received 4"):
+        posthoc.DistanceAwareness().fit(posthoc.KNN(k=3).fit(model, data["train"]), same)

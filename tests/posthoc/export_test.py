@@ -78,3 +78,18 @@ def test_other_formats_have_all_operations(with_all_outputs, data, tmp_path, for
     images = data["test"][0].astype(np.float32)
     for size in (1, len(images)):
         compare(run(images=images[:size]), with_all_outputs, images[:size])
+
+
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_plain_network_has_knowledge_by_distance_in_every_format(model, data, tmp_path, form):
+    nearest = posthoc.KNN(k=3).fit(model, data["train"])
+    aware = posthoc.DistanceAwareness().fit(nearest, data["calibration"])
+    images = data["test"][0].astype(np.float32)
+    expected = aware.predict_uncertainty(images)
+    save, load, name = FORMATS[form]
+    version = export.load(export.save(aware, tmp_path / "v")).signatures["serving_default"]
+    for run in (load(save(aware, tmp_path / name)), version):
+        answers = run(images=tf.constant(images) if run is version else images)
+        for key, value in (("knowledge_uncertainty", "knowledge"), ("probabilities", "probs")):
+            np.testing.assert_allclose(answers[key], expected[value], rtol=1e-3, atol=1e-5)

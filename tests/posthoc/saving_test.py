@@ -28,6 +28,7 @@ STEPS = (
     posthoc.ConformalSets(0.8, "raps", randomized=True),
     posthoc.ConformalSets(0.8, class_conditional=True),
     posthoc.SelectiveClassifier(0.5, score="total"),
+    posthoc.DistanceAwareness("total", strength=0.5),
 )
 
 

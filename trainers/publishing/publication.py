@@ -98,7 +98,7 @@ def publish(
             recipe=recipe,
             preprocessing=entries.preprocessing(recipe),
             class_names=tuple(predictor.class_names or ()),
-            kind=predictor.kind,
+            kind=posthoc.root(predictor).kind,
             num_members=posthoc.root(predictor).num_members,
             parameters=predictor.num_parameters,
             weights=listed,
