@@ -25,7 +25,7 @@ BIAS_PENALTY = 0.01
 MAX_LOG_TEMPERATURE = 5.0
 """Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
 MAX_NATS = 40.0
-"""From the largest total concentration that counts to the smallest; more would cost the mean digits."""
+"""The most that the distance moves a log-concentration; more would cost the mean digits."""
 
 
 class Calibration(Step):
@@ -197,7 +197,10 @@ class DistanceAwareness(Step):
 
     def estimate(self, data: FitData) -> dict[str, Any]:
         scores = np.concatenate([state.values()[self.score] for state, _ in data.states()])
-        center, scale = scores.mean(dtype=np.float64), finite(scores, "scores").std(dtype=np.float64)
+        center, scale = (
+            scores.mean(dtype=np.float64),
+            finite(scores, "scores").std(dtype=np.float64),
+        )
         if not scale > 0:
             raise ValueError(
                 f"data: expected examples with different values of {self.score!r}, received "
