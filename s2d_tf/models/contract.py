@@ -72,7 +72,7 @@ class InputTensor:
         """The same with a range, of which the lowest and the highest value that was seen tell."""
         if self.is_image:
             for lowest, highest in _IMAGE_RANGES:
-                if lowest <= low and high <= highest:
+                if lowest <= low and highest / 2 < high <= highest:  # not just any small numbers
                     return dataclasses.replace(self, range=(lowest, highest), bounded=True)
         return dataclasses.replace(self, range=(float(low), float(high)), bounded=False)
 

@@ -59,7 +59,7 @@ class Ensemble(Predictor):
         self.built = True
 
     @property
-    def contract(self) -> Contract:  # type: ignore[override]
+    def contract(self) -> Contract:
         known = (member.contract for member in self.members if not member.contract.unknown)
         return next(known, self.members[0].contract)
 

@@ -52,6 +52,7 @@ class Predictor(keras.Model):
     num_members: int = 1
 
     contract: Contract
+    train_function: Any
     """What it takes: type, shape and range of each input."""
 
     class_names: Sequence[str] | None = None
@@ -360,7 +361,7 @@ class WrappedPredictor(Predictor):
         self.built = True
 
     @property
-    def contract(self) -> Contract:  # type: ignore[override]
+    def contract(self) -> Contract:
         return self.model.contract
 
     @contract.setter

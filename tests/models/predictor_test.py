@@ -295,8 +295,8 @@ def test_it_is_exported_and_summarized_as_any_keras_model(kind, tmp_path):
     assert [tensor.name for tensor in model.inputs] == ["images"]
     model.export(tmp_path, verbose=False)
     images = tf.cast(tiny.IMAGES, tf.float32)
-    served = tf.saved_model.load(str(tmp_path)).serve(images)
-    np.testing.assert_allclose(served, model(images), rtol=1e-4, atol=1e-5)
+    exported = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_allclose(exported.serve(images), model(images), rtol=1e-4, atol=1e-5)
     model.summary(print_fn=lines.append)
     assert "unbuilt" not in "".join(lines)
     assert "predict_uncertainty: class probabilities" in "".join(lines)
