@@ -52,8 +52,9 @@ class Predictor(keras.Model):
     num_members: int = 1
 
     contract: Contract
-    train_function: Any
     """What it takes: type, shape and range of each input."""
+
+    train_function: Any
 
     class_names: Sequence[str] | None = None
     """One name for each class, where they are known; `zoo.load` sets them, `export` keeps them."""
