@@ -162,10 +162,11 @@ def curves(
     percent: bool = False,
     top: float | None = None,
 ) -> PathLike:
-    """Panels side by side, in each a line for every model.
+    """Panels side by side, in each a line for every model, or differences as points with bars.
 
     Args:
-        panels: `{title: {label: (x, y)}}`; panels without lines are left out.
+        panels: `{title: {label: (x, y)}}`; panels without lines are left out. `(x, y, yerr)` makes
+            points with error bars, and a line at 0.
         path: PNG file to write.
         xlabel, ylabel: titles of the axes.
         percent: whether both axes are fractions, shown in percent.
@@ -175,8 +176,10 @@ def curves(
     labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
     with _frame(path, (1, len(panels)), (2.3, 2.2), sharey=percent) as axes:
         for axis, (title, lines) in zip(axes[0], panels.items(), strict=True):
-            for label, (x, y) in lines.items():
-                axis.plot(x, y, marker="" if percent else ".", **_line_style(labels.index(label)))
+            for label, (x, y, *errors) in lines.items():
+                style = _line_style(labels.index(label)) | ({"linestyle": ""} if errors else {})
+                axis.errorbar(x, y, *errors, marker="" if percent else ".", **style)
+                axis.axhline(0, color=FAINT, linewidth=0.8, visible=bool(errors))
             axis.set(title=title, xlabel=xlabel)
             axis.grid(color=GRID, linewidth=0.8)
             if percent:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from s2d_tf import files
+from s2d_tf import data, files
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.names import (
@@ -35,10 +35,25 @@ from . import claims, paper_tables, views
 from .detectors import detector_tables
 from .results import Result, by_title, by_variant, collect, groups, markdown, ood_names, public
 
-RUNS, SWEEPS, TABLES = "runs", "tuning", "tables.md"
+RUNS, SWEEPS, TABLES, FIGURE = "runs", "tuning", "tables.md", "overconfidence.png"
 KEPT = (runs.RECIPE, runs.INTERVALS, runs.SUMMARY)
 # Other networks are shown in the shape of these tables, which have every method.
 DEFAULT_ARCHITECTURE = "densenet_bc_100_12"
+# Panels of the figure: what is compared, of S2D and of its plain twin, on sets of a kind.
+PLAIN, SCALED, KNOWLEDGE = (
+    "S2D minus plain",
+    "S2D minus temperature-scaled plain",
+    "knowledge of S2D minus total of plain",
+)
+COMPARED = {
+    "NLL": ("known", {PLAIN: ("nll", "nll"), SCALED: ("nll", "scaled_nll")}),
+    "%ECE": ("known", {PLAIN: ("ece", "ece"), SCALED: ("ece", "scaled_ece")}),
+    "Near, %AUROC": (
+        "near",
+        {PLAIN: ("auroc/total",) * 2, KNOWLEDGE: ("auroc/knowledge", "auroc/total")},
+    ),
+}
+COMPARED["Far, %AUROC"] = ("far", COMPARED["Near, %AUROC"][1])
 
 
 def tables_of(results: list[Result], number: int | None = None) -> list[tables.Table]:
@@ -108,6 +123,7 @@ def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
         record = files.read_json(directory / tuning.RECORD)
         files.write_json(out / SWEEPS / f"{directory.resolve().name}.json", record)
     files.write_text(out / TABLES, text(out))
+    draw_overconfidence(collect(sorted((out / RUNS).glob("*"))), out / FIGURE)
     return out / TABLES
 
 
@@ -143,6 +159,50 @@ def _own_tables(group):
         cost_table(group),
     ]
     return [table for table in made if table]
+
+
+def draw_overconfidence(results: list[Result], path: PathLike) -> None:
+    """Draws S2D minus its plain twin against the plain network's calibrating temperature.
+
+    A point is the mean over the seeds of one architecture, dataset, length and weight decay, with
+    Student's interval where there are several. Detection is the mean over the sets of a kind.
+    """
+    from s2d_tf.evaluation import figures
+
+    twins: dict[tuple, dict[str, dict[int, Result]]] = {}
+    for result in results:
+        recipe = result.recipe
+        settings = recipe.training.epochs, recipe.training.weight_decay
+        methods = twins.setdefault((recipe.architecture, recipe.dataset, *settings), {})
+        methods.setdefault(recipe.method, {})[result.seed] = result
+    panels: dict[str, dict] = {title: {} for title in COMPARED}
+    for methods in twins.values():
+        s2d, plain = (methods.get(name, {}) for name in ("s2d", "individual"))
+        pairs = [(s2d[seed], plain[seed]) for seed in s2d.keys() & plain.keys()]
+        for title, (kind, lines) in COMPARED.items() if pairs else ():
+            temperature = np.mean([_mean_of(pair[1], "known", "temperature") for pair in pairs])
+            for label, keys in lines.items():
+                sides = [
+                    [_mean_of(pair[side], kind, keys[side]) for pair in pairs] for side in (0, 1)
+                ]
+                scale = METRICS[keys[0].split("/")[0]].scale
+                mean, low, _ = mean_interval(scale * np.subtract(*sides))
+                point = temperature, mean, 0.0 if low is None else mean - low
+                panels[title].setdefault(label, []).append(point)
+    shown = {
+        title: {label: tuple(zip(*points, strict=True)) for label, points in lines.items()}
+        for title, lines in panels.items()
+    }
+    if any(shown.values()):
+        figures.curves(shown, path, "Temperature of the plain network")
+
+
+def _mean_of(result, kind, key):
+    """A metric on the known dataset, or its mean over the near or far sets that were evaluated."""
+    named = [result.recipe.source_dataset]
+    if kind != "known":
+        named = [n for n in ood_names([result]) if data.info(n).distance == kind]
+    return np.mean([result.metrics[f"{name}/{key}"] for name in named])
 
 
 def _copy(directory, target):
