@@ -16,6 +16,7 @@ from s2d_tf.numerics.tensor_checks import (
     check_samples,
     floor_at_zero,
     normalized_log_probs,
+    require,
 )
 
 # exp(+-20) keeps the log-gammas of the KL and their gradients finite in float64 with digits to
@@ -68,11 +69,11 @@ def dirichlet_kl_divergence(p: TensorLike, q: TensorLike) -> tf.Tensor:
     p, q = as_float(p, "p"), as_float(q, "q")
     check_classes(p, "p")
     check_classes(q, "q")
-    if not p.shape[-1:].is_compatible_with(q.shape[-1:]):
-        raise ValueError(
-            "p, q: expected the same number of classes, received the shapes "
-            f"{tuple(p.shape)} and {tuple(q.shape)}. Pass concentrations of the same classes."
-        )
+    require(
+        p.shape[-1:].is_compatible_with(q.shape[-1:]),
+        "p, q: expected the same number of classes, received the shapes "
+        f"{tuple(p.shape)} and {tuple(q.shape)}. Pass concentrations of the same classes.",
+    )
     divergence = tfd.kl_divergence(
         tfd.Dirichlet(tf.cast(p, tf.float64)), tfd.Dirichlet(tf.cast(q, tf.float64))
     )

@@ -37,40 +37,40 @@ def as_float(value: TensorLike, name: str) -> tf.Tensor:
     tensor = tf.convert_to_tensor(value, name=name)
     if tensor.dtype in (tf.float32, tf.float64):
         return tensor
-    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-        raise ValueError(
-            f"{name}: expected a numeric tensor, received dtype {tensor.dtype.name}. Convert "
-            "it to float32 first."
-        )
+    require(
+        tensor.dtype.is_floating or tensor.dtype.is_integer,
+        f"{name}: expected a numeric tensor, received dtype {tensor.dtype.name}. Convert "
+        "it to float32 first.",
+    )
     return tf.cast(tensor, tf.float32)
 
 
 def check_classes(tensor: tf.Tensor, name: str) -> None:
     """Rejects a tensor whose last axis cannot be classes, as far as the static shape tells."""
-    if tensor.shape.rank is not None and tensor.shape.rank < 1:
-        raise ValueError(
-            f"{name}: expected the shape [..., classes], received a scalar. Pass at least one row."
-        )
-    if tensor.shape.rank is not None and tensor.shape[-1] is not None and tensor.shape[-1] < 2:
-        raise ValueError(
-            f"{name}: expected at least 2 classes on the last axis, received the shape "
-            f"{tuple(tensor.shape)}. Put the classes last."
-        )
+    require(
+        tensor.shape.rank is None or tensor.shape.rank >= 1,
+        f"{name}: expected the shape [..., classes], received a scalar. Pass at least one row.",
+    )
+    require(
+        tensor.shape.rank is None or tensor.shape[-1] is None or tensor.shape[-1] >= 2,
+        f"{name}: expected at least 2 classes on the last axis, received the shape "
+        f"{tuple(tensor.shape)}. Put the classes last.",
+    )
 
 
 def check_samples(tensor: tf.Tensor, name: str, samples: str = "samples") -> None:
     """Rejects a tensor that is not `[..., samples, classes]`, as far as the static shape tells."""
     rank = tensor.shape.rank
-    if rank is not None and rank < 2:
-        raise ValueError(
-            f"{name}: expected the shape [..., {samples}, classes], received "
-            f"{tuple(tensor.shape)}. Add an axis for the {samples}."
-        )
-    if rank is not None and tensor.shape[-2] == 0:
-        raise ValueError(
-            f"{name}: expected at least one of {samples} on axis -2, received the shape "
-            f"{tuple(tensor.shape)}. Pass one or more."
-        )
+    require(
+        rank is None or rank >= 2,
+        f"{name}: expected the shape [..., {samples}, classes], received "
+        f"{tuple(tensor.shape)}. Add an axis for the {samples}.",
+    )
+    require(
+        rank is None or tensor.shape[-2] != 0,
+        f"{name}: expected at least one of {samples} on axis -2, received the shape "
+        f"{tuple(tensor.shape)}. Pass one or more.",
+    )
     check_classes(tensor, name)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf.models.contract import require
 from s2d_tf.posthoc.prediction_scores import energy_score, log_sum_exp
 from s2d_tf.posthoc.predictor import State
 from s2d_tf.posthoc.step import (
@@ -209,11 +210,11 @@ class FDBD(Detector):
         kernel = head["kernel"].T.astype(np.float64)
         norms = np.stack([np.linalg.norm(kernel - row, axis=1) for row in kernel])
         np.fill_diagonal(norms, 1.0)
-        if not norms.min() > 0:
-            raise ValueError(
-                "model: expected classes with different kernels, received two equal ones. Train "
-                "the model first."
-            )
+        require(
+            norms.min() > 0,
+            "model: expected classes with different kernels, received two equal ones. Train "
+            "the model first.",
+        )
         return {**head, "mean": total / count, "boundary_norms": norms}
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
@@ -261,11 +262,11 @@ class ViM(Detector):
         features = sample(data.features(), self.seed, MAX_EXAMPLES).astype(np.float64)
         width = features.shape[1]
         dimension = self.dimension or (1000 if width >= 2048 else min(512, width // 2))
-        if dimension >= width:
-            raise ValueError(
-                f"dimension: expected less than the {width} features, received {dimension}. "
-                "Lower `dimension`."
-            )
+        require(
+            dimension < width,
+            f"dimension: expected less than the {width} features, received {dimension}. "
+            "Lower `dimension`.",
+        )
         check_num_examples(len(features), dimension + 1)
         origin = -np.linalg.pinv(kernel.T) @ bias
         centered = features - origin
@@ -273,11 +274,11 @@ class ViM(Detector):
         residual = vectors[:, : width - dimension]
         norms = np.linalg.norm(centered @ residual, axis=1)
         largest = (features @ kernel + bias).max(axis=1)
-        if not norms.mean() > 1e-9 * np.abs(centered).mean():
-            raise ValueError(
-                f"dimension: expected one that leaves a residual, received {dimension}, which "
-                "holds all training features. Lower `dimension`."
-            )
+        require(
+            norms.mean() > 1e-9 * np.abs(centered).mean(),
+            f"dimension: expected one that leaves a residual, received {dimension}, which "
+            "holds all training features. Lower `dimension`.",
+        )
         scale = largest.mean() / norms.mean()
         return {**head, "origin": origin, "residual": residual, "scale": scale}
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from s2d_tf.models.contract import require
 from s2d_tf.posthoc.prediction_scores import log_sum_exp
 from s2d_tf.posthoc.predictor import State
 from s2d_tf.posthoc.step import Detector, FitData, check_every_class
@@ -98,11 +99,10 @@ class _GaussianDetector(Detector):
 
     def __init__(self, shrinkage: float = SHRINKAGE, name: str | None = None) -> None:
         super().__init__(name)
-        if isinstance(shrinkage, bool) or not 0 <= shrinkage <= 1:
-            raise ValueError(
-                f"shrinkage: expected a number from 0 to 1, received {shrinkage!r}. Pass a "
-                "fraction."
-            )
+        require(
+            not isinstance(shrinkage, bool) and 0 <= shrinkage <= 1,
+            f"shrinkage: expected a number from 0 to 1, received {shrinkage!r}. Pass a fraction.",
+        )
         self.shrinkage = shrinkage
 
     def moments(self, data: FitData) -> Moments:
@@ -250,9 +250,9 @@ def _covariance(products, sums, counts):
 def _cholesky(matrix: np.ndarray, what: str) -> np.ndarray:
     """The lower Cholesky factor of a covariance, which must not be singular."""
     # A variance that is rounding error would turn noise into the largest distances.
-    if np.linalg.eigvalsh(matrix)[0] <= 1e-13 * np.diag(matrix).max():
-        raise ValueError(
-            f"data: expected features with a regular covariance, received a singular one for "
-            f"{what}. Raise `shrinkage`, or add examples."
-        )
+    require(
+        np.linalg.eigvalsh(matrix)[0] > 1e-13 * np.diag(matrix).max(),
+        f"data: expected features with a regular covariance, received a singular one for "
+        f"{what}. Raise `shrinkage`, or add examples.",
+    )
     return np.linalg.cholesky(matrix)

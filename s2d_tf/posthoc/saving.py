@@ -17,6 +17,7 @@ from s2d_tf import files
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import require
 from s2d_tf.posthoc.predictor import State, StepPredictor, chain, fingerprint, root
 from s2d_tf.posthoc.step import steps
 
@@ -93,11 +94,11 @@ def save(predictor: StepPredictor, path: PathLike, provenance: dict | None = Non
     >>> posthoc.load("knn.safetensors", model).score(images).shape
     (40,)
     """
-    if not isinstance(predictor, StepPredictor):
-        raise ValueError(
-            f"predictor: expected what a post-hoc step's fit returned, received "
-            f"{type(predictor).__name__}. Fit a step first."
-        )
+    require(
+        isinstance(predictor, StepPredictor),
+        f"predictor: expected what a post-hoc step's fit returned, received "
+        f"{type(predictor).__name__}. Fit a step first.",
+    )
     arrays = {name: np.array(value, order="C") for name, value in predictor.arrays.items()}
     facts = Facts(
         format=FORMAT,
@@ -151,10 +152,14 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
         arrays, metadata = files.unpack_arrays(data, MAX_HEADER_BYTES)
         values = files.parse_json(metadata[KEY]) if set(metadata) == {KEY} else None
         facts = files.read_record(Facts, values, KEY)
-        if facts.format != FORMAT:
-            raise ValueError(f"expected the format {FORMAT!r}, received {facts.format!r:.80}")
-        if facts.sha256 != fingerprint(arrays):
-            raise ValueError("expected the arrays of the stated sha256, received others")
+        require(
+            facts.format == FORMAT,
+            f"expected the format {FORMAT!r}, received {facts.format!r:.80}",
+        )
+        require(
+            facts.sha256 == fingerprint(arrays),
+            "expected arrays of the stated sha256, received different arrays",
+        )
         if facts.model_sha256 != model_sha256(model):
             raise StepError(
                 f"model: expected the model on which {where} was fitted, received one with other "
@@ -169,8 +174,10 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
         step = steps()[what](**facts.arguments)
         step.check(model)
         for name, array in arrays.items():
-            if array.dtype.name not in ("float32", "float64") or not np.isfinite(array).all():
-                raise ValueError(f"{name[:80]!r}: expected finite numbers, received others")
+            require(
+                array.dtype.name in ("float32", "float64") and np.isfinite(array).all(),
+                f"{name[:80]!r}: expected finite floats, received {array.dtype.name} or NaN",
+            )
         predictor = step.predictor_class(model, step, arrays, facts.provenance)
         _try(predictor)
     except StepError:
@@ -204,8 +211,8 @@ def _try(predictor):
     found = state.values()
     expected = step.num_members(model), 2, network.num_classes
     added = found[step.name] if step.name else found["total"]
-    if state.member_logits.shape != expected or added.shape not in ([2], [2, expected[-1]]):
-        raise ValueError(
-            f"expected members of shape {expected}, received {state.member_logits.shape} and an "
-            f"output of shape {added.shape}"
-        )
+    require(
+        state.member_logits.shape == expected and added.shape in ([2], [2, expected[-1]]),
+        f"expected members of shape {expected}, received {state.member_logits.shape} and an "
+        f"output of shape {added.shape}",
+    )

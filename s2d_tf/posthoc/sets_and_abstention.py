@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from s2d_tf._types import TensorLike
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import require
 from s2d_tf.posthoc.predictor import State, StepPredictor
 from s2d_tf.posthoc.step import FitData, Step, check_score, choice, finite, fraction, positive
 
@@ -78,16 +79,16 @@ class ConformalSets(Step):
         super().__init__(name)
         self.coverage = fraction(coverage, "coverage")
         self.method = choice(method, "method", ("lac", "aps", "raps"))
-        if randomized and method == "lac":
-            raise ValueError(
-                "randomized: expected False for method 'lac', received True. Choose the method "
-                "'aps' or 'raps'."
-            )
-        if class_conditional and strata is not None:
-            raise ValueError(
-                f"strata: expected None with class_conditional=True, received {strata!r}. Choose "
-                "one of the two."
-            )
+        require(
+            not randomized or method != "lac",
+            "randomized: expected False for method 'lac', received True. Choose the method "
+            "'aps' or 'raps'.",
+        )
+        require(
+            not class_conditional or strata is None,
+            f"strata: expected None with class_conditional=True, received {strata!r}. Choose "
+            "one of the two.",
+        )
         self.randomized = randomized
         self.class_conditional = class_conditional
         self.strata = strata if isinstance(strata, (int, type(None))) else list(strata)
@@ -96,11 +97,11 @@ class ConformalSets(Step):
 
     def check(self, model: Predictor) -> None:
         super().check(model)
-        if self.strata is not None and not model.decomposes:
-            raise ValueError(
-                "strata: expected a model with knowledge uncertainty, received one categorical "
-                "prediction. Use an S2D network, an ensemble or LastLayerLaplace."
-            )
+        require(
+            self.strata is None or model.decomposes,
+            "strata: expected a model with knowledge uncertainty, received one categorical "
+            "prediction. Use an S2D network, an ensemble or LastLayerLaplace.",
+        )
 
     def scores(self, state: State) -> tf.Tensor:
         """Conformal scores of all classes, `[batch, classes]`."""
@@ -200,11 +201,11 @@ def threshold(scores: np.ndarray, coverage: float, where: str = "") -> float:
         where: names the examples in the error that too few of them raise.
     """
     needed = math.ceil(coverage / (1.0 - coverage) - 1e-9)
-    if len(scores) < needed:
-        raise ValueError(
-            f"data: expected at least {needed} calibration examples{where} for a coverage of "
-            f"{coverage:g}, received {len(scores)}. Add examples or lower `coverage`."
-        )
+    require(
+        len(scores) >= needed,
+        f"data: expected at least {needed} calibration examples{where} for a coverage of "
+        f"{coverage:g}, received {len(scores)}. Add examples or lower `coverage`.",
+    )
     rank = math.ceil((len(scores) + 1) * coverage - 1e-9)
     return float(np.partition(scores, rank - 1)[rank - 1])
 

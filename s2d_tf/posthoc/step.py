@@ -334,11 +334,11 @@ def check_score(score: Any, model: Predictor) -> None:
     # Not the confidence, which is large where the model is certain, nor sets and abstentions.
     own = [each.step for each in chain(model) if each.step.served in (None, "ood_score")]
     names = ["total", "data", "knowledge", *(step.name for step in own if step.name)]
-    if score not in names:
-        raise ValueError(
-            f"score: expected one of {names}, received {score!r}. Fit that detector on the model "
-            "first."
-        )
+    require(
+        score in names,
+        f"score: expected one of {names}, received {score!r}. Fit that detector on the model "
+        "first.",
+    )
 
 
 def choice(value: Any, name: str, known: Sequence[str]) -> str:

@@ -100,8 +100,8 @@ CHANGED = {
         },
         "a fitted SelectiveClassifier.*score: expected one of",
     ),
-    "NaN": ({"arrays": {"training": np.float32([np.nan])}}, "expected finite numbers"),
-    "whole numbers": ({"arrays": {"training": np.arange(3)}}, "expected finite numbers"),
+    "NaN": ({"arrays": {"training": np.float32([np.nan])}}, "expected finite floats"),
+    "whole numbers": ({"arrays": {"training": np.arange(3)}}, "expected finite floats"),
     "narrow arrays": ({"arrays": zeros(training=[3, 300])}, "a fitted KNN"),
     "more rows than examples": (
         {"arrays": zeros(**DENSITY), "step": "FeatureDensity", "arguments": {}},

@@ -186,7 +186,8 @@ def draw_overconfidence(results: list[Result], path: PathLike) -> None:
                     [_mean_of(pair[side], kind, keys[side]) for pair in pairs] for side in (0, 1)
                 ]
                 scale = METRICS[keys[0].split("/")[0]].scale
-                mean, low, _ = mean_interval(scale * np.subtract(*sides))
+                differences = scale * (np.array(sides[0]) - np.array(sides[1]))
+                mean, (_, low, _) = float(differences.mean()), mean_interval(differences)
                 point = temperature, mean, 0.0 if low is None else mean - low
                 panels[title].setdefault(label, []).append(point)
     shown = {
