@@ -69,7 +69,7 @@ CRAFTED = {
 CHANGED = {
     "another format": ({"format": "other"}, "expected the format"),
     "an unknown fact": ({"code": "import os"}, "unknown"),
-    "other arrays": ({"sha256": "0" * 64}, "expected the arrays of the stated sha256"),
+    "other arrays": ({"sha256": "0" * 64}, "expected arrays of the stated sha256"),
     "another model": ({"model_sha256": "0" * 64}, "other weights or steps"),
     "no step": ({"step": "Step"}, "expected a step from"),
     "code for a step": ({"step": "collect"}, "expected a step from"),
