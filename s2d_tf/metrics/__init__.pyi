@@ -23,10 +23,7 @@ from s2d_tf.metrics.decisions import (
 from s2d_tf.metrics.decisions import area_under_risk_coverage as area_under_risk_coverage
 from s2d_tf.metrics.decisions import risk_after_rejection as risk_after_rejection
 from s2d_tf.metrics.decisions import risk_coverage_curve as risk_coverage_curve
-from s2d_tf.metrics.decisions import SizeStratifiedCoverage as SizeStratifiedCoverage
 from s2d_tf.metrics.decisions import mean_set_size as mean_set_size
 from s2d_tf.metrics.decisions import set_coverage as set_coverage
-from s2d_tf.metrics.decisions import set_coverage_interval as set_coverage_interval
-from s2d_tf.metrics.decisions import size_stratified_coverage as size_stratified_coverage
 from s2d_tf.metrics.classification import calibration_gaps as calibration_gaps
 from s2d_tf.metrics.detection import Ranking as Ranking

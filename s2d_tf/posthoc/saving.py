@@ -171,7 +171,8 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
                 "Get a newer s2d_tf, or fit the step again."
             )
         what = facts.step
-        step = steps()[what](**facts.arguments)
+        # `None` is a default everywhere, also of arguments that a step no longer has.
+        step = steps()[what](**{k: v for k, v in facts.arguments.items() if v is not None})
         step.check(model)
         for name, array in arrays.items():
             require(

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from s2d_tf._types import TensorLike
 from s2d_tf.models import Predictor
 from s2d_tf.models.contract import require
 from s2d_tf.posthoc.predictor import State, StepPredictor
@@ -45,9 +44,6 @@ class ConformalSets(Step):
         randomized: APS and RAPS: leave out a share of the last class, drawn from a hash of the
             prediction, so that coverage is not exceeded; the same input gets the same set.
         class_conditional: one threshold for each class, so that each class is covered.
-        strata: one threshold for each of so many ranges of knowledge uncertainty with equally many
-            calibration examples, or for the ranges between the given edges. The guarantee is exact
-            for given edges, and nearly so for edges that come from the calibration examples.
         penalty: RAPS: added to the score for each rank beyond `free_classes`.
         free_classes: RAPS: ranks without penalty.
         name: key of the sets.
@@ -71,7 +67,6 @@ class ConformalSets(Step):
         method: str = "lac",
         randomized: bool = False,
         class_conditional: bool = False,
-        strata: int | list[float] | None = None,
         penalty: float = 0.01,
         free_classes: int = 5,
         name: str | None = None,
@@ -84,24 +79,10 @@ class ConformalSets(Step):
             "randomized: expected False for method 'lac', received True. Choose the method "
             "'aps' or 'raps'.",
         )
-        require(
-            not class_conditional or strata is None,
-            f"strata: expected None with class_conditional=True, received {strata!r}. Choose "
-            "one of the two.",
-        )
         self.randomized = randomized
         self.class_conditional = class_conditional
-        self.strata = strata if isinstance(strata, (int, type(None))) else list(strata)
         self.penalty = positive(penalty, "penalty")
         self.free_classes = free_classes
-
-    def check(self, model: Predictor) -> None:
-        super().check(model)
-        require(
-            self.strata is None or model.decomposes,
-            "strata: expected a model with knowledge uncertainty, received one categorical "
-            "prediction. Use an S2D network, an ensemble or LastLayerLaplace.",
-        )
 
     def scores(self, state: State) -> tf.Tensor:
         """Conformal scores of all classes, `[batch, classes]`."""
@@ -115,39 +96,19 @@ class ConformalSets(Step):
     def estimate(self, data: FitData) -> dict[str, np.ndarray]:
         def of_labels(state, labels):
             scores = finite(self.scores(state).numpy(), "predictions")
-            return scores[np.arange(len(labels)), labels], labels, state.uncertainty["knowledge"]
+            return scores[np.arange(len(labels)), labels], labels
 
-        scores, labels, knowledge = data.gather(of_labels)
+        scores, labels = data.gather(of_labels)
+        parts = {"": scores}
         if self.class_conditional:
-            groups, edges = labels, np.empty(0)
-            names = [f" of class {c}" for c in range(data.model.num_classes)]
-        else:
-            edges = self._edges(knowledge)
-            groups = stratum(knowledge, edges).numpy()
-            names = [f" in stratum {i}" for i in range(len(edges) + 1)] if len(edges) else [""]
-        thresholds = [
-            threshold(scores[groups == i], self.coverage, where) for i, where in enumerate(names)
-        ]
-        return {"thresholds": np.array(thresholds, np.float32), "edges": edges}
-
-    def _edges(self, knowledge):
-        if isinstance(self.strata, list):
-            return np.array(self.strata, np.float32)
-        count = positive(1 if self.strata is None else self.strata, "strata", int)
-        return np.quantile(knowledge, np.arange(1, count) / count).astype(np.float32)
+            classes = range(data.model.num_classes)
+            parts = {f" of class {c}": scores[labels == c] for c in classes}
+        found = [threshold(part, self.coverage, where) for where, part in parts.items()]
+        return {"thresholds": np.array(found, np.float32)}
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
-        thresholds = fitted["thresholds"]  # one, one for each class, or one for each stratum
-        if self.strata is not None:
-            found = stratum(state.uncertainty["knowledge"], fitted["edges"])
-            thresholds = tf.gather(thresholds, found)[:, None]
-        state.outputs[self.name] = self.scores(state) <= thresholds
-
-
-def stratum(values: TensorLike, edges: TensorLike) -> tf.Tensor:
-    """How many edges each value exceeds, `[batch]`."""
-    above = tf.convert_to_tensor(values)[:, None] > tf.convert_to_tensor(edges, tf.float32)
-    return tf.reduce_sum(tf.cast(above, tf.int32), axis=-1)
+        # One threshold, or one for each class.
+        state.outputs[self.name] = self.scores(state) <= fitted["thresholds"]
 
 
 def cumulative_scores(

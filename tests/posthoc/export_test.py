@@ -20,7 +20,7 @@ def stack(model, data):
     predictor = posthoc.SelectiveClassifier(0.5, score="nearest").fit(
         predictor, data["calibration"]
     )
-    sets = posthoc.ConformalSets(0.8, "raps", randomized=True, strata=2)
+    sets = posthoc.ConformalSets(0.8, "raps", randomized=True)
     return sets.fit(predictor, data["calibration"])
 
 

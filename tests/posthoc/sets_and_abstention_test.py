@@ -71,34 +71,6 @@ def test_class_conditional_sets_agree_with_crepes(golden, model, cached):
     np.testing.assert_array_equal(sets, golden.lac_sets_by_class)
 
 
-def test_stratified_sets_agree_with_crepes(golden, cached):
-    """crepes' bins are our strata, here of another uncertainty than knowledge."""
-    coverage = golden.options["conformal"]["coverage"]
-    edges = golden.strata_edges.astype(np.float32)
-    scores = of_labels(1.0 - probs_of(cached["calibration"]), golden.calibration_labels)
-    groups = scores_lib.stratum(golden.calibration_uncertainty.astype(np.float32), edges).numpy()
-    thresholds = [scores_lib.threshold(scores[groups == i], coverage) for i in range(3)]
-    new = scores_lib.stratum(golden.test_uncertainty.astype(np.float32), edges).numpy()
-    sets = 1.0 - probs_of(cached["test"]) <= np.array(thresholds)[new][:, None]
-    np.testing.assert_array_equal(sets, golden.lac_sets_by_stratum)
-
-
-def test_strata_of_knowledge_uncertainty_have_thresholds_of_their_own(dirichlet_model, cached):
-    predictor = posthoc.ConformalSets(0.8, "aps", strata=3).fit(
-        dirichlet_model, cached["calibration"]
-    )
-    assert predictor.arrays["thresholds"].shape == (3,)
-    found = predictor.predict_uncertainty(cached["calibration"])
-    stratum = np.searchsorted(predictor.arrays["edges"], found["knowledge"])
-    covered = of_labels(found["prediction_set"], cached["calibration"].labels)
-    for i in range(3):  # the k-th smallest of n scores is covered, so k of n
-        count = (stratum == i).sum()
-        assert covered[stratum == i].sum() == np.ceil((count + 1) * 0.8)
-    given = posthoc.ConformalSets(0.8, "aps", strata=predictor.arrays["edges"].tolist())
-    again = given.fit(dirichlet_model, cached["calibration"])
-    np.testing.assert_array_equal(again.arrays["thresholds"], predictor.arrays["thresholds"])
-
-
 def test_hashed_draws_look_uniform_and_survive_rounding():
     logits = np.random.default_rng(0).normal(0, 5, [1, 4000, 100]).astype(np.float32)
     draws = scores_lib.hashed_draws(tf.constant(logits)).numpy()
@@ -148,9 +120,6 @@ def test_set_metrics_agree_with_mapie(golden):
     sets, labels = golden.lac_sets, golden.test_labels
     np.testing.assert_allclose(metrics.set_coverage(sets, labels), golden.lac_coverage[0])
     np.testing.assert_allclose(metrics.mean_set_size(sets), golden.lac_mean_size[0])
-    by_size = metrics.size_stratified_coverage(sets, labels)
-    assert by_size.count.sum() == len(labels)
-    np.testing.assert_allclose(by_size.coverage.min(), golden.lac_worst_size_coverage[0])
 
 
 def test_errors_say_what_to_do(model, cached):
@@ -160,8 +129,6 @@ def test_errors_say_what_to_do(model, cached):
     posthoc.ConformalSets(0.95).fit(model, cached["calibration"].rows(0, 19))
     with pytest.raises(ValueError, match="at least 9 calibration examples of class 0"):
         posthoc.ConformalSets(0.9, class_conditional=True).fit(model, few)
-    with pytest.raises(ValueError, match="strata: expected a model with knowledge uncertainty"):
-        posthoc.ConformalSets(strata=3).fit(model, few)
     for name, value in (("coverage", 90), ("method", "topk"), ("randomized", True)):
         with pytest.raises(ValueError, match=f"{name}: expected"):
             posthoc.ConformalSets(**{name: value})

@@ -30,7 +30,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 PACKAGES = ("crepes", "laplace-torch", "mapie", "numpy", "pytorch-ood", "torch")
 OPTIONS = {
     "ash": {"percentile": 0.65},
-    "conformal": {"coverage": 0.8, "penalty": 0.05, "free_classes": 2, "num_strata": 3},
+    "conformal": {"coverage": 0.8, "penalty": 0.05, "free_classes": 2},
     "energy": {"temperature": 2.0},
     "gen": {"gamma": 0.1, "num_top": 3},
     "knn": {"k": 7},
@@ -163,7 +163,7 @@ class Table(ClassifierMixin, BaseEstimator):
 
 
 def conformal(given):
-    """mapie: LAC, APS and RAPS; crepes: LAC for each class and for each stratum."""
+    """mapie: LAC, APS and RAPS; crepes: LAC for each class."""
     options = OPTIONS["conformal"]
     coverage = options["coverage"]
     known = softmax(logits_of(given, "calibration").astype(np.float64), axis=1)
@@ -198,10 +198,6 @@ def conformal(given):
         np.array([options["free_classes"]]), options["penalty"], sums, ranks
     ).ravel()
 
-    strata = options["num_strata"]
-    spread = -np.log(known.max(axis=1)), -np.log(new.max(axis=1))
-    edges = np.quantile(spread[0], np.arange(1, strata) / strata)
-    bins = [np.searchsorted(edges, values) for values in spread]
     scores = hinge(known, np.arange(CLASSES), labels)
     by_class = np.stack(
         [
@@ -212,24 +208,12 @@ def conformal(given):
         ],
         axis=1,
     )
-    by_stratum = ConformalClassifier().fit(scores, bins[0])
-    found |= {
-        "strata_edges": edges,
-        "calibration_uncertainty": spread[0],
-        "test_uncertainty": spread[1],
-        "lac_sets_by_class": by_class.astype(bool),
-        "lac_sets_by_stratum": by_stratum.predict_set(
-            hinge(new), bins[1], confidence=coverage, smoothing=False
-        ).astype(bool),
-    }
+    found["lac_sets_by_class"] = by_class.astype(bool)
     sets = found["lac_sets"][:, :, None]
     truth = given["test_labels"]
     metrics = mapie.metrics.classification
     found["lac_coverage"] = np.array(metrics.classification_coverage_score(truth, sets)).ravel()
     found["lac_mean_size"] = np.array(metrics.classification_mean_width_score(sets)).ravel()
-    found["lac_worst_size_coverage"] = np.array(
-        metrics.classification_ssc_score(truth, sets, num_bins=None)
-    ).ravel()
     return found
 
 
