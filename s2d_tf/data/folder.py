@@ -69,11 +69,11 @@ class ImageFolder:
 
     def load_arrays(self, split: str) -> tuple[np.ndarray, np.ndarray]:
         """Images uint8 [N, H, W, C] and labels int64 [N] of a split, sorted by class and name."""
-        if not self.files.get(split):
-            raise FolderError(
-                f"{self.path}: expected images in one of the splits {', '.join(self.files)}, "
-                f"received {split!r} with none. Add images."
-            )
+        FolderError.unless(
+            self.files.get(split),
+            f"{self.path}: expected images in one of the splits {', '.join(self.files)}, "
+            f"received {split!r} with none. Add images.",
+        )
         paths, labels = zip(*self.files[split], strict=True)
         return _read_images(paths, self.image_shape), np.array(labels, np.int64)
 
@@ -110,11 +110,11 @@ def open_folder(
                 f"{folders[split]}: expected the classes {_some(names)}, received {_some(unknown)}."
                 " Rename or remove the folder."
             )
-    if class_names is None and len(names) < 2:
-        raise FolderError(
-            f"{folders['train']}: expected at least two classes, received only {names[0]!r}. Put "
-            "the images of each class into a subfolder of their own."
-        )
+    FolderError.unless(
+        class_names is not None or len(names) >= 2,
+        f"{folders['train']}: expected at least two classes, received only {names[0]!r}. Put "
+        "the images of each class into a subfolder of their own.",
+    )
     files = {
         split: tuple((file, names.index(name)) for name, own in classes.items() for file in own)
         for split, classes in found.items()
@@ -162,8 +162,10 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
     (8, 8, 8, 1)
     """
     paths = _images(_existing(path))
-    if not paths:
-        raise FolderError(f"{path}: expected JPEG or PNG images, received none. Add some.")
+    FolderError.unless(
+        paths,
+        f"{path}: expected JPEG or PNG images, received none. Add some.",
+    )
     return _read_images(paths, image_shape)
 
 
@@ -218,11 +220,11 @@ def _header(path):
 
 
 def _raise_for(path, errors):
-    if errors:
-        raise FolderError(
-            f"{path}: expected JPEG and PNG images that can be read, received {len(errors)} other "
-            f"files: {_some(errors)}. Replace or remove them."
-        )
+    FolderError.unless(
+        not errors,
+        f"{path}: expected JPEG and PNG images that can be read, received {len(errors)} other "
+        f"files: {_some(errors)}. Replace or remove them.",
+    )
 
 
 def _split_folders(path):
@@ -231,11 +233,11 @@ def _split_folders(path):
     if "train" not in inside or not _subfolders(path / "train"):
         return {"train": path}
     folders = {_SPLITS.get(name, name): path / name for name in inside}
-    if len(folders) < len(inside) or not set(folders) <= set(_SPLITS):
-        raise FolderError(
-            f"{path}: expected only the splits test and validation (or val) beside train, received "
-            f"{_some(inside)}. Move or remove the others."
-        )
+    FolderError.unless(
+        len(folders) >= len(inside) and set(folders) <= set(_SPLITS),
+        f"{path}: expected only the splits test and validation (or val) beside train, received "
+        f"{_some(inside)}. Move or remove the others.",
+    )
     return folders
 
 
@@ -243,12 +245,12 @@ def _classes(folder):
     """`{class: files}`, sorted; every class has some."""
     found = {name: _images(folder / name) for name in _subfolders(folder)}
     empty = [name for name, files in found.items() if not files]
-    if empty or not found:
-        raise FolderError(
-            f"{folder}: expected one subfolder of JPEG or PNG images per class, received "
-            f"{f'no image in {_some(empty)}' if empty else 'no subfolder'}. Put the images of each "
-            "class into a subfolder with its name."
-        )
+    FolderError.unless(
+        not empty and found,
+        f"{folder}: expected one subfolder of JPEG or PNG images per class, received "
+        f"{f'no image in {_some(empty)}' if empty else 'no subfolder'}. Put the images of each "
+        "class into a subfolder with its name.",
+    )
     return found
 
 

@@ -146,9 +146,9 @@ def file_digest(path: pathlib.Path, algorithm: str = "md5") -> str:
 def check_digest(path: pathlib.Path, expected: str, algorithm: str = "md5") -> None:
     """Raises ArchiveError unless a file has the digest that its publishers give."""
     received = file_digest(path, algorithm)
-    if received != expected:
-        raise ArchiveError(
-            f"{path}: expected {algorithm.upper()} {expected}, received {received} in a file of "
-            f"{path.stat().st_size:,} bytes. It is incomplete or not the published one: remove "
-            "it and get it again."
-        )
+    ArchiveError.unless(
+        received == expected,
+        f"{path}: expected {algorithm.upper()} {expected}, received {received} in a file of "
+        f"{path.stat().st_size:,} bytes. It is incomplete or not the published one: remove "
+        "it and get it again.",
+    )

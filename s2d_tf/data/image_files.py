@@ -88,21 +88,21 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
             the pixels that it claims.
     """
     height, width = size(content, name)
-    if not 1 <= height * width <= max_pixels:
-        raise ImageFileError(
-            f"{name}: expected an image of 1 to {max_pixels} pixels, received {height} x {width}."
-            " Reduce it first."
-        )
+    ImageFileError.unless(
+        1 <= height * width <= max_pixels,
+        f"{name}: expected an image of 1 to {max_pixels} pixels, received {height} x {width}."
+        " Reduce it first.",
+    )
     if content.startswith(PNG_START):
         _check_png(content, height, width, name)
     else:
         # In compressed data a byte of ones is followed by a zero: this is the marker, or a comment.
         scans = content.count(b"\xff\xda")
-        if scans > MAX_SCANS or scans * height * width > MAX_SCANNED_PIXELS:
-            raise ImageFileError(
-                f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
-                f"of {height} x {width} pixels. Save it as a baseline JPEG."
-            )
+        ImageFileError.unless(
+            scans <= MAX_SCANS and scans * height * width <= MAX_SCANNED_PIXELS,
+            f"{name}: expected a JPEG file with a few passes over its pixels, received {scans} "
+            f"of {height} x {width} pixels. Save it as a baseline JPEG.",
+        )
     return height, width
 
 

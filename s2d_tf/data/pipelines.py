@@ -116,8 +116,10 @@ def train_pipeline(
          "as many of one as of the other, in (0, 1), milestones increasing",
          f"{resolutions!r} and {milestones!r}"),
     ):  # fmt: skip
-        if not is_right:
-            raise UserError(f"{name}: expected {expected}, received {received}. Correct the value.")
+        UserError.unless(
+            is_right,
+            f"{name}: expected {expected}, received {received}. Correct the value.",
+        )
     if augmentation:
         fetch: Callable[..., tf.Tensor] = shifted_views(images, padding, mean)
     else:
@@ -226,11 +228,11 @@ def shifted_views(
     table = np.reshape(images, [-1, channels])
     if padding == "mean":
         values = np.asarray([] if mean is None else mean, dtype=np.float64)
-        if values.shape not in ((), (channels,)) or not np.all((values >= 0) & (values <= 255)):
-            raise UserError(
-                f"mean: expected a value in [0, 255] for each of {channels} channels with padding "
-                f"'mean', received {mean!r}. Pass the mean of the raw pixels."
-            )
+        UserError.unless(
+            values.shape in ((), (channels,)) and np.all((values >= 0) & (values <= 255)),
+            f"mean: expected a value in [0, 255] for each of {channels} channels with padding "
+            f"'mean', received {mean!r}. Pass the mean of the raw pixels.",
+        )
         padding_pixel = np.rint(np.broadcast_to(values, [1, channels])).astype(np.uint8)
         table = np.concatenate([table, padding_pixel])
     pixels = _host_constant(table)

@@ -85,10 +85,10 @@ def register(record: DatasetInfo) -> None:
     >>> data.load_arrays("uniform_noise", "test")[0].shape
     (5, 8, 8, 1)
     """
-    if _REGISTRY.setdefault(record.name, record) != record:
-        raise UserError(
-            f"name: expected a name that is not taken, received {record.name!r}. Choose another."
-        )
+    UserError.unless(
+        _REGISTRY.setdefault(record.name, record) == record,
+        f"name: expected a name that is not taken, received {record.name!r}. Choose another.",
+    )
 
 
 def names() -> tuple[str, ...]:
@@ -145,10 +145,10 @@ def load_arrays(
     (160, 8, 8, 1)
     """
     known = splits(name)
-    if split not in known:
-        raise UserError(
-            f"split: expected one of {', '.join(known)} of {name!r}, received {split!r}."
-        )
+    UserError.unless(
+        split in known,
+        f"split: expected one of {', '.join(known)} of {name!r}, received {split!r}.",
+    )
     # Mapped from disk: to keep the maps of 90 conditions would keep their pages in memory.
     read = _read.__wrapped__ if info(name).conditions else _read
     return read(name, split, resolve_data_dir(data_dir))
@@ -249,11 +249,11 @@ def _read(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np
         held = hashing.smallest_hashes(rows, labels, hashing.VALIDATION_FRACTION)
         chosen = held if split == "validation" else ~held
         inputs, labels = inputs[chosen], labels[chosen]
-    if labels.shape != inputs.shape[:1]:
-        raise UserError(
-            f"{name}: expected one label for each example of {split!r}, received inputs "
-            f"{list(inputs.shape)} and labels {list(labels.shape)}. Correct its `load`."
-        )
+    UserError.unless(
+        labels.shape == inputs.shape[:1],
+        f"{name}: expected one label for each example of {split!r}, received inputs "
+        f"{list(inputs.shape)} and labels {list(labels.shape)}. Correct its `load`.",
+    )
     inputs, labels = inputs.view(), labels.astype(np.int64)
     for array in (inputs, labels):
         array.setflags(write=False)

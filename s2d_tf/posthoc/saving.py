@@ -110,11 +110,11 @@ def save(predictor: StepPredictor, path: PathLike, provenance: dict | None = Non
     )
     text = json.dumps(dataclasses.asdict(facts), allow_nan=False)
     data = files.pack_arrays(arrays, {KEY: text})
-    if len(data) > MAX_BYTES:
-        raise StepError(
-            f"{path}: expected at most {MAX_BYTES:,} bytes, received {len(data):,} of "
-            f"{predictor.step!r}. Fit it on fewer examples (`max_examples`)."
-        )
+    StepError.unless(
+        len(data) <= MAX_BYTES,
+        f"{path}: expected at most {MAX_BYTES:,} bytes, received {len(data):,} of "
+        f"{predictor.step!r}. Fit it on fewer examples (`max_examples`).",
+    )
     files.write_bytes(path, data)
     return pathlib.Path(path)
 
@@ -160,16 +160,16 @@ def parse(data: bytes, model: Predictor, where: PathLike) -> StepPredictor:
             facts.sha256 == fingerprint(arrays),
             "expected arrays of the stated sha256, received different arrays",
         )
-        if facts.model_sha256 != model_sha256(model):
-            raise StepError(
-                f"model: expected the model on which {where} was fitted, received one with other "
-                "weights or steps. Fit the step again on this model."
-            )
-        if facts.step not in steps():
-            raise StepError(
-                f"{where}: expected a step from {sorted(steps())}, received {facts.step!r:.80}. "
-                "Get a newer s2d_tf, or fit the step again."
-            )
+        StepError.unless(
+            facts.model_sha256 == model_sha256(model),
+            f"model: expected the model on which {where} was fitted, received one with other "
+            "weights or steps. Fit the step again on this model.",
+        )
+        StepError.unless(
+            facts.step in steps(),
+            f"{where}: expected a step from {sorted(steps())}, received {facts.step!r:.80}. "
+            "Get a newer s2d_tf, or fit the step again.",
+        )
         what = facts.step
         # `None` is a default everywhere, also of arguments that a step no longer has.
         step = steps()[what](**{k: v for k, v in facts.arguments.items() if v is not None})

@@ -114,11 +114,11 @@ def open_model(where: PathLike, sha256: str | None = None) -> TrainedModel:
     source = sources.find(where)
     if not isinstance(source, Run):
         return _open_entry(source, sha256)
-    if sha256 is not None:
-        raise RunError(
-            f"sha256: expected None for the run directory {where}, received {sha256!r}. Leave it "
-            "out; it is for entries."
-        )
+    RunError.unless(
+        sha256 is None,
+        f"sha256: expected None for the run directory {where}, received {sha256!r}. Leave it "
+        "out; it is for entries.",
+    )
     return open_run(source)
 
 
@@ -175,11 +175,11 @@ def _open_entry(source, sha256):
     inputs = predictor.contract.to_dict()
     held = predictor.kind, predictor.num_members, inputs
     stated = record.kind, record.num_members, record.inputs or inputs
-    if held != stated:
-        raise ZooError(
-            f"{source}: expected the members and inputs {held!r:.200}, received {stated!r:.200}. "
-            "Get the entry again."
-        )
+    ZooError.unless(
+        held == stated,
+        f"{source}: expected the members and inputs {held!r:.200}, received {stated!r:.200}. "
+        "Get the entry again.",
+    )
     if record.steps:
         predictor = _with_steps(predictor, source, record.steps)
     predictor.class_names = record.class_names

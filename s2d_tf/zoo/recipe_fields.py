@@ -262,10 +262,10 @@ class Recipe:
             value = operator.attrgetter(name)(recipe)
             each = value if isinstance(value, tuple) else (value,)
             is_missing = value == () and name in NEVER_EMPTY
-            if value is not None and (is_missing or not all(map(holds, each))):
-                raise RecipeError(
-                    f"{name}: expected {expected}, received {value!r}. Correct the value."
-                )
+            RecipeError.unless(
+                value is None or (not is_missing and all(map(holds, each))),
+                f"{name}: expected {expected}, received {value!r}. Correct the value.",
+            )
         return recipe
 
 
@@ -355,9 +355,9 @@ def _without_removed(values):
         section, _, field = name.rpartition(".")
         table = kept.get(section) if section else kept
         value = table.pop(field, default) if isinstance(table, dict) else default
-        if value != default:
-            raise RecipeError(
-                f"{name}: expected a recipe of this version, received {value!r:.80}, which s2d_tf "
-                "0.2 removed. Install s2d_tf 0.1 to use it."
-            )
+        RecipeError.unless(
+            value == default,
+            f"{name}: expected a recipe of this version, received {value!r:.80}, which s2d_tf "
+            "0.2 removed. Install s2d_tf 0.1 to use it.",
+        )
     return kept

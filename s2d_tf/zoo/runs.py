@@ -95,11 +95,11 @@ class Run:
     def open(cls, directory: PathLike) -> Run:
         """Opens an existing run directory."""
         path = pathlib.Path(directory) / RECIPE
-        if not is_run(directory):
-            raise RunError(
-                f"{directory}: expected a run directory with a {RECIPE}, received none. Pass the "
-                "--workdir of `s2d train`."
-            )
+        RunError.unless(
+            is_run(directory),
+            f"{directory}: expected a run directory with a {RECIPE}, received none. Pass the "
+            "--workdir of `s2d train`.",
+        )
         try:
             facts = files.read_json(path)
             seed = files.read_record(int, facts["seed"], "seed")
@@ -151,11 +151,11 @@ class Run:
         folder = self.directory / STEPS
         names = [p.name for p in folder.glob("*") if not p.name.startswith(files.PARTIAL)]
         places = {int(found[1]): found[0] for found in map(_STEP.fullmatch, names) if found}
-        if sorted(places) != list(range(len(names))):
-            raise RunError(
-                f"{folder}: expected files 0_NAME.safetensors, 1_NAME.safetensors, ..., received "
-                f"{sorted(names)[:5]}. Remove the folder and fit the steps again."
-            )
+        RunError.unless(
+            sorted(places) == list(range(len(names))),
+            f"{folder}: expected files 0_NAME.safetensors, 1_NAME.safetensors, ..., received "
+            f"{sorted(names)[:5]}. Remove the folder and fit the steps again.",
+        )
         return [places[index] for index in range(len(names))]
 
     def predictor(self) -> Predictor:

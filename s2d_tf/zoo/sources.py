@@ -64,11 +64,11 @@ def find(where: PathLike) -> Run | Folder | WebFolder | HubFolder:
             )
     if is_run(path):
         return Run.open(path)
-    if not (path / ENTRY).exists():
-        raise ZooError(
-            f"{path}: expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
-            "received neither. Check the path."
-        )
+    ZooError.unless(
+        (path / ENTRY).exists(),
+        f"{path}: expected a run directory with a {RECIPE}, or an entry's with an {ENTRY}, "
+        "received neither. Check the path.",
+    )
     return Folder(path)
 
 
@@ -98,11 +98,11 @@ class WebFolder:
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or parts.query or parts.fragment:
-            raise ZooError(
-                f"where: expected an http or https address without ? and #, received {url!r}. "
-                "Pass that of the entry's folder."
-            )
+        ZooError.unless(
+            parts.scheme in ("http", "https") and not parts.query and not parts.fragment,
+            f"where: expected an http or https address without ? and #, received {url!r}. "
+            "Pass that of the entry's folder.",
+        )
         self.url = url.rstrip("/")
         self._deadline = time.monotonic() + TOTAL_SECONDS
 
@@ -153,11 +153,11 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         scheme = urllib.parse.urlsplit(newurl).scheme
-        if scheme not in ("https", req.type):
-            raise ZooError(
-                f"{req.full_url}: expected a redirect to https, received {newurl[:200]!r}. Pass "
-                "the address of the folder itself."
-            )
+        ZooError.unless(
+            scheme in ("https", req.type),
+            f"{req.full_url}: expected a redirect to https, received {newurl[:200]!r}. Pass "
+            "the address of the folder itself.",
+        )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

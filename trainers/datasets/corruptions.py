@@ -100,16 +100,16 @@ def corrupt(
     (4, 32, 32, 3)
     """
     images = np.asarray(images)
-    if images.dtype != np.uint8 or images.shape[1:] != (32, 32, 3):
-        raise UserError(
-            f"images: expected uint8 [n, 32, 32, 3], received {images.dtype} {list(images.shape)}. "
-            "Resize them, or pass gray levels from 0 to 255."
-        )
-    if corruption not in CORRUPTIONS or severity not in SEVERITIES:
-        raise UserError(
-            f"corruption: expected one of {', '.join(CORRUPTIONS)} and a severity from 1 to 5, "
-            f"received {corruption!r} and {severity!r}."
-        )
+    UserError.unless(
+        images.dtype == np.uint8 and images.shape[1:] == (32, 32, 3),
+        f"images: expected uint8 [n, 32, 32, 3], received {images.dtype} {list(images.shape)}. "
+        "Resize them, or pass gray levels from 0 to 255.",
+    )
+    UserError.unless(
+        corruption in CORRUPTIONS and severity in SEVERITIES,
+        f"corruption: expected one of {', '.join(CORRUPTIONS)} and a severity from 1 to 5, "
+        f"received {corruption!r} and {severity!r}.",
+    )
     prefix = f"{operator.index(seed)}/{corruption}/{int(severity)}/"
     first = operator.index(first_index)
     rngs = [_generator(f"{prefix}{index}") for index in range(first, first + len(images))]

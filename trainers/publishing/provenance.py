@@ -44,33 +44,33 @@ def check_run(run: Run, named: Recipe, other_numbers: bool = False) -> dict[str,
     Returns:
         `{number: (value in the recipe, value of the run)}`, empty unless `other_numbers`.
     """
-    if not run.finished:
-        raise PublishError(
-            f"{run.directory}: expected a finished run, received one that is not. Run `s2d "
-            f"train {run.recipe.name} --workdir={run.directory}` to continue it."
-        )
+    PublishError.unless(
+        run.finished,
+        f"{run.directory}: expected a finished run, received one that is not. Run `s2d "
+        f"train {run.recipe.name} --workdir={run.directory}` to continue it.",
+    )
     members = run.members
     splits = {part.split for part in (run, *members)}
-    if len(splits) > 1:
-        raise PublishError(
-            f"{run.directory}: expected members of one split, received {sorted(splits)}. Train all "
-            "of them with the same --split."
-        )
+    PublishError.unless(
+        len(splits) <= 1,
+        f"{run.directory}: expected members of one split, received {sorted(splits)}. Train all "
+        "of them with the same --split.",
+    )
     seeds = [part.seed for part in members or [run]]
-    if seeds != list(range(len(seeds))):
-        raise PublishError(
-            f"{run.directory}: expected seed 0, or 0, 1, 2, ... of an ensemble, received "
-            f"{seeds}. Publish a run with these seeds."
-        )
+    PublishError.unless(
+        seeds == list(range(len(seeds))),
+        f"{run.directory}: expected seed 0, or 0, 1, 2, ... of an ensemble, received "
+        f"{seeds}. Publish a run with these seeds.",
+    )
     pairs = [(run, named), *((member, named.member_recipe) for member in members)]
     changes: dict[str, tuple[Any, Any]] = {}
     for part, expected in pairs:
         same_network = part is run and views.is_its_network(part.recipe, expected)
-        if part.recipe.name != expected.name and not same_network:
-            raise PublishError(
-                f"{part.directory}: expected a run of {expected.name}, received one of "
-                f"{part.recipe.name}. Pass another --name."
-            )
+        PublishError.unless(
+            part.recipe.name == expected.name or same_network,
+            f"{part.directory}: expected a run of {expected.name}, received one of "
+            f"{part.recipe.name}. Pass another --name.",
+        )
         changes |= differences(part.recipe, expected)
     if changes and not other_numbers:
         listed = "; ".join(f"{k} {a} -> {b}" for k, (a, b) in list(changes.items())[:5])
@@ -164,11 +164,11 @@ def spread(run: Run, recipe: Recipe, also: Iterable[PathLike] = ()) -> dict[str,
         runs |= {directory: Run.open(directory) for directory in held}
     runs |= {other.directory.resolve(): other for other in map(Run.open, also)}
     for other in runs.values():
-        if other.recipe != run.recipe or other.split != run.split:
-            raise PublishError(
-                f"{other.directory}: expected a run of the same recipe as {run.directory}, "
-                "received one of another. Leave it out."
-            )
+        PublishError.unless(
+            other.recipe == run.recipe and other.split == run.split,
+            f"{other.directory}: expected a run of the same recipe as {run.directory}, "
+            "received one of another. Leave it out.",
+        )
     by_seed = {other.seed: other.directory / METRICS for other in runs.values()}
     found = {s: files.read_json(path) for s, path in sorted(by_seed.items()) if path.is_file()}
     if run.recipe.name != recipe.name or len(found) < 2:

@@ -116,12 +116,12 @@ def publish(
         # A replacement must not take away weights to which other entries refer.
         written = {path.name: files.sha256(path) for path in folder.iterdir()}
         for other, item in _weights_beside(target):
-            if item.entry == target.name and written.get(item.file) != item.sha256:
-                raise PublishError(
-                    f"{other}: expected an entry with weights of its own, received one that refers "
-                    f"to those that {target.name} has now. Remove that entry first and publish it "
-                    "again afterwards."
-                )
+            PublishError.unless(
+                item.entry != target.name or written.get(item.file) == item.sha256,
+                f"{other}: expected an entry with weights of its own, received one that refers "
+                f"to those that {target.name} has now. Remove that entry first and publish it "
+                "again afterwards.",
+            )
     log(f"published {target}")
     return target
 
@@ -167,11 +167,11 @@ def fit_step(
             stack.enter_context(run_setup.lock(zoo.Run.open(where)))
         opened = zoo.open_model(where)
         source: Any = None if opened.run else sources.find(where)
-        if source and not isinstance(source, sources.Folder):
-            raise PublishError(
-                f"where: expected a run or an entry on this machine, received {where!r}. Copy the "
-                "entry's folder first."
-            )
+        PublishError.unless(
+            not source or isinstance(source, sources.Folder),
+            f"where: expected a run or an entry on this machine, received {where!r}. Copy the "
+            "entry's folder first.",
+        )
         fitted, facts = _fit(opened, step, split, data_dir, batch_size, log)
         name = runs.step_file(len(posthoc.chain(opened.predictor)), step)
         if opened.run:
@@ -201,11 +201,11 @@ def _complete(folder, record):
     files.write_text(folder / CARD, card.text(record))
     stored = files.read_json(folder / GOLDEN)
     difference = provenance.golden_difference(zoo.load(folder), stored)
-    if not difference <= provenance.GOLDEN_TOLERANCE:  # Also where it is NaN.
-        raise PublishError(
-            f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
-            f"{difference:.2g}. Publish it again."
-        )
+    PublishError.unless(
+        difference <= provenance.GOLDEN_TOLERANCE,
+        f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
+        f"{difference:.2g}. Publish it again.",
+    )
 
 
 def _write_golden(predictor, folder):
@@ -228,12 +228,12 @@ def _fit(opened, step, split, data_dir, batch_size, log):
     if not step.needs_data:
         return step.fit(opened.predictor), facts
     dataset = opened.recipe.source_dataset
-    if split is None and step.held_out and opened.split != "train_without_validation":
-        raise PublishError(
-            f"split: expected the name of a split for {type(step).__name__}, which needs examples "
-            f"that the network was not trained on, received none: {opened.name} was trained on all "
-            f"of {opened.split}. Pass --split=test, and measure the step on other data."
-        )
+    PublishError.unless(
+        split is not None or not step.held_out or opened.split == "train_without_validation",
+        f"split: expected the name of a split for {type(step).__name__}, which needs examples "
+        f"that the network was not trained on, received none: {opened.name} was trained on all "
+        f"of {opened.split}. Pass --split=test, and measure the step on other data.",
+    )
     split = split or ("validation" if step.held_out else opened.split)
     inputs, labels = data.load_arrays(dataset, split, data_dir)
     log(f"fitting {step!r} on {len(inputs):,} examples of {dataset}/{split}")
@@ -248,21 +248,20 @@ def _own_metrics(run, opened):
     if run.recipe.name != opened.name:
         return None
     advice = f"Run `s2d evaluate {run.directory}`."
-    if not path.is_file():
-        raise PublishError(
-            f"{run.directory}: expected an evaluated run, received no metrics. {advice}"
-        )
+    PublishError.unless(
+        path.is_file(),
+        f"{run.directory}: expected an evaluated run, received no metrics. {advice}",
+    )
     metrics = files.read_json(path)
-    if metrics.get("run/weights") != evaluation.weights_hash(opened.predictor):
-        raise PublishError(
-            f"{path}: expected metrics of these weights, received those of others. {advice}"
-        )
+    PublishError.unless(
+        metrics.get("run/weights") == evaluation.weights_hash(opened.predictor),
+        f"{path}: expected metrics of these weights, received those of others. {advice}",
+    )
     evaluated = sum(key.startswith("run/step_") for key in metrics)
-    if evaluated != len(opened.predictor.metadata.get("steps", ())):
-        raise PublishError(
-            f"{path}: expected metrics with these fitted steps, received those with others. "
-            f"{advice}"
-        )
+    PublishError.unless(
+        evaluated == len(opened.predictor.metadata.get("steps", ())),
+        f"{path}: expected metrics with these fitted steps, received those with others. {advice}",
+    )
     return metrics
 
 

@@ -129,11 +129,11 @@ def published_tables() -> tuple[Table, ...]:
 def published_table(number: int) -> Table:
     """The table with this number in the paper."""
     numbered = {table.number: table for table in published_tables()}
-    if number not in numbered:
-        raise UserError(
-            f"number: expected a table of the paper, 1 to {len(numbered)}, received {number!r}. "
-            "Leave it out for all tables."
-        )
+    UserError.unless(
+        number in numbered,
+        f"number: expected a table of the paper, 1 to {len(numbered)}, received {number!r}. "
+        "Leave it out for all tables.",
+    )
     return numbered[number]
 
 
@@ -210,12 +210,12 @@ def paper_table(number: int, results: list[Result], architecture: str) -> tables
         rows = [[*row.stub, *(cell.text for cell in row.cells)] for row in shape.rows]
         return tables.make(caption, columns, [rows], stub)
     own = [r for r in results if r.recipe.architecture == architecture]
-    if not any(r.recipe.dataset in TRAINED_ON.values() for r in own):
-        raise UserError(
-            f"--table: expected runs on CIFAR-100, which table {number} of the paper is "
-            f"about, received runs of {architecture} on "
-            f"{sorted({r.recipe.dataset for r in own})}. Leave out --table."
-        )
+    UserError.unless(
+        any(r.recipe.dataset in TRAINED_ON.values() for r in own),
+        f"--table: expected runs on CIFAR-100, which table {number} of the paper is "
+        f"about, received runs of {architecture} on "
+        f"{sorted({r.recipe.dataset for r in own})}. Leave out --table.",
+    )
     means = _means(shape, own)
     marks = _marks(shape, {place: mean for place, (mean, _) in means.items()})
     blocks: list[list] = [[] for _ in range(shape.rows[-1].block + 1)]

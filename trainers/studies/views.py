@@ -37,20 +37,20 @@ def view(run: Run, method: str | None = None, members: int | None = None) -> Run
     recipe = run.recipe
     if method is not None and method != recipe.method:
         named = recipe.sibling(method)
-        if not is_its_network(recipe, named):
-            raise UserError(
-                f"method: expected {recipe.method} or its Monte Carlo method (mc of individual, "
-                f"s2d_mc of s2d) for {run.directory}, received {method!r}. Train a network of that "
-                "method."
-            )
+        UserError.unless(
+            is_its_network(recipe, named),
+            f"method: expected {recipe.method} or its Monte Carlo method (mc of individual, "
+            f"s2d_mc of s2d) for {run.directory}, received {method!r}. Train a network of that "
+            "method.",
+        )
         recipe = drawn_as(recipe, named)
     if members is not None:
         most = {"point": 1, "ensemble": recipe.num_members}.get(recipe.draws, members)
-        if not 1 <= members <= most:
-            raise UserError(
-                f"members: expected a number from 1 to {most} for {run.directory}, received "
-                f"{members!r}. Choose another."
-            )
+        UserError.unless(
+            1 <= members <= most,
+            f"members: expected a number from 1 to {most} for {run.directory}, received "
+            f"{members!r}. Choose another.",
+        )
         recipe = recipe.replace(num_members=members)
     if recipe == run.recipe:
         return run

@@ -40,14 +40,16 @@ def make(name: str = "auto") -> tf.distribute.Strategy:
     "multi_worker" if `TF_CONFIG` names more than one worker, "mirrored" if there is more than one
     GPU, and "one_device" otherwise.
     """
-    if name not in STRATEGIES:
-        raise UserError(f"strategy: expected one of {STRATEGIES}, received {name!r}.")
+    UserError.unless(
+        name in STRATEGIES,
+        f"strategy: expected one of {STRATEGIES}, received {name!r}.",
+    )
     workers = _count_workers() if name in ("auto", "multi_worker") else 0
-    if name == "multi_worker" and not workers:
-        raise UserError(
-            "TF_CONFIG: expected workers in the environment of each, for the strategy "
-            "multi_worker, received none. See docs/scaling.md."
-        )
+    UserError.unless(
+        name != "multi_worker" or workers,
+        "TF_CONFIG: expected workers in the environment of each, for the strategy "
+        "multi_worker, received none. See docs/scaling.md.",
+    )
     if name == "multi_worker" or workers > 1:
         return _only(tf.distribute.MultiWorkerMirroredStrategy)
     gpus = tf.config.list_logical_devices("GPU")
@@ -100,15 +102,17 @@ def choose_precision(wanted: str) -> str:
         UserError: the name is unknown, or the processor has no instructions for bfloat16 (some
             kernels would then end the process).
     """
-    if wanted not in PRECISIONS:
-        raise UserError(f"precision: expected one of {PRECISIONS}, received {wanted!r}.")
+    UserError.unless(
+        wanted in PRECISIONS,
+        f"precision: expected one of {PRECISIONS}, received {wanted!r}.",
+    )
     if wanted == "float32" or multiplies_bfloat16():
         return "float32" if wanted == "float32" else "bfloat16"
-    if wanted == "bfloat16":
-        raise UserError(
-            "precision: expected a processor with AMX or AVX512-BF16, or a GPU of compute "
-            "capability 8.0, for bfloat16, received one without. Use precision float32."
-        )
+    UserError.unless(
+        wanted != "bfloat16",
+        "precision: expected a processor with AMX or AVX512-BF16, or a GPU of compute "
+        "capability 8.0, for bfloat16, received one without. Use precision float32.",
+    )
     return "float32"
 
 
@@ -185,12 +189,12 @@ class Team(Alone):
 
     def check_same(self, step: int) -> None:
         """Rejects workers that restored different checkpoints."""
-        if self._mean(step) != step:
-            raise UserError(
-                "--workdir: expected one directory that all workers share, received others on "
-                f"some: they do not continue at the same step (here: {step}). Pass the same "
-                "directory to all."
-            )
+        UserError.unless(
+            self._mean(step) == step,
+            "--workdir: expected one directory that all workers share, received others on "
+            f"some: they do not continue at the same step (here: {step}). Pass the same "
+            "directory to all.",
+        )
 
     def _mean(self, value):
         @tf.function

@@ -27,12 +27,12 @@ def start(network: models.Classifier, run: Run, directory: PathLike | None = Non
         return
     source = find(run, wanted.method, directory)
     path = source.weights(wanted.at)
-    if not path.is_file():
-        raise RunError(
-            f"{path}: expected the weights after {wanted.at:.0%} of the epochs of "
-            f"{source.recipe.name}, received none. Restore the file, or train another run and pass "
-            "its directory as --start."
-        )
+    RunError.unless(
+        path.is_file(),
+        f"{path}: expected the weights after {wanted.at:.0%} of the epochs of "
+        f"{source.recipe.name}, received none. Restore the file, or train another run and pass "
+        "its directory as --start.",
+    )
     model = networks.build_network(source.recipe, source.seed)
     weights.load(model, path)
     network.backbone.set_weights(model.backbone.get_weights())
@@ -51,12 +51,12 @@ def attach(
     """
     source = find(run, run.recipe.teachers or "", directory)
     if run.recipe.data.augmentation != "none":
-        if run.recipe.data.resolutions:
-            raise RunError(
-                "data.resolutions: expected none where teachers see each augmented image, received "
-                f"{run.recipe.data.resolutions}. Use --set data.resolutions=[] --set "
-                "data.resolution_milestones=[]."
-            )
+        RunError.unless(
+            not run.recipe.data.resolutions,
+            "data.resolutions: expected none where teachers see each augmented image, received "
+            f"{run.recipe.data.resolutions}. Use --set data.resolutions=[] --set "
+            "data.resolution_milestones=[].",
+        )
         network.learn_from(zoo.open_run(source, with_steps=False).predictor)
         return None
     path = run.directory / TEACHER_LOGITS
