@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import importlib.util
-import inspect
 import io
 import json
 import re
@@ -54,20 +53,6 @@ def test_five_minutes(page):
         assert printed == stated
     assert "Answers for 3 inputs" in outputs[-1][0]
     assert names["cast"].num_parameters == names["yours"].count_params()
-
-
-@pytest.mark.slow  # tests/readme_test.py trains the same way
-def test_train(page):
-    text = page("train")
-    assert text.count("epochs=20") == 2
-    names, _ = run(text.replace("epochs=20", "epochs=1"))
-    for key in re.findall(r"^\| (`\w+`.*?) \|", text.split("## By name")[0], re.MULTILINE):
-        for logged in re.findall(r"`(\w+)`", key):
-            assert logged in names["history"].history
-    signature = inspect.signature(type(names["model"]).__init__).parameters
-    stated = text.split("## Settings that matter")[1]
-    for name, value in re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", stated, re.MULTILINE):
-        assert str(signature[name].default) == str(float(value) if "e" in value else value)
 
 
 def test_how_s2d_works(page):
