@@ -4,7 +4,7 @@
     python examples/text_intents.py --encoder=FOLDER --workdir=text_intents
 
 FOLDER is all-MiniLM-L6-v2 from Hugging Face. Put `clinc150/data_full.json` into the dataset folder
-(docs/data.md). Encoding the sentences takes some minutes on two cores, once; each fit takes
+(docs/your-model.md). Encoding the sentences takes some minutes on two cores, once; each fit takes
 seconds.
 
 Settings are compared on the validation sentences. The test sentences are evaluated once, with the

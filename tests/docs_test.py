@@ -1,6 +1,7 @@
 """The pages with code: it runs in order. The architecture page's table is the import order."""
 
 import ast
+import inspect
 import re
 
 import numpy as np
@@ -37,6 +38,14 @@ def test_your_model_runs(project_root, tmp_path, monkeypatch):
     found = served(**{name: tf.constant(value) for name, value in names["x"].items()})
     expected = names["model"].predict_uncertainty(names["x"])
     np.testing.assert_allclose(found["probabilities"], expected["probs"], atol=1e-5)
+    assert 0.5 < names["found"]["digits_upside_down/auroc/knowledge"] <= 1
+    for logged in re.findall(r"`(\w+)`", text.split("- **The log**")[1].split("Both")[0]):
+        assert logged in names["history"].history
+    signature = inspect.signature(type(names["model"]).__init__).parameters
+    settings = re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", text, re.MULTILINE)
+    assert len(settings) == 3
+    for name, value in settings:
+        assert signature[name].default == ast.literal_eval(value)
 
 
 def test_the_table_of_imports_is_that_of_build(project_root):

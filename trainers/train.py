@@ -7,7 +7,7 @@ usage: s2d train NAME --workdir=DIR [--data_dir=DIR] [--seed=N] [--set KEY=VALUE
     s2d train wrn_10_2_s2.s2d --data=flowers --workdir=runs/flowers
 
 The second trains on your own images: flowers/CLASS/*.jpg, or flowers/train/CLASS/*.jpg with
-flowers/test/ (docs/data.md). `s2d list --all` lists the names.
+flowers/test/ (docs/your-model.md). `s2d list --all` lists the names.
 
 Rerun the command to resume, even within an epoch. An ensemble trains its members one after another.
 A student of an ensemble finds its teachers next to its own directory, or in --teachers, which can

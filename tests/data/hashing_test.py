@@ -1,7 +1,6 @@
 """Fingerprints, also those of the digits, and the splits that hashes choose."""
 
 import hashlib
-import pathlib
 
 import numpy as np
 import pytest
@@ -96,12 +95,6 @@ def test_validation_and_the_rest_make_up_train():
 
     assert sorted(rows("validation") + rows("train_without_validation")) == rows("train")
     assert np.bincount(data.load_arrays("digits", "validation")[1]).tolist() == [2] * 8
-
-
-def test_the_page_shows_the_fingerprints():
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
-    for (name, split), fingerprint in FINGERPRINTS.items():
-        assert f"| `{name}` | {split} | `{fingerprint[:16]}` |" in page
 
 
 def test_the_three_parts_are_all_of_scikit_learns_digits():

@@ -17,7 +17,7 @@ KINDS = (
     "index.html",
     "docs/five-minutes.html",
     "docs/uncertainty.html",
-    "docs/method.html",
+    "docs/how-s2d-works.html",
     "api/index.html",
     "api/models.html",
     "zoo/pretrained/index.html",
@@ -80,7 +80,7 @@ def test_a_link_to_a_missing_heading_ends_the_build(build, monkeypatch, project_
     pytest.importorskip("zensical", reason="needs the extra s2d_tf[docs]")
     written = build.written()
     monkeypatch.setattr(build, "SITE", project_root / ".site-broken")
-    broken = {**written, "CHANGELOG.md": "# x\n\n[x](docs/method.md#nowhere)\n"}
+    broken = {**written, "CHANGELOG.md": "# x\n\n[x](docs/how-s2d-works.md#nowhere)\n"}
     monkeypatch.setattr(build, "written", lambda: broken)
     try:
         assert build.main() != 0
@@ -127,7 +127,7 @@ def test_accessible_and_within_the_screen(opener, url, width, scheme):
 @pytest.mark.parametrize("served", [True, False], ids=["server", "folder"])
 def test_search_finds_without_a_network(opener, url, html, served):
     start = url if served else pathlib.Path(html).as_uri() + "/"
-    page = opener(start + "docs/method.html")
+    page = opener(start + "docs/how-s2d-works.html")
     page.wait_for_load_state("networkidle")
     page.keyboard.press("Control+k")
     page.keyboard.type("fit_dirichlet")

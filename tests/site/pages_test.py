@@ -3,8 +3,8 @@
 import contextlib
 import importlib
 import importlib.util
-import inspect
 import io
+import json
 import re
 
 import pytest
@@ -13,6 +13,7 @@ from s2d_tf import zoo
 
 # Pages whose models are only loaded: what they print is on the page.
 EXACT = ("abstain", "detect", "uncertainty")
+WORDS = re.compile(r"[A-Za-z]+")
 BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
 
@@ -54,36 +55,38 @@ def test_five_minutes(page):
     assert names["cast"].num_parameters == names["yours"].count_params()
 
 
-@pytest.mark.slow  # tests/readme_test.py trains the same way
-def test_train(page):
-    text = page("train")
-    assert text.count("epochs=20") == 2
-    names, _ = run(text.replace("epochs=20", "epochs=1"))
-    for key in re.findall(r"^\| (`\w+`.*?) \|", text.split("## By name")[0], re.MULTILINE):
-        for logged in re.findall(r"`(\w+)`", key):
-            assert logged in names["history"].history
-    signature = inspect.signature(type(names["model"]).__init__).parameters
-    stated = text.split("## Settings that matter")[1]
-    for name, value in re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", stated, re.MULTILINE):
-        assert str(signature[name].default) == str(float(value) if "e" in value else value)
-
-
 def test_how_s2d_works(page):
-    names, _ = run(page("how-s2d-works"))
+    text = page("how-s2d-works")
+    assert text.count("epochs=20") == 1
+    names, outputs = run(text.replace("epochs=20", "epochs=1"))
     assert names["passes"].shape == (1, 5, 3)
     assert names["proxy"].shape == names["student"].shape == (1, 3)
+    assert WORDS.findall(outputs[-1][0]) == WORDS.findall(outputs[-1][1])
+    method = re.search(r"```python\n(@keras.*?)```", text, re.DOTALL)[1]
+    assert method.count("\n") == 11
 
 
 @pytest.mark.slow
-def test_distill(page):
-    text = page("distill")
-    assert text.count("epochs = 20") == 1
-    _, outputs = run(text.replace("epochs = 20", "epochs = 1"))
-    assert [line.split()[0] for line in outputs[-1][0].splitlines()] == [
-        "member",
-        "ensemble",
-        "student",
-    ]
+@pytest.mark.parametrize("name", ["distill", "how-s2d-works"])
+def test_trained_examples_print_about_what_they_say(page, name):
+    printed, stated = run(page(name))[1][-1]
+    assert WORDS.findall(printed) == WORDS.findall(stated)
+    numbers = [[float(n) for n in re.findall(r"\d+\.\d+", text)] for text in (printed, stated)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.02, abs=0.02)
+
+
+def test_the_table_of_settings_is_that_of_the_results(page, project_root):
+    text = page("how-s2d-works").split("### Noise and temperature")[1].split("\n#")[0]
+    found = json.loads((project_root / "results" / "fast_network.json").read_bytes())["half_width"]
+    titles = {"plain": found[0]} | {
+        f"S2D, `T = {row['temperature']:g}`, noise up to {row['noise_stddev'][1]}": row
+        for row in found
+        if row.get("student_weight") == 1.28e-4
+    }
+    assert len(titles) == 4
+    for title, row in titles.items():
+        numbers = f"{row['accuracy']:.1%} | {row['nll']:.3f} | {row['ece']:.1%}"
+        assert f"| {title} | {numbers} |" in text
 
 
 def test_recipes_of_the_page_on_distillation_exist(page, project_root):
