@@ -7,7 +7,7 @@ usage: s2d demo [NAME_OR_RUN ...] [--data_dir=DIR] [--port=PORT]
     s2d demo runs/plain runs/s2d              # your own runs side by side
 
 Drop an image, choose a sample or draw a digit; for a text model, type a sentence. Needs the extra
-s2d_tf[serve]. See docs/demo.md.
+s2d_tf[serve]. See docs/serving.md.
 """
 
 from absl import flags

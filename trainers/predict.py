@@ -17,7 +17,7 @@ have labels.
     s2d predict models/cifar100/1 photos --out=answers.parquet \\
         --beam="--runner=FlinkRunner --flink_master=host:8081"
 
-See docs/prediction.md.
+See docs/serving.md.
 """
 
 import shlex

@@ -15,7 +15,7 @@ QUESTION is one of
 
 MODEL is a run directory, or the name, folder or URL of a zoo entry. DIR/QUESTION.json holds tidy
 rows (model, seed, dataset, metric, score, value, low, high) of all models asked so far, from which
-DIR/QUESTION.md and plots are made. Rerun the command to resume. See docs/shift.md, docs/posthoc.md.
+DIR/QUESTION.md and plots are made. Rerun the command to resume. See docs/evaluation.md.
 """
 
 import importlib

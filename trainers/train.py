@@ -11,7 +11,7 @@ flowers/test/ (docs/your-model.md). `s2d list --all` lists the names.
 
 Rerun the command to resume, even within an epoch. An ensemble trains its members one after another.
 A student of an ensemble finds its teachers next to its own directory, or in --teachers, which can
-also name a pretrained ensemble. See docs/scaling.md for multi-device training.
+also name a pretrained ensemble. See docs/reproduce.md for multi-device training.
 
 Exit codes: 0 finished; 75 stopped by SIGTERM and saved, or another worker is gone: rerun to resume;
 130 stopped by Ctrl-C and saved; 1 failed; 2 wrong usage.

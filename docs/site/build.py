@@ -2,7 +2,8 @@
 
 The pages keep their places in the checkout, so their links hold on the site and in the repository:
 what the navigation names is copied to .site/pages, with all that it links to. Written here are the
-reference of each package and the table of pretrained models. Nothing of s2d_tf is imported.
+reference of each package, the executed notebooks, and the table of pretrained models, which
+`build.py zoo` also writes into docs/zoo.md. Nothing of s2d_tf is imported.
 """
 
 import ast
@@ -25,14 +26,9 @@ ASSETS = tuple(f"docs/site/{name}" for name in ("iframe-worker.js", "style.css",
 _CODE = re.compile(r"^(```+).*?^\1|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^]]+\]: (\S+)|<img[^>]* src=\"([^\"]+)\"", re.MULTILINE)
 
-_ZOO_HEAD = """# Pretrained models
-
-Each name leads to the model's card: what it is, how to use it, how it was trained, and all of its
-metrics. `zoo.load(NAME)` loads a model, `s2d export NAME DIR` exports it. Time is that of a
-prediction, relative to one plain network.
-"""
-_ZOO_COLUMNS = """| model | method | accuracy | NLL | ECE | parameters | time |
-| --- | --- | ---: | ---: | ---: | ---: | ---: |
+_ZOO_TABLE = re.compile(r"(?<=<!-- zoo table -->\n\n).*(?=\n<!-- end of zoo table -->)", re.DOTALL)
+_ZOO_COLUMNS = """| model | accuracy | NLL | ECE | parameters | time |
+| --- | ---: | ---: | ---: | ---: | ---: |
 """
 
 
@@ -47,7 +43,7 @@ def links(text: str) -> Iterator[str]:
     """Yields the targets of a page's links to files, without anchors."""
     for found in _LINK.findall(_CODE.sub("", text)):
         target = next(filter(None, found)).split("#")[0]
-        if target and "://" not in target and not target.startswith("mailto:"):
+        if target and "://" not in target and not target.startswith(("mailto:", "data:")):
             yield target
 
 
@@ -80,9 +76,9 @@ def public_names(package: str) -> dict[str, str]:
 
 
 def packages() -> list[str]:
-    """The packages and modules of s2d_tf that the reference describes."""
+    """The packages and modules that people import: neither helpers nor the server's parts."""
     folders = {path.parent.name for path in (ROOT / "s2d_tf").glob("*/__init__.py")}
-    return sorted(folders | {"optimizers", "uncertainty"})
+    return sorted((folders | {"optimizers", "uncertainty"}) - {"files", "serving"})
 
 
 def summary(package: str) -> str:
@@ -102,31 +98,43 @@ def reference(package: str) -> str:
 
 
 def zoo_table() -> str:
-    """The page that lists the pretrained models by dataset, from their records."""
-    tables: dict[str, list[str]] = {}
+    """The table of pretrained models in docs/zoo.md, from their records."""
+    rows = []
     for path in sorted((ROOT / "zoo" / "pretrained").glob("*/entry.json")):
         entry = json.loads(path.read_bytes())
-        recipe, metrics = entry["recipe"], entry["metrics"]
-        source = recipe["source_dataset"]
+        metrics, source = entry["metrics"], entry["recipe"]["source_dataset"]
         cells = (
-            f"[{entry['name']}]({entry['name']}/README.md)",
-            recipe["title"],
+            f"[{entry['name']}](../zoo/pretrained/{entry['name']}/README.md)",
             f"{metrics[f'{source}/accuracy']:.1%}",
             f"{metrics[f'{source}/nll']:.3f}",
             f"{metrics[f'{source}/ece']:.1%}",
             f"{entry['parameters']:,}",
             f"{metrics['cost/relative_inference_time']:.1f}x",
         )
-        tables.setdefault(recipe["dataset"], []).append(f"| {' | '.join(cells)} |")
-    return _ZOO_HEAD + "".join(
-        f"\n## {dataset}\n\n{_ZOO_COLUMNS}" + "\n".join(rows) + "\n"
-        for dataset, rows in tables.items()
-    )
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return _ZOO_COLUMNS + "".join(rows)
+
+
+def notebook(path: pathlib.Path) -> str:
+    """The page of an executed notebook: its texts, its code, and what that printed and drew."""
+    parts = []
+    for cell in json.loads(path.read_bytes())["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            content = output.get("data", {})
+            if picture := content.get("image/png"):
+                address = f"data:image/png;base64,{''.join(picture).replace(chr(10), '')}"
+                parts.append(f'<img alt="The plot of the code above" src="{address}">')
+            elif text := "".join(output.get("text") or content.get("text/plain", "")).strip():
+                parts.append(f"```text\n{text}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def written() -> dict[str, str]:
-    """The pages that exist only on the site, by path."""
-    names = packages()
+    """The pages that are written here, by path: those of the site alone, and the zoo's."""
+    names, page = packages(), ROOT / "docs" / "zoo.md"
+    notebooks = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
     table = [f"| [`s2d_tf.{name}`]({name}.md) | {summary(name)} |" for name in names]
     overview = (
         "# API reference\n\nMade from the docstrings.\n\n| package | contents |\n| --- | --- |\n"
@@ -134,7 +142,8 @@ def written() -> dict[str, str]:
     return {
         "api/README.md": overview + "\n".join(table) + "\n",
         **{f"api/{name}.md": reference(name) for name in names},
-        "zoo/pretrained/README.md": zoo_table(),
+        **{f"{path.relative_to(ROOT).with_suffix('.md')}": notebook(path) for path in notebooks},
+        "docs/zoo.md": _ZOO_TABLE.sub(lambda _: zoo_table(), page.read_text(encoding="utf-8")),
     }
 
 
@@ -154,10 +163,13 @@ def stage(target: pathlib.Path, navigation: list, texts: dict[str, str]) -> None
         text = texts.get(name) or (ROOT / name).read_text(encoding="utf-8")
         for link in links(text):
             found = os.path.normpath(pathlib.PurePosixPath(name).parent / link)
+            # A folder of the repository is a page here, and so is a notebook.
             if (ROOT / found).is_dir():
-                # A folder of the repository is a page here.
                 text = text.replace(f"]({link})", f"]({link.rstrip('/')}/README.md)")
                 found += "/README.md"
+            elif found.endswith(".ipynb"):
+                text = text.replace(f"]({link})", f"]({link.removesuffix('.ipynb')}.md)")
+                found = found.removesuffix(".ipynb") + ".md"
             if found not in texts and not (ROOT / found).is_file():
                 sys.exit(f"{name}: expected links to files that exist, received {link!r}. Fix it.")
             waiting.append(found)
@@ -165,6 +177,9 @@ def stage(target: pathlib.Path, navigation: list, texts: dict[str, str]) -> None
 
 
 def main() -> int:
+    if sys.argv[1:] == ["zoo"]:
+        (ROOT / "docs" / "zoo.md").write_text(written()["docs/zoo.md"], encoding="utf-8")
+        return 0
     shutil.rmtree(SITE, ignore_errors=True)
     SITE.mkdir()
     shutil.copyfile(CONFIG, SITE / CONFIG.name)

@@ -12,7 +12,7 @@
 # questions to a voice assistant into 150 intents (CLINC150, CC BY 3.0). People also ask things
 # that have none of these intents, and a softmax classifier assigns one anyway.
 #
-# The notebook reads `clinc150/data_full.json` in the TFDS folder; docs/your-model.md says where to
+# The notebook reads `clinc150/data_full.json` in the TFDS folder; `s2d data clinc150` says how to
 # get it.
 
 # %%

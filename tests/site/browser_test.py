@@ -18,9 +18,10 @@ KINDS = (
     "docs/five-minutes.html",
     "docs/uncertainty.html",
     "docs/how-s2d-works.html",
+    "examples/notebooks/first_steps.html",
     "api/index.html",
     "api/models.html",
-    "zoo/pretrained/index.html",
+    "docs/zoo.html",
     "zoo/pretrained/fast_resnet.s2d.cifar100_plus/index.html",
     "results/benchmark.html",
     "CHANGELOG.html",
@@ -113,6 +114,9 @@ def test_accessible_and_within_the_screen(opener, url, width, scheme):
     for name in KINDS:
         page = opener(url + name, width, scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        blocks = page.locator(".md-typeset pre > code")
+        hidden = "all => all.filter(x => x.scrollWidth > x.clientWidth).map(x => x.innerText)"
+        assert blocks.evaluate_all(hidden) == [], name  # no code is cut off
         assert page.evaluate("document.body.dataset.mdColorScheme") == (
             "slate" if scheme == "dark" else "default"
         )

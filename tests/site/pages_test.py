@@ -10,9 +10,10 @@ import re
 import pytest
 
 from s2d_tf import zoo
+from s2d_tf.export import signatures
 
 # Pages whose models are only loaded: what they print is on the page.
-EXACT = ("abstain", "detect", "uncertainty")
+EXACT = ("abstain", "detect", "evaluation", "serving", "uncertainty", "zoo")
 WORDS = re.compile(r"[A-Za-z]+")
 BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
@@ -97,6 +98,33 @@ def test_recipes_of_the_page_on_distillation_exist(page, project_root):
     assert stated <= methods
 
 
+def test_names_and_times_of_the_page_on_serving(page, project_root):
+    text = page("serving")
+    for wire, name in signatures.OUTPUTS.items():
+        assert f"| `{name}` | `{wire}` |" in text
+    record = project_root / "results" / "version_0.1.0" / "runtimes.json"
+    stated = re.findall(r"^\| (\w+) \| (\d+) \| ([\d.| ]+) \|$", text, re.MULTILINE)
+    assert len(stated) == 4
+    for row in json.loads(record.read_bytes())["rows"]:
+        times = [row["ms"][name] for name in ("SavedModel", "ONNX Runtime", "LiteRT")]
+        key, cells = (row["network"], str(row["batch"])), " | ".join(f"{t:.1f}" for t in times)
+        assert key not in {s[:2] for s in stated} or (*key, cells) in stated
+
+
+def test_executed_notebooks_are_those_in_the_text(project_root):
+    sources = sorted((project_root / "examples" / "notebooks").glob("*.py"))
+    assert sources
+    for source in sources:
+        _, *parts = source.read_text(encoding="utf-8").split("\n# %%")
+        cells = json.loads(source.with_suffix(".ipynb").read_bytes())["cells"]
+        for part, cell in zip(parts, cells, strict=True):
+            kind, _, text = part.partition("\n")
+            if kind:
+                text = re.sub("^# ?", "", text, flags=re.MULTILINE)
+            stale = f"{source.stem}: run `python docs/site/notebooks.py {source.stem}`"
+            assert "".join(cell["source"]).strip() == text.strip(), stale
+
+
 def test_every_page_and_package_is_in_the_navigation(build, navigation, project_root):
     pages = {f"docs/{path.name}" for path in (project_root / "docs").glob("*.md")}
     api = {f"api/{name}.md" for name in build.packages()}
@@ -122,14 +150,15 @@ def test_the_reference_has_every_public_name(build):
             assert value is getattr(module, name), full
 
 
-def test_the_zoo_table_is_the_listing(build):
+def test_the_zoo_table_is_the_listing(build, page):
     table = build.zoo_table()
+    assert table in page("zoo"), "run `python docs/site/build.py zoo`"
     for line in zoo.listing(zoo.names(pretrained=True)).splitlines()[1:]:
         if not line:
             break
-        name, accuracy, nll, ece, parameters, time, method = line.split(maxsplit=6)
-        link = f"[{name}]({name}/README.md)"
-        row = f"| {link} | {method} | {accuracy} | {nll} | {ece} | {parameters} | {time} |"
+        name, accuracy, nll, ece, parameters, time, _ = line.split(maxsplit=6)
+        link = f"[{name}](../zoo/pretrained/{name}/README.md)"
+        row = f"| {link} | {accuracy} | {nll} | {ece} | {parameters} | {time} |"
         assert row in table
 
 

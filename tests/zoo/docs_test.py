@@ -9,11 +9,10 @@ from s2d_tf import zoo
 NAME = "wrn_10_2_s2.s2d.digits"
 
 
-def test_reading_a_weights_file_with_the_plain_package_and_into_keras(project_root, monkeypatch):
+def test_reading_a_weights_file_with_the_plain_package_and_into_keras(project_root):
     text = (project_root / "docs" / "zoo.md").read_text(encoding="utf-8")
     section = text.split("## A weights file")[1].split("\n## ")[0]
-    plain, keras, torch = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    monkeypatch.chdir(zoo.directory() / NAME)
+    plain, keras, torch = re.findall(r"```py(?:thon)?\n(.*?)```", section, flags=re.DOTALL)
     names = {}
     exec(plain + keras, names)  # our own words, run as a reader would
     for ours, theirs in zip(names["model"].weights, zoo.load(NAME).weights, strict=True):

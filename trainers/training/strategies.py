@@ -48,7 +48,7 @@ def make(name: str = "auto") -> tf.distribute.Strategy:
     UserError.unless(
         name != "multi_worker" or workers,
         "TF_CONFIG: expected workers in the environment of each, for the strategy "
-        "multi_worker, received none. See docs/scaling.md.",
+        "multi_worker, received none. See docs/reproduce.md.",
     )
     if name == "multi_worker" or workers > 1:
         return _only(tf.distribute.MultiWorkerMirroredStrategy)
@@ -67,7 +67,7 @@ def _count_workers():
     except (ValueError, AttributeError):
         raise UserError(
             'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["host:port", ...]}, "task": '
-            f'{{"type": "worker", "index": 0}}}}, received {text!r}. See docs/scaling.md.'
+            f'{{"type": "worker", "index": 0}}}}, received {text!r}. See docs/reproduce.md.'
         ) from None
     return sum(len(cluster.get(kind, ())) for kind in ("chief", "worker"))
 

@@ -125,7 +125,7 @@ def test_a_fast_network_on_two_replicas_equals_one(tmp_path):
 @pytest.mark.parametrize("network", ["densenet_bc_100_12", "wrn_28_10"])
 def test_the_documented_command_on_two_devices_equals_one(network, tmp_path, project_root):
     """With the network's short recipe and three steps of small images."""
-    text = (project_root / "docs" / "scaling.md").read_text(encoding="utf-8")
+    text = (project_root / "docs" / "reproduce.md").read_text(encoding="utf-8")
     (command,) = re.findall(rf"^s2d (train {network}\.s2d\..* --strategy=mirrored .*)$", text, re.M)
     command = command.replace(f"{network}.s2d.cifar100_plus", f"{network}_short.s2d").split()
     random = np.random.default_rng(0)
