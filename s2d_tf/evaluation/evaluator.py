@@ -149,7 +149,7 @@ class ModelScores:
             found |= {
                 f"{name}/{metric}/{key}": getattr(metrics, metric)(values, scored.scores[key])
                 for key, values in self.known.scores.items()
-                for metric in ("auroc", "aupr", "fpr_at_95_recall")
+                for metric in intervals.RANKINGS
             }
         for name, scored in {self.dataset: self.known, **self.unknown}.items():
             if "knowledge" in scored.scores:
