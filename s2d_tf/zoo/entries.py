@@ -139,14 +139,18 @@ def read(text: str | bytes, where: PathLike) -> Record:
     """
     try:
         values = files.parse_json(text)
-        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
-            raise ZooError(f"expected an object of format {FORMAT}, received {values!r:.80}")
+        ZooError.unless(
+            isinstance(values, dict) and values.pop("format", None) == FORMAT,
+            f"expected an object of format {FORMAT}, received {values!r:.80}",
+        )
         if isinstance(values.get("recipe"), dict):
             values["recipe"] = recipes.Recipe.from_dict(values["recipe"])
         record = files.read_record(Record, values, "entry", ZooError)
         for name, holds, expected, received in _rules(record):
-            if not holds:
-                raise ZooError(f"{name}: expected {expected}, received {received!r:.80}")
+            ZooError.unless(
+                holds,
+                f"{name}: expected {expected}, received {received!r:.80}",
+            )
         return record
     # OverflowError: of an integer that no float can hold.
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
