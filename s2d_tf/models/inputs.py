@@ -102,7 +102,7 @@ def class_numbers(labels: Any, num_examples: int, name: str = "labels") -> np.nd
 
 
 def check(x: Inputs, contract: Contract, num_heads: int = 1) -> None:
-    """Rejects inputs of other names, types or shapes, NaN and infinity.
+    """Rejects inputs with wrong names, types or shapes, NaN and infinity.
 
     Args:
         x: tensors of a batch, as the contract nests them.

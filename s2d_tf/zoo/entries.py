@@ -156,8 +156,8 @@ def read(text: str | bytes, where: PathLike) -> Record:
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise ZooError(
-            f"{where}: expected the record of a zoo entry, received another: {reason[:400]}. Get "
-            "the entry again."
+            f"{where}: expected the record of a zoo entry, received an invalid one: {reason[:400]}."
+            " Get the entry again."
         ) from None
 
 

@@ -142,7 +142,7 @@ class WebFolder:
             ZooError.unless(room, f"expected at most {limit:,} bytes, received more")
             answer["data"] = b"".join(parts)
             del answer["error"]
-        # http.client has errors of its own for answers that are no HTTP.
+        # http.client has errors of its own for answers that are not HTTP.
         except (OSError, ValueError, http.client.HTTPException) as error:
             answer["error"] = error
 

@@ -99,7 +99,8 @@ def assign(model: keras.Model, data: bytes, where: PathLike, sha256: str | None 
         )
     except files.ArraysError as error:
         raise WeightsError(
-            f"{where}: expected a weights file of this model, received another: {error}. {_ADVICE}"
+            f"{where}: expected a weights file of this model, received something else: {error}. "
+            f"{_ADVICE}"
         ) from None
     _check_finite(arrays, where, _ADVICE)
     for name, variable in variables.items():

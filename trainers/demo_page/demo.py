@@ -43,7 +43,7 @@ class Demo:
             have the same classes.
         known: `(inputs, labels)` like those that the models were trained on, but not among them.
             Distributions and thresholds come from these; `None` leaves both out.
-        unknown: `{name: inputs}` that are none of the classes.
+        unknown: `{name: inputs}` that belong to none of the classes.
         data_name: what to call the known inputs.
         note: why examples are missing.
         fills: whether known images fill their frame, so that drawings are enlarged to fill it, too.

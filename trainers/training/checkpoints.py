@@ -130,7 +130,7 @@ def _manifest(folder):
     )
     CheckpointError.unless(
         files.sha256(arrays) == manifest["sha256"][ARRAYS],
-        f"{arrays}: expected content with its sha256, received another",
+        f"{arrays}: expected content with its sha256, received changed content",
     )
     facts, step = manifest["facts"], manifest["step"]
     CheckpointError.unless(
