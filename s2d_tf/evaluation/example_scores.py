@@ -126,11 +126,11 @@ def choose_detectors(
     names = [name for name in chosen.split(",") if name] if isinstance(chosen, str) else [*chosen]
     everything, known = names == ["all"], posthoc.detectors()
     unknown = [name for name in names if name not in known and not everything]
-    if unknown:
-        raise UserError(
-            f"detectors: expected 'all' or some of {', '.join(known)}, received {unknown[0]!r}. "
-            "Correct the name."
-        )
+    UserError.unless(
+        not unknown,
+        f"detectors: expected 'all' or some of {', '.join(known)}, received {unknown!r}. Correct "
+        "the names.",
+    )
     carried = {own.step.name for own in posthoc.chain(predictor)}
     names = [name for name in known if (everything or name in names) and name not in carried]
     missing = [name for name in names if known[name].reads_features]

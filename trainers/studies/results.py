@@ -200,11 +200,11 @@ class Study:
     def __init__(self, path: PathLike) -> None:
         self.path = pathlib.Path(path)
         held = files.read_json(self.path) if self.path.is_file() else {}
-        if held and not {"columns", "models", "rows"} <= held.keys():
-            raise UserError(
-                f"{path}: expected the file of a study, received the keys {sorted(held)[:5]}. Pass "
-                "a file that `s2d study` wrote."
-            )
+        UserError.unless(
+            not held or {"columns", "models", "rows"} <= held.keys(),
+            f"{path}: expected the file of a study, received the keys {sorted(held)[:5]}. Pass "
+            "a file that `s2d study` wrote.",
+        )
         self.models: dict[str, dict] = held.get("models", {})
         self.rows: list[list] = held.get("rows", [])
 
@@ -305,11 +305,11 @@ def run(
             found = question.compare(answers, first[1], num_resamples)
             study.add_difference(f"{label} minus {first[0]}", found)
         study.write()  # After each model: hours may have gone into it.
-    if not study.models:
-        raise UserError(
-            f"MODEL: expected models, since {study.path} holds none, received none. Name runs or "
-            "zoo entries."
-        )
+    UserError.unless(
+        study.models,
+        f"MODEL: expected models, since {study.path} holds none, received none. Name runs or "
+        "zoo entries.",
+    )
     page = study.path.with_suffix(".md")
     files.write_text(page, text(question, study, num_resamples))
     return [study.path, page]
