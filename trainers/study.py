@@ -45,11 +45,11 @@ _BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) < 2 or argv[1] not in QUESTIONS:
-        raise UserError(
-            f"QUESTION: expected one of {', '.join(QUESTIONS)}, received {argv[1:2]!r}. Run `s2d "
-            "study detectors runs/* --out=results/detectors`."
-        )
+    UserError.unless(
+        len(argv) >= 2 and argv[1] in QUESTIONS,
+        f"QUESTION: expected one of {', '.join(QUESTIONS)}, received {argv[1:2]!r}. Run `s2d "
+        "study detectors runs/* --out=results/detectors`.",
+    )
     from .studies import results
 
     question = importlib.import_module(f"{results.__package__}.{argv[1]}").QUESTION

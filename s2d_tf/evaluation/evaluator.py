@@ -174,11 +174,11 @@ class ModelScores:
         shared = [n for n in self.unknown if other is None or n in other.unknown]
         for name in (self.dataset, *shared):
             sets = [(m.inputs.get(name), m.facts.get(name)) for m in (self, other or self)]
-            if sets[0] != sets[1]:
-                raise UserError(
-                    f"{name}: expected the same examples in the same order for both models, "
-                    "received different ones. Evaluate both on the same data, without shuffling."
-                )
+            UserError.unless(
+                sets[0] == sets[1],
+                f"{name}: expected the same examples in the same order for both models, "
+                "received different ones. Evaluate both on the same data, without shuffling.",
+            )
         logits, known = other and other.known.log_probs, self.known
         args = known.log_probs, known.labels, logits, num_resamples
         found = {self.dataset: intervals.classification(*args)}
@@ -205,11 +205,14 @@ def score_datasets(
     detectors: Iterable[str] = (),
     training: Any = "train",
     skip_missing: bool = False,
+    limit: int | None = None,
+    **watching: Any,
 ) -> ModelScores:
     """All forward passes of `evaluate`, as `ModelScores`.
 
     `detectors` are names that `choose_detectors` returned. With `skip_missing` an out-of-
     distribution set that is not on this machine is left out and recorded; else it is an error.
+    `limit` and `watch` are those of `predict`.
 
     Example:
 
@@ -219,15 +222,16 @@ def score_datasets(
     """
     reading: dict[str, Any] = {"data_dir": data_dir, "batch_size": batch_size}
     named, missing = dataset if isinstance(dataset, str) else name, {}
-    sources = {named: open_source(predictor, dataset, named, split, labeled=True, **reading)}
+    limited = {"limit": limit, **reading}
+    sources = {named: open_source(predictor, dataset, named, split, labeled=True, **limited)}
     for key, each in _named_sets(ood).items():
-        if key in sources:
-            raise UserError(
-                f"ood: expected other names than that of the dataset, received {key!r}. Choose "
-                "another."
-            )
+        UserError.unless(
+            key not in sources,
+            f"ood: expected other names than that of the dataset, received {key!r}. Choose "
+            "another.",
+        )
         try:
-            sources[key] = open_source(predictor, each, key, **reading)
+            sources[key] = open_source(predictor, each, key, **limited)
         except data.MissingDataError as error:
             if not skip_missing:
                 raise
@@ -237,16 +241,16 @@ def score_datasets(
         checks.as_labels(labels, len(labels), predictor.num_classes)
         break
     shared: dict[str, Any] = {"cache_dir": cache_dir, "batch_size": batch_size}
-    made = [predict(predictor, source, **shared) for source in sources.values()]
+    made = [predict(predictor, source, **watching, **shared) for source in sources.values()]
 
     def training_source():
         if not isinstance(training, str):
             return open_source(predictor, training, named, labeled=True, **reading)
-        if not isinstance(dataset, (str, pathlib.Path)):
-            raise UserError(
-                f"training: expected data to fit detectors on, received {training!r}, a split of "
-                "arrays. Pass training=(x, y)."
-            )
+        UserError.unless(
+            isinstance(dataset, (str, pathlib.Path)),
+            f"training: expected data to fit detectors on, received {training!r}, a split of "
+            "arrays. Pass training=(x, y).",
+        )
         return open_source(predictor, dataset, named, training, labeled=True, **reading)
 
     added, step_metrics = posthoc_scores(
@@ -299,9 +303,9 @@ def _named_sets(ood):
     """`{name: data}` of what `evaluate` takes as `ood`."""
     if isinstance(ood, dict):
         return ood
-    if isinstance(ood, str) or not all(isinstance(name, str) for name in ood):
-        raise UserError(
-            "ood: expected a list of registered names or a dict {name: data}, received "
-            f"{type(ood).__name__}. Give the data a name: ood={{'mine': data}}."
-        )
+    UserError.unless(
+        not isinstance(ood, str) and all(isinstance(name, str) for name in ood),
+        "ood: expected a list of registered names or a dict {name: data}, received "
+        f"{type(ood).__name__}. Give the data a name: ood={{'mine': data}}.",
+    )
     return {name: name for name in ood}

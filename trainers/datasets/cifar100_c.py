@@ -101,11 +101,11 @@ def _generate(data_dir, name, path):
 
 def _parts(name):
     dataset, dot, condition = name.partition(".")
-    if not dot:
-        raise UserError(
-            f"name: expected {dataset} with a condition, such as '{dataset}.fog_3', received "
-            f"{name!r}. `data.info({dataset!r}).conditions` lists them."
-        )
+    UserError.unless(
+        dot,
+        f"name: expected {dataset} with a condition, such as '{dataset}.fog_3', received "
+        f"{name!r}. `data.info({dataset!r}).conditions` lists them.",
+    )
     corruption, _, severity = condition.rpartition("_")
     return dataset, corruption, int(severity)
 

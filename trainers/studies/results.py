@@ -19,6 +19,7 @@ from s2d_tf import files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation import names, tables
+from s2d_tf.zoo import entries, sources
 from s2d_tf.zoo.recipes import Recipe
 from s2d_tf.zoo.runs import METRICS
 
@@ -71,7 +72,8 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
     also a member of an ensemble. Plain files are passed over: `runs/*` may hold logs too.
 
     Args:
-        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`.
+        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`; or
+            names or folders of zoo entries.
 
     Returns:
         A `Result` for each network, ensemble and view.
@@ -85,9 +87,15 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
     ['S2D Individual']
     """
     found: dict[Any, Result] = {}
-    paths = [pathlib.Path(directory) for directory in directories]
-    for directory in [path for path in paths if not path.is_file()] or paths:
-        run = zoo.Run.open(directory)
+    given = list(directories)
+    for where in [each for each in given if not pathlib.Path(each).is_file()] or given:
+        run = sources.find(where)
+        if not isinstance(run, zoo.Run):
+            record = entries.read(run.read(entries.ENTRY, entries.MAX_TEXT_BYTES), str(run))
+            facts = record.recipe, record.weights[0].seed, record.provenance.get("split", "train")
+            held = Result(pathlib.Path(str(run)), *facts, metrics=record.metrics)
+            found.setdefault(record.metrics.get("run/weights", record.name), held)
+            continue
         if not (run.directory / METRICS).is_file():
             raise FileNotFoundError(
                 f"{run.directory}: expected an evaluated run, received one without {METRICS}. "
@@ -195,11 +203,11 @@ class Study:
     def __init__(self, path: PathLike) -> None:
         self.path = pathlib.Path(path)
         held = files.read_json(self.path) if self.path.is_file() else {}
-        if held and not {"columns", "models", "rows"} <= held.keys():
-            raise UserError(
-                f"{path}: expected the file of a study, received the keys {sorted(held)[:5]}. Pass "
-                "a file that `s2d study` wrote."
-            )
+        UserError.unless(
+            not held or {"columns", "models", "rows"} <= held.keys(),
+            f"{path}: expected the file of a study, received the keys {sorted(held)[:5]}. Pass "
+            "a file that `s2d study` wrote.",
+        )
         self.models: dict[str, dict] = held.get("models", {})
         self.rows: list[list] = held.get("rows", [])
 
@@ -292,11 +300,11 @@ def run(
             found = question.compare(answers, first[1], num_resamples)
             study.add_difference(f"{label} minus {first[0]}", found)
         study.write()  # After each model: hours may have gone into it.
-    if not study.models:
-        raise UserError(
-            f"MODEL: expected models, since {study.path} holds none, received none. Name runs or "
-            "zoo entries."
-        )
+    UserError.unless(
+        study.models,
+        f"MODEL: expected models, since {study.path} holds none, received none. Name runs or "
+        "zoo entries.",
+    )
     page = study.path.with_suffix(".md")
     files.write_text(page, text(question, study, num_resamples))
     return [study.path, page]

@@ -124,17 +124,19 @@ def _manifest(folder):
     """The manifest of a checkpoint that is what was written."""
     path, arrays = folder / MANIFEST, folder / ARRAYS
     manifest = files.read_json(path)
-    if manifest.pop("checksum") != _checksum(manifest) or manifest["format"] != FORMAT:
-        raise CheckpointError(
-            f"{path}: expected format {FORMAT} with its checksum, received {manifest!r:.80}"
-        )
-    if files.sha256(arrays) != manifest["sha256"][ARRAYS]:
-        raise CheckpointError(f"{arrays}: expected content with its sha256, received another")
+    CheckpointError.unless(
+        manifest.pop("checksum") == _checksum(manifest) and manifest["format"] == FORMAT,
+        f"{path}: expected format {FORMAT} with its checksum, received {manifest!r:.80}",
+    )
+    CheckpointError.unless(
+        files.sha256(arrays) == manifest["sha256"][ARRAYS],
+        f"{arrays}: expected content with its sha256, received another",
+    )
     facts, step = manifest["facts"], manifest["step"]
-    if not isinstance(facts, dict) or type(step) is not int or step < 0:
-        raise CheckpointError(
-            f"{path}: expected facts and a step, received {facts!r:.80}, {step!r}"
-        )
+    CheckpointError.unless(
+        isinstance(facts, dict) and type(step) is int and step >= 0,
+        f"{path}: expected facts and a step, received {facts!r:.80}, {step!r}",
+    )
     return {"facts": facts, "step": step}
 
 

@@ -128,11 +128,11 @@ def _train_network(run, settings, strategy, team, stop):
     epochs, batch_size = recipe.training.epochs, recipe.data.batch_size
     precision = strategies.choose_precision(settings.precision)
     strategies.set_determinism(settings.deterministic, strategy)
-    if batch_size % strategy.num_replicas_in_sync:
-        raise UserError(
-            f"batch_size: expected a global batch that {strategy.num_replicas_in_sync} replicas "
-            f"can share, received {batch_size}. Choose a multiple, or fewer devices."
-        )
+    UserError.unless(
+        not batch_size % strategy.num_replicas_in_sync,
+        f"batch_size: expected a global batch that {strategy.num_replicas_in_sync} replicas "
+        f"can share, received {batch_size}. Choose a multiple, or fewer devices.",
+    )
     if team.is_chief:
         files.sweep(run.directory)
     images, labels = recipe.load_arrays(run.split, settings.data_dir, run.data)
@@ -195,7 +195,7 @@ def _train_network(run, settings, strategy, team, stop):
     )
     verbose = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
     verbose = verbose if team.is_chief else 0
-    called += [callbacks.Progress(epochs)] if verbose else []
+    called += [callbacks.Progress(epochs, steps)] if verbose else []
     with stop.deferred():
         _fit(network, dataset, held, steps, epochs, called, verbose)
 

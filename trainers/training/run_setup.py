@@ -35,7 +35,7 @@ class Settings:
         checkpoint_seconds, checkpoint_steps: how often to save within an epoch, besides at its end;
             `None` for not by that measure.
         teachers, start: run directories, for methods that need them; `None` looks beside.
-        verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
+        verbose: Keras' verbosity; `None` shows bars on a terminal, else a line an epoch.
 
     Example:
 
@@ -128,11 +128,11 @@ def override(
     if epochs is not None:
         changes["training"]["epochs"] = epochs
     if members is not None:
-        if recipe.draws == "point":
-            raise RecipeError(
-                f"--members: expected none for {recipe.name}, which has one member, received "
-                f"{members}. Leave it out."
-            )
+        RecipeError.unless(
+            recipe.draws != "point",
+            f"--members: expected none for {recipe.name}, which has one member, received "
+            f"{members}. Leave it out.",
+        )
         changes["num_members"] = members
     for assignment in assignments:
         key, _, text = assignment.partition("=")

@@ -38,8 +38,10 @@ class Page(html.parser.HTMLParser):
 
 
 @pytest.mark.usefixtures("coarse")
-def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path):
-    path = studies.write_report(evaluated[0], tmp_path / "report", log=lambda _: None)
+def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path, monkeypatch):
+    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+    given = evaluated[0][0], "wrn_10_2_s2.s2d.digits"
+    path = studies.write_report(given, tmp_path / "report", log=lambda _: None)
     page = Page(path.read_text(encoding="utf-8"))
     assert page.open == []
     assert not [tag for tag, _ in page.tags if tag == "script"]
