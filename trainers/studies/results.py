@@ -89,7 +89,7 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
     found: dict[Any, Result] = {}
     given = list(directories)
     for where in [each for each in given if not pathlib.Path(each).is_file()] or given:
-        run = sources.find(where)
+        run = zoo.Run.open(where) if zoo.is_run(where) else sources.find(where)
         if not isinstance(run, zoo.Run):
             record = entries.read(run.read(entries.ENTRY, entries.MAX_TEXT_BYTES), str(run))
             facts = record.recipe, record.weights[0].seed, record.provenance.get("split", "train")

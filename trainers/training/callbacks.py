@@ -84,7 +84,7 @@ class Progress(keras.callbacks.ProgbarLogger):
         left = self._left(int(self.model.optimizer.iterations.numpy()))
         if self.verbose == 1:
             super().on_epoch_end(epoch, logs)
-            print(left.removeprefix("; "), flush=True)
+            print(left[2:], end="\n" * bool(left), flush=True)
         else:
             values = ", ".join(f"{name} {value:.4g}" for name, value in (logs or {}).items())
             print(f"Epoch {epoch + 1}/{self._all_epochs}: {values}{left}", flush=True)
