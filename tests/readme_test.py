@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from s2d_tf import zoo
+
 # These two have tests of their own, in tests/examples.
 FOLDER = pathlib.Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted({path.stem for path in FOLDER.glob("*.py")} - {"text_intents", "s2d_in_one_file"})
@@ -36,6 +38,16 @@ def test_readme_links_lead_somewhere(project_root):
     assert local
     for link in local:
         assert (project_root / link.split("#")[0]).exists(), link
+
+
+def test_the_results_are_rounded_as_s2d_list_rounds_them(project_root):
+    text = (project_root / "README.md").read_text(encoding="utf-8")
+    for title, method in (("plain", "individual"), ("S2D", "s2d")):
+        (row,) = re.findall(
+            rf"^\| {title} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) ", text, re.MULTILINE
+        )
+        listed = zoo.listing([f"fast_resnet.{method}.cifar100_plus"]).splitlines()[1].split()
+        assert listed[1:4] == [f"{row[0]}%", row[1], f"{row[2]}%"]
 
 
 @pytest.mark.slow
