@@ -9,11 +9,11 @@ import re
 
 import pytest
 
-from s2d_tf import zoo
+from s2d_tf import posthoc, zoo
 from s2d_tf.export import signatures
 
 # Pages whose models are only loaded: what they print is on the page.
-EXACT = ("abstain", "detect", "evaluation", "serving", "uncertainty", "zoo")
+EXACT = ("detect", "evaluation", "serving", "uncertainty", "zoo")
 WORDS = re.compile(r"[A-Za-z]+")
 BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
@@ -35,6 +35,7 @@ def run(text, names=None):
 @pytest.fixture
 def page(project_root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("s2d_tf.posthoc.step._STEPS", posthoc.steps())  # a page adds one
     return lambda name: (project_root / "docs" / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -44,6 +45,11 @@ def test_pages_print_what_they_say(page, name):
     assert any(stated for _, stated in outputs)
     for printed, stated in outputs:
         assert printed == (stated or ""), name
+
+
+def test_the_page_on_steps_names_them_all(page):
+    for name in posthoc.steps():
+        assert f"`{name}" in page("detect"), name
 
 
 def test_five_minutes(page):
