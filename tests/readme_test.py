@@ -25,7 +25,7 @@ NETWORKS = {
     "`fast_resnet`, S2D": ("fast_resnet.s2d.cifar100_plus", "", "knowledge"),
     "`fast_resnet_half`, plain": ("fast_resnet_half.individual.cifar100", "", "total"),
     "three of them, an ensemble": ("fast_resnet_half.ensemble.cifar100", "", "total"),
-    "H2D student of three with S2D": ("fast_resnet_half.h2d.cifar100", "", "knowledge"),
+    "H2D student of an S2D ensemble": ("fast_resnet_half.h2d.cifar100", "", "knowledge"),
 }
 SETS = ("tiny_imagenet_resize", "svhn_cropped", "tiny_imagenet_crop")
 
@@ -69,7 +69,7 @@ def test_readme_states_the_numbers_of_the_records(readme):
 def test_readme_states_the_times_of_the_records(readme):
     text = " ".join(readme.split())
     stated = re.search(r"`fast_resnet` in (\d+) min.*?_half` in (\d+),.*?took (\d+) more", text)
-    titles = ("`fast_resnet`, S2D", "`fast_resnet_half`, plain", "H2D student of three with S2D")
+    titles = ("`fast_resnet`, S2D", "`fast_resnet_half`, plain", "H2D student of an S2D ensemble")
     for minutes, title in zip(stated.groups(), titles, strict=True):
         seconds = zoo.entry(NETWORKS[title][0]).record.provenance["training_seconds"]
         assert int(minutes) == round(seconds / 60), title
