@@ -41,11 +41,11 @@ def keras_backend() -> tuple[str, str]:
 def require_tensorflow() -> None:
     """Raises `KerasBackendError` unless Keras runs, or will run, on TensorFlow."""
     backend, where = keras_backend()
-    if backend != "tensorflow":
-        raise KerasBackendError(
-            f"Keras backend: expected 'tensorflow', received {backend!r} (chosen {where}). Set "
-            "KERAS_BACKEND=tensorflow in the environment before Python starts."
-        )
+    KerasBackendError.unless(
+        backend == "tensorflow",
+        f"Keras backend: expected 'tensorflow', received {backend!r} (chosen {where}). Set "
+        "KERAS_BACKEND=tensorflow in the environment before Python starts.",
+    )
 
 
 require_tensorflow()

@@ -1,5 +1,6 @@
 """Adding something touches one place: a file, a class or a record, and it is everywhere."""
 
+import json
 import shutil
 
 import keras
@@ -110,7 +111,9 @@ def test_a_detector_is_a_class(model, printed, monkeypatch):
     table = evaluation.metric_table({"S2D": found}, {"noise/auroc/margin": column})
     assert Margin.title in tables.render(table, "markdown")
     entry = "wrn_10_2_s2.s2d.digits"
-    assert '"digits_photos/auroc/margin"' in printed("evaluate", entry, "--detectors=margin")
+    stored = json.loads(printed("evaluate", entry, "--detectors=margin"))
+    assert 0 <= stored["digits_photos/auroc/margin"] <= 1
+    assert stored["run/detectors_fitted_on"] == "train"
 
 
 def test_a_dataset_is_a_record(model, printed):

@@ -127,16 +127,6 @@ def test_knowledge_keeps_its_digits_in_float32():
     np.testing.assert_allclose(result, [exact], rtol=1e-3)
 
 
-def test_a_single_categorical_does_not_decompose():
-    logits = np.random.default_rng(0).normal(size=(6, 10)).astype(np.float32)
-    for stack in (logits, logits[np.newaxis]):
-        result = uncertainty.from_members("categorical", stack)
-        assert np.all(result["knowledge"].numpy() == 0.0)
-        np.testing.assert_array_equal(result["data"], result["total"])
-        expected = scipy.stats.entropy(softmax(logits), axis=-1)
-        np.testing.assert_allclose(result["total"], expected, rtol=1e-6)
-
-
 def test_probabilities_are_not_touched_by_clipping():
     logits = np.array([[30.0, 28.0, 0.0], [-30.0, -31.0, -28.0]], np.float32)
     result = uncertainty.from_log_concentrations(logits)

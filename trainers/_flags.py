@@ -27,8 +27,10 @@ def arguments(
         UserError: it is not; the text says what was `expected` as `name` and shows an `example`.
     """
     _, *given = argv
-    if not least <= len(given) <= most:
-        raise UserError(f"{name}: expected {expected}, received {given!r}. Run `{example}`.")
+    UserError.unless(
+        least <= len(given) <= most,
+        f"{name}: expected {expected}, received {given!r}. Run `{example}`.",
+    )
     return given
 
 

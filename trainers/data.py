@@ -63,15 +63,14 @@ def _show_registered(data, record):
 
 
 def _show(data, record, title, splits, read):
-    arrays, missing = {}, None
+    arrays, missing = {}, []
     for split in splits:  # All before anything is printed: a failure reports nothing else.
         try:
             arrays[split] = read(split)
         except data.MissingDataError as error:
-            missing = error
+            missing.append(error)
     if not arrays:
-        assert missing is not None
-        raise missing
+        raise missing[-1]
     names = record.class_names or ()
     shape = "x".join(map(str, record.image_shape))
     official = getattr(record, "splits", {})

@@ -9,6 +9,7 @@ usage: s2d study QUESTION [MODEL...] --out=DIR [--data_dir=DIR] [flags of the qu
 QUESTION is one of
   detectors  Which score detects out-of-distribution images best? Uncertainties and post-hoc
              detectors on near and far datasets, and abstention. (--detectors)
+  distance   What does knowledge uncertainty gain from the distance to the training data? (--half)
   shift      What happens on corrupted images? Accuracy, calibration and uncertainty by severity,
              and each model's difference from the first, with 95% intervals. (--images, --dataset,
              --bootstrap) The images are generated on first use (2.8 GB; with --images, only those).
@@ -27,7 +28,7 @@ from s2d_tf.errors import UserError
 
 from . import _flags
 
-QUESTIONS = ("detectors", "shift")
+QUESTIONS = ("detectors", "distance", "shift")
 
 _OUT = flags.DEFINE_string("out", None, "Folder to write to.", required=True)
 _DETECTORS = flags.DEFINE_string("detectors", "all", "all, or names such as knn,energy.")
@@ -40,21 +41,23 @@ _DATASET = flags.DEFINE_string(
 _BOOTSTRAP = flags.DEFINE_integer(
     "bootstrap", 1_000, "Number of resamples for the intervals.", lower_bound=1
 )
+_HALF = flags.DEFINE_enum("half", "second", ("first", "second"), "Half of each set to score.")
 _DATA_DIR = _flags.data_dir()
 _BATCH_SIZE = _flags.batch_size()
 
 
 def main(argv: list[str]) -> None:
-    if len(argv) < 2 or argv[1] not in QUESTIONS:
-        raise UserError(
-            f"QUESTION: expected one of {', '.join(QUESTIONS)}, received {argv[1:2]!r}. Run `s2d "
-            "study detectors runs/* --out=results/detectors`."
-        )
+    UserError.unless(
+        len(argv) > 1 and argv[1] in QUESTIONS,
+        f"QUESTION: expected one of {', '.join(QUESTIONS)}, received {argv[1:2]!r}. Run `s2d "
+        "study detectors runs/* --out=results/detectors`.",
+    )
     from .studies import results
 
     question = importlib.import_module(f"{results.__package__}.{argv[1]}").QUESTION
     options: dict[str, dict[str, Any]] = {
         "detectors": {"detectors": _DETECTORS.value},
+        "distance": {"half": _HALF.value},
         "shift": {"images": _IMAGES.value, "dataset": _DATASET.value},
     }
     shared = {"data_dir": _DATA_DIR.value, "batch_size": _BATCH_SIZE.value}

@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 from matplotlib import tri
 from scipy import stats
 
-from s2d_tf import models, numerics, uncertainty
+from s2d_tf import models, numerics, posthoc, uncertainty
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "images"
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -71,12 +71,17 @@ def draw_kinds(path):
     save(figure, path)
 
 
+def draw_points(seed):
+    """Points of three classes, and their labels."""
+    labels = np.arange(600) % 3
+    noise = np.random.default_rng(seed).normal(scale=0.75, size=[600, 2])
+    return (CENTERS[labels] + noise).astype("float32"), labels
+
+
 def plane():
     """An S2D network of three classes in the plane, with its training points."""
     keras.utils.set_random_seed(0)
-    random = np.random.default_rng(0)
-    labels = np.arange(600) % 3
-    points = (CENTERS[labels] + random.normal(scale=0.75, size=[600, 2])).astype("float32")
+    points, labels = draw_points(0)
     inputs = keras.Input([2])
     features = keras.layers.Dense(64, "relu")(keras.layers.Dense(64, "relu")(inputs))
     model = models.S2DClassifier(
@@ -88,19 +93,24 @@ def plane():
 
 
 def draw_plane(model, points, labels, path):
-    """Maps of the three uncertainties over the plane."""
+    """Maps of the three uncertainties over the plane, and of knowledge that knows the distance."""
     side = np.linspace(-6, 6, 121, dtype="float32")
     grid = np.stack(np.meshgrid(side, side), axis=-1)
     found = model.predict_uncertainty(grid.reshape(-1, 2))
-    figure, row = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained", sharey=True)
-    for axes, part in zip(row, PARTS, strict=True):
-        values = found[part].reshape(len(side), -1)
-        levels = np.linspace(0, values.max(), 31)
-        drawn = axes.contourf(side, side, values, levels=levels, cmap="Purples")
+    maps = {f"{part} uncertainty": found[part] for part in PARTS}
+    near = posthoc.KNN(k=10).fit(model, (points, labels))
+    aware = posthoc.DistanceAwareness().fit(near, draw_points(1))
+    maps["knowledge, with distance"] = aware.predict_uncertainty(grid.reshape(-1, 2))["knowledge"]
+    figure, row = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained", sharey=True)
+    for axes, (title, values) in zip(row, maps.items(), strict=True):
+        values = values.reshape(len(side), -1)
+        top = found["knowledge" if "knowledge" in title else "total"].max()
+        levels = np.linspace(0, top, 31)
+        drawn = axes.contourf(side, side, values, levels=levels, cmap="Purples", extend="max")
         for c, color in enumerate(COLORS):
             axes.scatter(*points[labels == c][:60].T, s=3, color=color)
-        axes.set(title=f"{part} uncertainty", xticks=[], yticks=[], aspect="equal")
-        ticks = [0, float(f"{values.max() / 2:.1g}")]
+        axes.set(title=title, xticks=[], yticks=[], aspect="equal")
+        ticks = [0, float(f"{top / 2:.1g}")]
         figure.colorbar(drawn, ax=axes, orientation="horizontal", shrink=0.8, ticks=ticks)
     save(figure, path)
 

@@ -165,7 +165,6 @@ class NormalizedConv2D(keras.layers.Conv2D):
         self.input_spec = None  # The parent's says one tensor.
 
     def build(self, inputs_shape: list[Shape], statistics_shape: Shape) -> None:
-        del statistics_shape
         channels = sum(shape[-1] for shape in inputs_shape)
         super().build((*inputs_shape[0][:-1], channels))
         self.input_spec = None

@@ -141,10 +141,10 @@ def _read_member(archive, name):
     member = archive.getinfo(name)
     with archive.open(member) as file:
         content = file.read(MAX_MEMBER_BYTES)
-    if len(content) != member.file_size:
-        raise ValueError(
-            f"{name!r}: expected {member.file_size:,} bytes, received {len(content):,}"
-        )
+    ArchiveError.unless(
+        len(content) == member.file_size,
+        f"{name!r}: expected {member.file_size:,} bytes, received {len(content):,}",
+    )
     return content
 
 
@@ -152,8 +152,10 @@ def _read_picture(archive, name):
     """A member that is a whole JPEG file of 64x64 pixels."""
     encoded = _read_member(archive, name)
     size = list(image_files.decode(encoded).shape[:2])
-    if size != [64, 64] or not encoded.startswith(image_files.JPEG_START):
-        raise ValueError(f"{name!r}: expected a JPEG file of 64x64 pixels, received one of {size}")
+    ArchiveError.unless(
+        size == [64, 64] and encoded.startswith(image_files.JPEG_START),
+        f"{name!r}: expected a JPEG file of 64x64 pixels, received one of {size}",
+    )
     return encoded
 
 
@@ -240,11 +242,11 @@ def open_builder(name: str, data_dir: pathlib.Path, download: bool = True) -> An
         return open_archive(_BUILDERS[name], name, data_dir, download)
     # Looked up here first: TFDS would ask the network about a dataset that it does not find.
     is_there = any((data_dir / name).glob("*/dataset_info.json"))
-    if not is_there and not download:
-        raise MissingDataError(
-            f"{data_dir}: expected the dataset {name!r}, received none. Set --data_dir or "
-            f"TFDS_DATA_DIR to the folder that holds it, or run `s2d data {name} --download`."
-        )
+    MissingDataError.unless(
+        is_there or download,
+        f"{data_dir}: expected the dataset {name!r}, received none. Set --data_dir or "
+        f"TFDS_DATA_DIR to the folder that holds it, or run `s2d data {name} --download`.",
+    )
     builder = tfds.builder(name, data_dir=str(data_dir))
     if not is_there:
         builder.download_and_prepare()
@@ -270,12 +272,12 @@ def open_archive(
         return builder
     archive = data_dir / "downloads" / "manual" / builder.published.file_name  # as TFDS does
     has_archive = archive.is_file()
-    if not has_archive and not download:
-        raise MissingDataError(
-            f"{archive.parent}: expected {archive.name}, which {name!r} is prepared from, "
-            "received none. Put it there, set --data_dir or TFDS_DATA_DIR to another "
-            f"folder, or run `s2d data {name} --download`."
-        )
+    MissingDataError.unless(
+        has_archive or download,
+        f"{archive.parent}: expected {archive.name}, which {name!r} is prepared from, "
+        "received none. Put it there, set --data_dir or TFDS_DATA_DIR to another "
+        f"folder, or run `s2d data {name} --download`.",
+    )
     if has_archive and writable_dir(data_dir) != data_dir:
         folder = writable_dir(data_dir) / hashing.file_digest(archive)
         builder = make_builder(data_dir=folder)
@@ -305,11 +307,11 @@ def read_split(
         split: name of the split.
         transform: function (index, uint8 [h, w, 3]) -> uint8 [H, W, 3], in a graph.
     """
-    if split not in builder.info.splits:
-        raise MissingDataError(
-            f"{builder.data_dir}: expected the split {split!r}, received only "
-            f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy."
-        )
+    MissingDataError.unless(
+        split in builder.info.splits,
+        f"{builder.data_dir}: expected the split {split!r}, received only "
+        f"{', '.join(builder.info.splits)}. Set --data_dir or TFDS_DATA_DIR to a complete copy.",
+    )
     dataset = builder.as_dataset(
         split=split,
         as_supervised=True,

@@ -25,7 +25,6 @@ def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.
     """Images uint8 [N, 8, 8, 1] and labels int64 [N] of one split of a dataset of this family."""
     from sklearn import datasets
 
-    del data_dir
     if name == "digits_photos":
         return _photo_patches()
     digits, labels = datasets.load_digits(return_X_y=True)

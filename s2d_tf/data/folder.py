@@ -171,10 +171,10 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
 
 def _existing(path):
     path = pathlib.Path(path).expanduser().absolute()
-    if not path.is_dir():
-        raise MissingDataError(
-            f"{path}: expected a folder of images, received none. Check the path."
-        )
+    MissingDataError.unless(
+        path.is_dir(),
+        f"{path}: expected a folder of images, received none. Check the path.",
+    )
     return path
 
 

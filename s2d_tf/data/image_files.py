@@ -148,9 +148,9 @@ def _check_png(content, height, width, name):
             except zlib.error:
                 return  # The decoder says so, too.
             data = inflate.unconsumed_tail
-        if inflated > most or texts > MAX_COMPRESSED_TEXTS or chunks > MAX_CHUNKS:
-            raise ImageFileError(
-                f"{name}: expected a PNG file with at most {most} bytes for {height} x {width} "
-                f"pixels, {MAX_COMPRESSED_TEXTS} compressed texts and {MAX_CHUNKS} chunks, received"
-                f" {inflated} bytes, {texts} and {chunks} so far. Save the picture again."
-            )
+        ImageFileError.unless(
+            inflated <= most and texts <= MAX_COMPRESSED_TEXTS and chunks <= MAX_CHUNKS,
+            f"{name}: expected a PNG file with at most {most} bytes for {height} x {width} "
+            f"pixels, {MAX_COMPRESSED_TEXTS} compressed texts and {MAX_CHUNKS} chunks, received"
+            f" {inflated} bytes, {texts} and {chunks} so far. Save the picture again.",
+        )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-class MissingDataError(FileNotFoundError):
+class MissingDataError(UserError, FileNotFoundError):
     """A dataset or split that is not on this machine; the message says how to get it."""
 
 

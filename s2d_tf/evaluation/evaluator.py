@@ -149,7 +149,7 @@ class ModelScores:
             found |= {
                 f"{name}/{metric}/{key}": getattr(metrics, metric)(values, scored.scores[key])
                 for key, values in self.known.scores.items()
-                for metric in ("auroc", "aupr", "fpr_at_95_recall")
+                for metric in intervals.RANKINGS
             }
         for name, scored in {self.dataset: self.known, **self.unknown}.items():
             if "knowledge" in scored.scores:
@@ -174,11 +174,11 @@ class ModelScores:
         shared = [n for n in self.unknown if other is None or n in other.unknown]
         for name in (self.dataset, *shared):
             sets = [(m.inputs.get(name), m.facts.get(name)) for m in (self, other or self)]
-            if sets[0] != sets[1]:
-                raise UserError(
-                    f"{name}: expected the same examples in the same order for both models, "
-                    "received different ones. Evaluate both on the same data, without shuffling."
-                )
+            UserError.unless(
+                sets[0] == sets[1],
+                f"{name}: expected the same examples in the same order for both models, "
+                "received different ones. Evaluate both on the same data, without shuffling.",
+            )
         logits, known = other and other.known.log_probs, self.known
         args = known.log_probs, known.labels, logits, num_resamples
         found = {self.dataset: intervals.classification(*args)}
@@ -221,11 +221,11 @@ def score_datasets(
     named, missing = dataset if isinstance(dataset, str) else name, {}
     sources = {named: open_source(predictor, dataset, named, split, labeled=True, **reading)}
     for key, each in _named_sets(ood).items():
-        if key in sources:
-            raise UserError(
-                f"ood: expected other names than that of the dataset, received {key!r}. Choose "
-                "another."
-            )
+        UserError.unless(
+            key not in sources,
+            f"ood: expected other names than that of the dataset, received {key!r}. Choose "
+            "another.",
+        )
         try:
             sources[key] = open_source(predictor, each, key, **reading)
         except data.MissingDataError as error:
@@ -242,11 +242,11 @@ def score_datasets(
     def training_source():
         if not isinstance(training, str):
             return open_source(predictor, training, named, labeled=True, **reading)
-        if not isinstance(dataset, (str, pathlib.Path)):
-            raise UserError(
-                f"training: expected data to fit detectors on, received {training!r}, a split of "
-                "arrays. Pass training=(x, y)."
-            )
+        UserError.unless(
+            isinstance(dataset, (str, pathlib.Path)),
+            f"training: expected data to fit detectors on, received {training!r}, a split of "
+            "arrays. Pass training=(x, y).",
+        )
         return open_source(predictor, dataset, named, training, labeled=True, **reading)
 
     added, step_metrics = posthoc_scores(
@@ -299,9 +299,9 @@ def _named_sets(ood):
     """`{name: data}` of what `evaluate` takes as `ood`."""
     if isinstance(ood, dict):
         return ood
-    if isinstance(ood, str) or not all(isinstance(name, str) for name in ood):
-        raise UserError(
-            "ood: expected a list of registered names or a dict {name: data}, received "
-            f"{type(ood).__name__}. Give the data a name: ood={{'mine': data}}."
-        )
+    UserError.unless(
+        not isinstance(ood, str) and all(isinstance(name, str) for name in ood),
+        "ood: expected a list of registered names or a dict {name: data}, received "
+        f"{type(ood).__name__}. Give the data a name: ood={{'mine': data}}.",
+    )
     return {name: name for name in ood}

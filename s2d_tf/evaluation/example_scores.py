@@ -126,11 +126,11 @@ def choose_detectors(
     names = [name for name in chosen.split(",") if name] if isinstance(chosen, str) else [*chosen]
     everything, known = names == ["all"], posthoc.detectors()
     unknown = [name for name in names if name not in known and not everything]
-    if unknown:
-        raise UserError(
-            f"detectors: expected 'all' or some of {', '.join(known)}, received {unknown[0]!r}. "
-            "Correct the name."
-        )
+    UserError.unless(
+        not unknown,
+        f"detectors: expected 'all' or some of {', '.join(known)}, received {unknown!r}. Correct "
+        "the names.",
+    )
     carried = {own.step.name for own in posthoc.chain(predictor)}
     names = [name for name in known if (everything or name in names) and name not in carried]
     missing = [name for name in names if known[name].reads_features]
@@ -175,10 +175,12 @@ def posthoc_scores(
     steps = [posthoc.detectors()[name]() for name in names]
     reading = [step for step in steps if step.reads_features]
     wanted = reading or (own and _has_features(predictor))
-    outputs = [_outputs(network, s, cache_dir, batch_size) if wanted else None for s in sources]
+    outputs = [
+        cached_outputs(network, s, cache_dir, batch_size) if wanted else None for s in sources
+    ]
     fit_on = None
     if any(step.needs_data for step in reading):
-        fit_on = _outputs(network, training(), cache_dir, batch_size)
+        fit_on = cached_outputs(network, training(), cache_dir, batch_size)
     found: list[dict] = [{} for _ in made]
     for step in steps:  # one after the other: some hold as much as all features
         fitted: Any = step.fit(network, fit_on) if step.reads_features else None
@@ -208,7 +210,9 @@ def _has_features(predictor):
         return False
 
 
-def _outputs(network, source, cache_dir, batch_size):
+def cached_outputs(
+    network: models.Predictor, source: Source, cache_dir: PathLike | None, batch_size: int = 256
+) -> posthoc.Outputs:
     """`posthoc.Outputs` of a single network, features from the cache where they are in it."""
     content, path = read(source)[0], None
     if cache_dir:

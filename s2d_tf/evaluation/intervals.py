@@ -26,6 +26,8 @@ from s2d_tf.metrics import checks
 from s2d_tf.metrics.statistics import LEVEL
 
 NUM_RESAMPLES = 10_000
+RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
+"""Metrics of detection."""
 # Counts are handled in pieces of this many bytes, which stay in the processor's cache.
 _CHUNK_BYTES = 2**19
 
@@ -91,7 +93,7 @@ def detection(
     num_resamples: int = NUM_RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """Intervals of AUROC and AUPR; ID and OOD examples are resampled separately.
+    """Intervals of AUROC, AUPR and FPR at 95% recall; ID and OOD examples are resampled separately.
 
     Args:
         id_scores: dict of scores of the ID examples, such as `{"total": ..., "knowledge": ...}`.
@@ -113,17 +115,14 @@ def detection(
     drawn = [draw_counts(n, num_resamples, (seed, i), step) for i, n in enumerate(sizes)]
     rankings = [metrics.Ranking(*pair) for pair in flat]
     parts = [
-        [(own.auroc(*counts), own.aupr(*counts)) for own in rankings]
+        [[getattr(own, metric)(*counts) for metric in RANKINGS] for own in rankings]
         for counts in zip(*drawn, strict=True)
     ]
-    samples = [
-        dict(zip(("auroc", "aupr"), np.hstack(own), strict=True))
-        for own in zip(*parts, strict=True)
-    ]
+    samples = [dict(zip(RANKINGS, np.hstack(own), strict=True)) for own in zip(*parts, strict=True)]
     return {
         f"{metric}/{name}": percentiles(samples[i * len(pairs) :][: len(pairs)], metric)
         for i, name in enumerate(shared)
-        for metric in ("auroc", "aupr")
+        for metric in RANKINGS
     }
 
 

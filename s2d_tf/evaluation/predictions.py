@@ -3,8 +3,8 @@
 A file is named after the dataset, the split and a hash of all that decides its content: the
 weights, how members are drawn, and the inputs with their order. Whatever changes, the old file is
 no longer found. Outputs are kept in float32, as the network gave them, so that metrics from the
-cache are those of a fresh pass to the last bit. An ensemble keeps one file per member, which the
-evaluation of that member finds again; a Gaussian student keeps its two outputs and not its draws.
+cache are those of a fresh pass to the last bit. An ensemble keeps one file per member, which
+the evaluation of that member reuses; a Gaussian student keeps its two outputs, not its draws.
 """
 
 from __future__ import annotations
@@ -87,22 +87,22 @@ def open_source(
     """
     if isinstance(dataset, Source):
         return dataset
-    if not isinstance(name, str) or not name or "/" in name:
-        raise UserError(
-            f"name: expected a text without '/', since keys are 'name/metric', received {name!r}."
-            " Choose another."
-        )
-    if hasattr(dataset, "__next__"):
-        raise UserError(
-            f"{name}: expected data that can be read more than once, received "
-            f"{type(dataset).__name__}. Pass arrays or a tf.data.Dataset."
-        )
+    UserError.unless(
+        isinstance(name, str) and name and "/" not in name,
+        f"name: expected a text without '/', since keys are 'name/metric', received {name!r}."
+        " Choose another.",
+    )
+    UserError.unless(
+        not hasattr(dataset, "__next__"),
+        f"{name}: expected data that can be read more than once, received "
+        f"{type(dataset).__name__}. Pass arrays or a tf.data.Dataset.",
+    )
     shape: Any = model.image_shape
-    if isinstance(dataset, pathlib.Path) and (not shape or None in shape):
-        raise UserError(
-            f"{name}: expected a model of images of a fixed size for the folder {dataset}, "
-            f"received one of the image shape {shape}. Pass arrays or a tf.data.Dataset."
-        )
+    UserError.unless(
+        not isinstance(dataset, pathlib.Path) or (shape and None not in shape),
+        f"{name}: expected a model of images of a fixed size for the folder {dataset}, "
+        f"received one of the image shape {shape}. Pass arrays or a tf.data.Dataset.",
+    )
     if isinstance(dataset, str):
         dataset = data.load_arrays(dataset, split, data_dir)
     elif isinstance(dataset, pathlib.Path) and labeled:
@@ -199,12 +199,12 @@ def predict(
     missing = [i for i, held in enumerate(raw) if held is None]
     if missing:
         seen, made = read(source, [parts[i] for i in missing], batch_size)
-        if content and content.inputs != seen.inputs:
-            raise UserError(
-                f"{source.name}: expected the same examples in the same order in every pass, "
-                "received a different order in the second. Remove the shuffling, or evaluate "
-                "without a cache."
-            )
+        UserError.unless(
+            not content or content.inputs == seen.inputs,
+            f"{source.name}: expected the same examples in the same order in every pass, "
+            "received a different order in the second. Remove the shuffling, or evaluate "
+            "without a cache.",
+        )
         content = seen
         for i, array in zip(missing, made, strict=True):
             raw[i] = array
@@ -231,10 +231,10 @@ def read(
         content.update(inputs, labels)
         for part, outputs in zip(parts, made, strict=True):
             outputs.append(part.predict_raw(inputs, batch_size))
-    if not len(content):
-        raise UserError(
-            f"{source.name}: expected at least one example, received none. Check the data."
-        )
+    UserError.unless(
+        len(content),
+        f"{source.name}: expected at least one example, received none. Check the data.",
+    )
     return content, [np.concatenate(outputs, axis=1) for outputs in made]
 
 

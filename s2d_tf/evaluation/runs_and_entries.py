@@ -304,15 +304,15 @@ def _named(ood):
     found: dict[str, str | pathlib.Path] = {}
     for each in ood:
         is_name = each.partition(".")[0] in data.names()
-        if not is_name and not pathlib.Path(each).expanduser().is_dir():
-            raise data.MissingDataError(
-                f"ood: expected a dataset's name or a folder of images, received {each!r}. "
-                "`s2d data` lists the names."
-            )
+        data.MissingDataError.unless(
+            is_name or pathlib.Path(each).expanduser().is_dir(),
+            f"ood: expected a dataset's name or a folder of images, received {each!r}. "
+            "`s2d data` lists the names.",
+        )
         name = each if is_name else recipes.own_name(data.folder_name(each))
-        if name in found:
-            raise UserError(
-                f"ood: expected folders with different names, received {name!r} twice. Rename one."
-            )
+        UserError.unless(
+            name not in found,
+            f"ood: expected folders with different names, received {name!r} twice. Rename one.",
+        )
         found[name] = each if is_name else pathlib.Path(each).expanduser().absolute()
     return found

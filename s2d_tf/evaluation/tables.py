@@ -6,7 +6,8 @@ import csv
 import dataclasses
 import io
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from s2d_tf.evaluation.intervals import mean_and_two_std
@@ -109,6 +110,7 @@ def metric_table(
     caption: str = "",
     footnotes: Sequence[str] = (),
     stub: Sequence[str] = ("Model",),
+    notes: Mapping[tuple, str] = types.MappingProxyType({}),
 ) -> Table:
     """One row per model, one column per metric; the best of each column is marked.
 
@@ -121,6 +123,7 @@ def metric_table(
         keys: `{metric key: (group, column title)}`.
         caption, footnotes: text around the table.
         stub: titles of the columns with the names.
+        notes: small print of cells, `{(metric key, label): text}`.
 
     Example:
 
@@ -147,7 +150,8 @@ def metric_table(
         overall = best_of(key, means) if len(rivals) > 1 else ()
         for label, row in rows.items():
             text = format_value(key, *found[key][label]) if label in found[key] else ""
-            row.append(Cell(text, label in best, (key, label) in overall))
+            note = notes.get((key, label), "")
+            row.append(Cell(text, label in best, (key, label) in overall, note))
     columns = [*(("", name) for name in stub), *keys.values()]
     parts = itertools.groupby(rows.values(), lambda row: row[0] if len(stub) > 1 else None)
     return make(caption, columns, [list(part) for _, part in parts], len(stub), footnotes)

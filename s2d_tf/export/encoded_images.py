@@ -35,7 +35,8 @@ def _decode(encoded, image_shape):
     is_jpeg = tf.equal(tf.strings.substr(encoded, 0, len(JPEG_START)), JPEG_START)
     is_png = tf.equal(tf.strings.substr(encoded, 0, len(PNG_START)), PNG_START)
     known = require(
-        is_jpeg | is_png, "image_bytes: expected a JPEG or PNG file, received something else"
+        is_jpeg | is_png,
+        "image_bytes: expected a JPEG or PNG file, received something else. Send one of these.",
     )
     with tf.control_dependencies([known]):
         is_jpeg = tf.identity(is_jpeg)

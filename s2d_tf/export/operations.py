@@ -129,12 +129,12 @@ def check(version_directory: PathLike, trust: bool = False) -> Any:
             for name in sorted(used - _PERMITTED[part])
         ]
         wrong += _foreign_objects(meta_graph)
-    if (wrong and not trust) or not saved_model.meta_graphs:
-        raise OperationError(
-            f"{version_directory}: expected only operations of the closed list of exported "
-            f"models, received {', '.join(wrong) or 'no graph'}. Load it with trust=True (`s2d "
-            "serve --trust`) only if you trust whoever wrote it."
-        )
+    OperationError.unless(
+        (trust or not wrong) and saved_model.meta_graphs,
+        f"{version_directory}: expected only operations of the closed list of exported "
+        f"models, received {', '.join(wrong) or 'no graph'}. Load it with trust=True (`s2d "
+        "serve --trust`) only if you trust whoever wrote it.",
+    )
     if needed & TEXT:
         try:  # TensorFlow knows these operations once the package is imported.
             importlib.import_module("tensorflow_text")
@@ -201,10 +201,10 @@ def reach(
     while pending:
         kind, name = pending.pop()
         item = kind, name.lstrip("^").partition(":")[0] if kind == "node" else name
-        if item not in bodies:
-            raise OperationError(
-                f"graph: expected a {kind} {name!r}, received none. Export the model again."
-            )
+        OperationError.unless(
+            item in bodies,
+            f"graph: expected a {kind} {name!r}, received none. Export the model again.",
+        )
         if item in found:
             continue
         found.add(item)

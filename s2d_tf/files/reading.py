@@ -17,6 +17,7 @@ import typing
 from typing import Any
 
 from s2d_tf._types import PathLike
+from s2d_tf.errors import UserError
 
 
 def sha256(path: PathLike) -> str:
@@ -179,7 +180,7 @@ def _read_fields(kind, values, where, error):
     return kind(**{k: read_record(kinds[k], v, f"{where}, {k}", error) for k, v in named})
 
 
-class ArraysError(ValueError):
+class ArraysError(UserError):
     """Bytes are not those of a safetensors file with the expected arrays."""
 
 
@@ -216,11 +217,11 @@ def unpack_arrays(data: bytes, max_header_bytes: int = 2**24) -> tuple[dict, dic
     import safetensors.numpy
 
     size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > max_header_bytes:
-        raise ArraysError(
-            f"expected a header of at most {max_header_bytes:,} bytes, received {size:,} "
-            f"in a file of {len(data):,}"
-        )
+    ArraysError.unless(
+        len(data) >= 8 and size <= max_header_bytes,
+        f"expected a header of at most {max_header_bytes:,} bytes, received {size:,} "
+        f"in a file of {len(data):,}",
+    )
     try:
         arrays = safetensors.numpy.load(data)
         header = parse_json(data[8 : 8 + size])
@@ -251,8 +252,8 @@ def check_arrays(arrays: dict, variables: dict, half: bool = False) -> None:
         # Not the type of its value: among several workers, to read that can need all of them.
         dtype = str(getattr(variable, "dtype", held.dtype))
         dtypes = ("float32", "float16") if half and dtype == "float32" else (dtype,)
-        if held.dtype.name not in dtypes or held.shape != shape:
-            raise ArraysError(
-                f"{name}: expected {' or '.join(dtypes)} of shape {shape}, received "
-                f"{held.dtype.name} of shape {held.shape}"
-            )
+        ArraysError.unless(
+            held.dtype.name in dtypes and held.shape == shape,
+            f"{name}: expected {' or '.join(dtypes)} of shape {shape}, received "
+            f"{held.dtype.name} of shape {held.shape}",
+        )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from s2d_tf._types import Array, ArrayLike
+from s2d_tf.errors import UserError
 from s2d_tf.metrics import checks
 
 
@@ -106,11 +107,11 @@ def risk_after_rejection(
     0.0
     """
     fractions = np.asarray(rejected, dtype=np.float64)
-    if not np.all((fractions >= 0.0) & (fractions < 1.0)):
-        raise ValueError(
-            "rejected: expected fractions in [0, 1), received "
-            f"{rejected!r}. Leave some examples to score."
-        )
+    UserError.unless(
+        np.all((fractions >= 0.0) & (fractions < 1.0)),
+        "rejected: expected fractions in [0, 1), received "
+        f"{rejected!r}. Leave some examples to score.",
+    )
     curve = risk_coverage_curve(scores, errors)
     coverage = 1.0 - fractions
     wrong = np.interp(
@@ -128,7 +129,9 @@ def set_coverage(sets: ArrayLike, labels: ArrayLike) -> float:
     >>> metrics.set_coverage(np.array([[True, False], [True, True]]), [0, 1])
     1.0
     """
-    return float(np.mean(_covered(sets, labels)))
+    held = _as_sets(sets)
+    labels = checks.as_labels(labels, *held.shape)
+    return float(np.mean(held[np.arange(len(labels)), labels]))
 
 
 def mean_set_size(sets: ArrayLike) -> float:
@@ -144,15 +147,9 @@ def mean_set_size(sets: ArrayLike) -> float:
 
 def _as_sets(sets):
     sets = np.asarray(sets)
-    if sets.ndim != 2 or sets.dtype != bool or not sets.size:
-        raise ValueError(
-            "sets: expected booleans [examples, classes], received an array of shape "
-            f"{sets.shape} and type {sets.dtype}. Use `predict_sets` of posthoc.ConformalSets."
-        )
+    UserError.unless(
+        sets.ndim == 2 and sets.dtype == bool and sets.size,
+        "sets: expected booleans [examples, classes], received an array of shape "
+        f"{sets.shape} and type {sets.dtype}. Use `predict_sets` of posthoc.ConformalSets.",
+    )
     return sets
-
-
-def _covered(sets, labels):
-    sets = _as_sets(sets)
-    labels = checks.as_labels(labels, *sets.shape)
-    return sets[np.arange(len(labels)), labels]

@@ -36,7 +36,7 @@ def aupr(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
 
 
 class Ranking:
-    """ID and OOD scores, sorted once, for the AUROC and AUPR of any number of resamples.
+    """ID and OOD scores, sorted once, for the metrics of any number of resamples.
 
     A resample is how often each example was drawn: `id_counts` and `ood_counts` have the shape
     `[resamples, examples]`; without them each example counts once.
@@ -84,6 +84,19 @@ class Ranking:
             weighted = np.einsum("...e,...e->...", ood_counts, precision)
             return weighted / ood_counts.sum(axis=-1)
 
+    def fpr_at_95_recall(
+        self, id_counts: Array | None = None, ood_counts: Array | None = None
+    ) -> Array:
+        """A number, or `[resamples]`; NaN for a resample without ID or without OOD examples."""
+        id_counts, ood_counts = self._counts(id_counts, ood_counts)
+        found = _cumulated(ood_counts, self.ood_order).take(self._found, axis=-1)
+        flagged = _cumulated(id_counts, self.id_order).take(self._flagged, axis=-1)
+        with np.errstate(invalid="ignore"):
+            recall = found / ood_counts.sum(axis=-1, keepdims=True)
+            # The fewest flagged belong to the highest threshold.
+            fewest = np.where(recall >= 0.95, flagged, np.inf).min(axis=-1)
+            return fewest / id_counts.sum(axis=-1)
+
     def _counts(self, id_counts, ood_counts):
         once = np.ones(self.id_order.size), np.ones(self.ood_order.size)
         return (
@@ -103,8 +116,7 @@ def fpr_at_95_recall(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
     >>> metrics.fpr_at_95_recall(id_scores=[0.1, 0.4], ood_scores=[0.3, 0.9])
     0.5
     """
-    false_positive_rate, recall, _ = roc_curve(id_scores, ood_scores)
-    return float(false_positive_rate[np.argmax(recall >= 0.95)])
+    return float(Ranking(id_scores, ood_scores).fpr_at_95_recall())
 
 
 def roc_curve(id_scores: ArrayLike, ood_scores: ArrayLike) -> tuple[Array, Array, Array]:

@@ -295,7 +295,7 @@ class Classifier(Castable):
 
         def check(batch, targets):
             self._check(batch, targets, training)
-            inputs.compare_ranges(self.contract.flatten(batch), self, seen)
+            inputs.compare_ranges_of_batch(self.contract.flatten(batch), self, seen)
 
         return check
 

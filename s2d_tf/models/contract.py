@@ -35,7 +35,7 @@ class InputTensor:
         name: the key in a dict of inputs, or the name of the `keras.Input`.
         shape: sizes, `None` where they are free.
         dtype: as the network takes it. Floating inputs also take whole numbers, such as uint8.
-        range: lowest and highest value; `None` where nobody said or saw it.
+        range: lowest and highest value; `None` if unknown.
         bounded: whether a value outside the range is wrong. Ranges that were only seen in
             training, such as those of a table's columns, are no bounds.
     """
@@ -69,7 +69,7 @@ class InputTensor:
         return scaled or low < lowest - margin or high > highest + margin
 
     def learned(self, low: float, high: float) -> InputTensor:
-        """The same with a range, of which the lowest and the highest value that was seen tell."""
+        """The same with the range that the lowest and the highest value seen suggest."""
         if self.is_image:
             for lowest, highest in _IMAGE_RANGES:
                 if lowest <= low and highest / 2 < high <= highest:  # not just any small numbers
@@ -166,7 +166,7 @@ class Contract:
         return keras.tree.pack_sequence_as(self.structure, list(tensors))
 
     def flatten(self, x: Inputs) -> list:
-        """One tensor for each input; `ValueError` where names or number are others."""
+        """One tensor for each input; a `ValueError` if their names or number do not match."""
         structure = self.structure
         if structure == 0 and not isinstance(x, (dict, list, tuple)):
             return [x]

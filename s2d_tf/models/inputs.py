@@ -6,7 +6,7 @@ is rejected before hours are spent on it, with one line that says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from s2d_tf._types import Data, Inputs
 from s2d_tf.models.contract import Contract, InputTensor, require
+
+ENDS = (tf.reduce_min, tf.reduce_max)
 
 
 def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tuple]:
@@ -100,7 +102,7 @@ def class_numbers(labels: Any, num_examples: int, name: str = "labels") -> np.nd
 
 
 def check(x: Inputs, contract: Contract, num_heads: int = 1) -> None:
-    """Rejects inputs of other names, types or shapes, NaN and infinity.
+    """Rejects inputs with wrong names, types or shapes, NaN and infinity.
 
     Args:
         x: tensors of a batch, as the contract nests them.
@@ -194,9 +196,8 @@ def _checked_dataset(dataset, check):
     return dataset.map(pass_on, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def compare_ranges(tensors: list, model: Any, seen: dict | None) -> None:
-    """Compares a batch with the ranges of a model's inputs and warns once of other values; or, in
-    a graph, traces to do so.
+def compare_ranges(tensors: Sequence, model: Any, seen: dict | None) -> None:
+    """Compares a batch with the ranges of a model's inputs and warns once of other values.
 
     Args:
         tensors: one for each input of the contract.
@@ -204,34 +205,32 @@ def compare_ranges(tensors: list, model: Any, seen: dict | None) -> None:
         seen: of a fit, a dict that is empty before its first batch: ranges that nobody declared
             are learned. `None` in predictions.
     """
-    positions = [i for i, declared in enumerate(model.contract.tensors) if declared.is_float]
-    bounds = [
-        tf.cast(reduce(tensors[i]), tf.float32)
-        for i in positions
-        for reduce in (tf.reduce_min, tf.reduce_max)
+    for i, declared in enumerate(model.contract.tensors):
+        if not declared.is_float:
+            continue
+        low, high = (float(tf.cast(end(tensors[i]), tf.float32)) for end in ENDS)
+        if seen is not None and (i in seen or declared.range is None):
+            lowest, highest = seen.get(i, (low, high))
+            seen[i] = min(lowest, low), max(highest, high)
+            model.contract = model.contract.learned(seen)
+        elif declared.range is None:
+            warn_unknown(model)
+        elif declared.excludes(low, high):
+            model.warn_once(
+                "outside",
+                f"{declared.name}: expected values as in training, in the range from "
+                f"{declared.range[0]:g} to {declared.range[1]:g}, received {low:g} to "
+                f"{high:g}. Scale them as for training, or the answers mean nothing.",
+            )
+
+
+def compare_ranges_of_batch(tensors: Sequence, model: Any, seen: dict | None) -> None:
+    """`compare_ranges` in a graph, too: a batch's lowest and highest value stand for it."""
+    pairs = [
+        tf.stack([end(tensor) for end in ENDS]) if declared.is_float else tf.zeros([])
+        for tensor, declared in zip(tensors, model.contract.tensors, strict=True)
     ]
-
-    def compare(*bounds):
-        for i, low, high in zip(positions, bounds[::2], bounds[1::2], strict=True):
-            declared = model.contract.tensors[i]
-            if seen is not None and (i in seen or declared.range is None):
-                lowest, highest = seen.get(i, (low, high))
-                seen[i] = min(lowest, low), max(highest, high)
-                model.contract = model.contract.learned(seen)
-            elif declared.range is None:
-                warn_unknown(model)
-            elif declared.excludes(low, high):
-                model.warn_once(
-                    "outside",
-                    f"{declared.name}: expected values as in training, in the range from "
-                    f"{declared.range[0]:g} to {declared.range[1]:g}, received {low:g} to "
-                    f"{high:g}. Scale them as for training, or the answers mean nothing.",
-                )
-
-    if tf.executing_eagerly():
-        compare(*map(float, bounds))
-    elif bounds:
-        tf.numpy_function(compare, bounds, [], stateful=True)
+    tf.numpy_function(lambda *found: compare_ranges(found, model, seen), pairs, [], stateful=True)
 
 
 def warn_unknown(model: Any) -> None:

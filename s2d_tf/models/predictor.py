@@ -206,7 +206,7 @@ class Predictor(keras.Model):
         lost = int(np.isnan(first["total"]).sum())
         if lost:
             warnings.warn(
-                f"model: expected answers that are numbers, received NaN for {lost} of "
+                f"model: expected finite answers, received NaN for {lost} of "
                 f"{len(first['total'])} examples. Load finite weights or train again.",
                 stacklevel=2,
             )

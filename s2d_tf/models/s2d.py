@@ -14,8 +14,6 @@ from s2d_tf.layers import MultiplicativeGaussianNoise, Noise
 from s2d_tf.models.classifier import Classifier
 from s2d_tf.models.contract import require
 
-STUDENT_LOSSES = _types.STUDENT_LOSSES
-
 FLOOR_SHARPNESS = 5.0
 """The first author's softplus ln(1 + exp(5 x)) / 5 of log-concentrations, (1 + a^5)^(1/5) of a
 concentration, which keeps a target from favoring the corners of the simplex."""
@@ -83,9 +81,9 @@ class S2DClassifier(Classifier):
             "teacher alone.",
         )
         require(
-            student_loss in STUDENT_LOSSES,
-            f"student_loss: expected one of {STUDENT_LOSSES}, received {student_loss!r}. The paper "
-            "has 'kl'.",
+            student_loss in _types.STUDENT_LOSSES,
+            f"student_loss: expected one of {_types.STUDENT_LOSSES}, received {student_loss!r}. "
+            "The paper has 'kl'.",
         )
         require(
             proxy in numerics.FIT_METHODS,

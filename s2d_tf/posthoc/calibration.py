@@ -166,8 +166,8 @@ class DistanceAwareness(Step):
 
     No out-of-distribution data sets the strength: a standard deviation of the distance among
     held-out examples takes one nat from the log of the total concentration. So, among known inputs,
-    the distance moves knowledge uncertainty about as much as the network's own opinion does; an
-    input as far away as no known one is loses many nats.
+    the distance moves knowledge uncertainty about as much as the network itself does; an input
+    farther away than any known one loses many nats.
 
     Args:
         score: key of the distance: a detector's name.

@@ -148,8 +148,8 @@ class KNN(Detector):
 
     Args:
         k: which neighbor.
-        max_examples: training vectors to keep; of more, a random part.
-        seed: of that part.
+        max_examples: training vectors to keep; if there are more, a random subset.
+        seed: of that subset.
         name: key of the score.
 
     Example:

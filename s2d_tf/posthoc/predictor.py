@@ -59,11 +59,12 @@ class Outputs:
         object.__setattr__(self, "member_logits", members)
         for name in ("features", "labels"):
             values = getattr(self, name)
-            if values is not None and len(values) != len(self):
-                raise ValueError(
-                    f"{name}: expected {len(self)} rows as in member_logits, received "
-                    f"{len(values)}. Pass values of the same examples."
-                )
+            count = len(self) if values is None else len(values)
+            require(
+                count == len(self),
+                f"{name}: expected {len(self)} rows as in member_logits, received {count}. Pass "
+                "values of the same examples.",
+            )
 
     def __len__(self) -> int:
         return self.member_logits.shape[1]

@@ -1,7 +1,7 @@
 """A fitted step as one safetensors file: its arrays, and its facts as the file's metadata.
 
-It is data from outside: what it says is checked, and so is that its arrays fit the step and the
-model, before a predictor comes of it. Nothing in it is code.
+The file comes from outside: its facts are checked, and that its arrays fit the step and the model,
+before a predictor is made of it. Nothing in it is code.
 """
 
 from __future__ import annotations

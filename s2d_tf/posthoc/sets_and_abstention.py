@@ -211,13 +211,6 @@ def choose_threshold(
     return float(curve.threshold[best]), float(curve.coverage[best]), float(bounds[best])
 
 
-class SelectivePredictor(StepPredictor):
-    """A model that abstains."""
-
-    predict_abstain = StepPredictor.predict_output
-    """Whether the model abstains, `[batch]`."""
-
-
 class SelectiveClassifier(Step):
     """Abstains above the uncertainty at which answers would be wrong too often.
 
@@ -242,7 +235,6 @@ class SelectiveClassifier(Step):
     output = "abstain"
     served = "abstain"
     held_out = True
-    predictor_class = SelectivePredictor
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from s2d_tf.posthoc.predictor import (
 NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 """Outputs are keys of metrics and names of files."""
 MAX_EXAMPLES = 50_000
-"""Feature vectors that a fit holds at once; of more, a random part is used."""
+"""Feature vectors that a fit holds at once; if there are more, it uses a random subset."""
 
 _STEPS: dict[str, type[Step]] = {}
 

@@ -86,19 +86,19 @@ def parse(body: bytes) -> tuple[str, str, Any]:
             f"request: expected a JSON object, received something else: {error}. Send one with "
             '"instances" or "inputs".'
         ) from None
-    _require(
+    RequestError.unless(
         isinstance(content, dict),
         f"request: expected a JSON object, received {_KINDS[type(content)]}. Send one with "
         '"instances" or "inputs".',
     )
     given = [key for key in ("instances", "inputs") if key in content]
-    _require(
+    RequestError.unless(
         len(given) == 1,
         'request: expected either "instances" (rows) or "inputs" (columns), received '
         f"{' and '.join(given) or 'neither'}. Send one of them.",
     )
     name = content.get("signature_name", "serving_default")
-    _require(
+    RequestError.unless(
         isinstance(name, str),
         f"signature_name: expected text, received {_KINDS[type(name)]}. Leave it out for the "
         "default.",
@@ -123,13 +123,13 @@ def arrays(
     if form == "instances":
         values = _columns(values)
     if not _is_named(values):
-        _require(
+        RequestError.unless(
             len(specs) == 1,
             f"inputs: expected an object of {sorted(specs)}, received {_KINDS[type(values)]} "
             "without names. Name each input.",
         )
         values = dict.fromkeys(specs, values)
-    _require(
+    RequestError.unless(
         set(values) == set(specs),
         f"inputs: expected {sorted(specs)}, received {sorted(values)}. Send exactly these.",
     )
@@ -137,7 +137,7 @@ def arrays(
         name: _array(name, values[name], spec, limits, has_texts) for name, spec in specs.items()
     }
     counts = {name: len(array) for name, array in found.items()}
-    _require(  # TensorFlow would repeat a single row for all others.
+    RequestError.unless(  # TensorFlow would repeat a single row for all others.
         len(set(counts.values())) == 1,
         f"inputs: expected as many rows of each, received {counts}. Send one for each example.",
     )
@@ -167,16 +167,11 @@ def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
         for i, content in enumerate(contents)
     )
     most = max(limits.request_pixels, limits.image_pixels)
-    _require(
+    RequestError.unless(
         total <= most,
         f"{name}: expected at most {most} pixels in a request, received {total}. Send fewer or "
         "smaller images.",
     )
-
-
-def _require(condition, message):
-    if not condition:
-        raise RequestError(message)
 
 
 def _columns(rows):
@@ -186,7 +181,7 @@ def _columns(rows):
         return rows
     names = set(rows[0])
     for i, row in enumerate(rows):
-        _require(
+        RequestError.unless(
             isinstance(row, dict) and set(row) == names,
             f"instances[{i}]: expected an object of {sorted(names)}, received something else. "
             "Send the same inputs in each row.",
@@ -195,7 +190,7 @@ def _columns(rows):
 
 
 def _require_list(place, value, what):
-    _require(
+    RequestError.unless(
         isinstance(value, list),
         f"{place}: expected a list of {what}, received {_KINDS[type(value)]}. Send a list.",
     )
@@ -208,7 +203,7 @@ def _is_named(value):
 
 def _array(name, value, spec, limits, has_texts):
     _require_list(name, value, "examples")
-    _require(
+    RequestError.unless(
         1 <= len(value) <= limits.batch_size,
         f"{name}: expected 1 to {limits.batch_size} examples in a request, received {len(value)}. "
         "Send this many at a time.",
@@ -221,7 +216,7 @@ def _array(name, value, spec, limits, has_texts):
             array[place] = read(f"{name}{list(place)}", each)
         if not has_texts:
             check_files(list(array.flat), name, limits)
-    _require(
+    RequestError.unless(
         spec.shape.is_compatible_with(array.shape),
         f"{name}: expected the shape {spec.shape}, received {array.shape}. Send a batch of "
         "this shape.",
@@ -233,7 +228,7 @@ def _text(place, value):
     try:
         # JSON can write halves of characters, and base64 anything.
         text = _bytes(place, value).decode() if isinstance(value, dict) else value
-        _require(
+        RequestError.unless(
             isinstance(text, str),
             f"{place}: expected text, received {_KINDS[type(value)]}. Send a string.",
         )
@@ -251,7 +246,7 @@ def _numbers(name, value, dtype):
         array = np.asarray(value)
     except (ValueError, OverflowError, RecursionError):  # lists of unequal lengths or depths
         array = np.array(None)
-    _require(
+    RequestError.unless(
         array.dtype.kind in kinds,
         f"{name}: expected {what} in lists of equal lengths, received something else. Send "
         "nested lists of numbers.",
@@ -270,7 +265,7 @@ def _numbers(name, value, dtype):
 
 def _bytes(place, value):
     encoded: Any = value.get("b64") if isinstance(value, dict) and set(value) == {"b64"} else None
-    _require(
+    RequestError.unless(
         isinstance(encoded, str),
         f'{place}: expected {{"b64": "..."}}, received {_KINDS[type(value)]}. Encode the file '
         "in base64.",

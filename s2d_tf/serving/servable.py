@@ -52,11 +52,11 @@ class Servable:
     def predict(self, body: bytes, limits: Limits) -> tuple[dict[str, np.ndarray], str]:
         """The outputs for the body of a predict request, and the form to send them back in."""
         name, form, values = protocol.parse(body)
-        if name not in self._specs:
-            raise RequestError(
-                f"signature_name: expected one of {sorted(self._specs)}, received {name!r}. Use "
-                "one of these names."
-            )
+        RequestError.unless(
+            name in self._specs,
+            f"signature_name: expected one of {sorted(self._specs)}, received {name!r}. Use "
+            "one of these names.",
+        )
         # Strings that an exported model was trained on are texts; all others have to be files.
         has_texts = name == "serving_default" and "inputs" in self._loaded.description
         inputs = protocol.arrays(form, values, self._specs[name], limits, has_texts)

@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import pathlib
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -181,10 +182,6 @@ def make_server(app: Any, limits: Limits) -> uvicorn.Server:
 
 def most_connections(limits: Limits) -> int:
     """As many as the limits and the system allow."""
-    try:
-        import resource
-    except ImportError:  # not a Unix system: files are not counted there
-        return limits.connections
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return limits.connections

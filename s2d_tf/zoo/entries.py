@@ -139,21 +139,25 @@ def read(text: str | bytes, where: PathLike) -> Record:
     """
     try:
         values = files.parse_json(text)
-        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
-            raise ZooError(f"expected an object of format {FORMAT}, received {values!r:.80}")
+        ZooError.unless(
+            isinstance(values, dict) and values.pop("format", None) == FORMAT,
+            f"expected an object of format {FORMAT}, received {values!r:.80}",
+        )
         if isinstance(values.get("recipe"), dict):
             values["recipe"] = recipes.Recipe.from_dict(values["recipe"])
         record = files.read_record(Record, values, "entry", ZooError)
         for name, holds, expected, received in _rules(record):
-            if not holds:
-                raise ZooError(f"{name}: expected {expected}, received {received!r:.80}")
+            ZooError.unless(
+                holds,
+                f"{name}: expected {expected}, received {received!r:.80}",
+            )
         return record
     # OverflowError: of an integer that no float can hold.
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise ZooError(
-            f"{where}: expected the record of a zoo entry, received another: {reason[:400]}. Get "
-            "the entry again."
+            f"{where}: expected the record of a zoo entry, received an invalid one: {reason[:400]}."
+            " Get the entry again."
         ) from None
 
 

@@ -140,7 +140,7 @@ def snapshots(recipe: Recipe) -> set[float]:
 
 
 def _unknown(name, known, expected, more=""):
-    """The error of a name that is none of the known ones."""
+    """The error for an unknown name, with the closest known ones."""
     near = difflib.get_close_matches(name, known, n=4, cutoff=0.4)
     hint = ", ".join(near) or "see `s2d list --all`"
     return RecipeError(f"name: expected {expected}, received {name!r}. Names near: {hint}.{more}")
@@ -151,12 +151,12 @@ def _known(parts):
 
 
 def _read(name, values):
-    if not _has_its_dropout(values):
-        raise RecipeError(
-            f"{name}: expected a network that is trained with dropout, as Monte Carlo dropout "
-            f"needs it, received one that is trained on {values['dataset']} without. `s2d list "
-            "--all` lists all entries."
-        )
+    RecipeError.unless(
+        _has_its_dropout(values),
+        f"{name}: expected a network that is trained with dropout, as Monte Carlo dropout "
+        f"needs it, received one that is trained on {values['dataset']} without. `s2d list "
+        "--all` lists all entries.",
+    )
     return Recipe.from_dict(values)
 
 

@@ -108,8 +108,8 @@ class Run:
             return cls(path.parent, recipe, seed, split, facts.get("data"))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RunError(
-                f"{path}: expected the record of a run, received another: {str(error).rstrip('.')}."
-                " Restore it, or train in another --workdir."
+                f"{path}: expected the record of a run, received an invalid one: "
+                f"{str(error).rstrip('.')}. Restore it, or train in another --workdir."
             ) from None
 
     @property

@@ -121,11 +121,11 @@ class WebFolder:
         thread = threading.Thread(target=self._fetch, args=(url, limit, answer), daemon=True)
         thread.start()
         thread.join(max(0.0, self._deadline - time.monotonic()))
-        if "error" in answer:
-            raise ZooError(
-                f"{url}: expected a file, received an error: {answer['error']}. Check the address "
-                "and the network, or download the folder and load it from there."
-            )
+        ZooError.unless(
+            "error" not in answer,
+            f"{url}: expected a file, received an error: {answer.get('error')}. Check the address "
+            "and the network, or download the folder and load it from there.",
+        )
         return answer["data"]
 
     def _fetch(self, url, limit, answer):
@@ -139,11 +139,10 @@ class WebFolder:
                         return
                     parts.append(part)
                     room -= len(part)
-            if not room:
-                raise ValueError(f"expected at most {limit:,} bytes, received more")
+            ZooError.unless(room, f"expected at most {limit:,} bytes, received more")
             answer["data"] = b"".join(parts)
             del answer["error"]
-        # http.client has errors of its own for answers that are no HTTP.
+        # http.client has errors of its own for answers that are not HTTP.
         except (OSError, ValueError, http.client.HTTPException) as error:
             answer["error"] = error
 
@@ -203,8 +202,10 @@ class HubFolder:
             facts = hub.get_hf_file_metadata(url)
             # From here on the same commit, also if the branch moves meanwhile.
             self.revision = facts.commit_hash or self.revision
-            if facts.size is None or facts.size > limit:
-                raise ValueError(f"expected at most {limit:,} bytes, received {facts.size}")
+            ZooError.unless(
+                facts.size is not None and facts.size <= limit,
+                f"expected at most {limit:,} bytes, received {facts.size}",
+            )
             path = hub.hf_hub_download(self.repo, place, revision=self.revision, endpoint=endpoint)
         except Exception as error:  # its own, and those of the HTTP client that it uses
             reason = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__

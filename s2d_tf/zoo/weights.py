@@ -35,11 +35,11 @@ def by_name(model: keras.Model) -> dict:
     is named without the model's (counted) name, and our layers have names of their own.
     """
     named = {v.path.removeprefix(f"{model.name}/"): v for v in model.weights}
-    if not named or len(named) < len(model.weights):
-        raise WeightsError(
-            f"{model.name}: expected a built model whose weights have different names, received "
-            f"{len(model.weights)} weights of {len(named)} names. Name the layers."
-        )
+    WeightsError.unless(
+        named and len(named) == len(model.weights),
+        f"{model.name}: expected a built model whose weights have different names, received "
+        f"{len(model.weights)} weights of {len(named)} names. Name the layers.",
+    )
     return named
 
 
@@ -93,11 +93,14 @@ def assign(model: keras.Model, data: bytes, where: PathLike, sha256: str | None 
     try:
         arrays, metadata = files.unpack_arrays(data)
         files.check_arrays(arrays, variables, half=True)
-        if sha256 is None and metadata != {"sha256": _digest(arrays)}:
-            raise files.ArraysError(f"expected the digest of it all, received {metadata!r:.120}")
+        files.ArraysError.unless(
+            sha256 or metadata == {"sha256": _digest(arrays)},
+            f"expected the digest of it all, received {metadata!r:.120}",
+        )
     except files.ArraysError as error:
         raise WeightsError(
-            f"{where}: expected a weights file of this model, received another: {error}. {_ADVICE}"
+            f"{where}: expected a weights file of this model, received something else: {error}. "
+            f"{_ADVICE}"
         ) from None
     _check_finite(arrays, where, _ADVICE)
     for name, variable in variables.items():
@@ -116,7 +119,7 @@ def _digest(arrays):
 
 def _check_finite(arrays, path, advice):
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise WeightsError(
-                f"{path}, {name}: expected finite numbers, received others. {advice}"
-            )
+        WeightsError.unless(
+            array.dtype.kind != "f" or np.isfinite(array).all(),
+            f"{path}, {name}: expected finite numbers, received NaN or infinity. {advice}",
+        )

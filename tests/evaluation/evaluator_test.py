@@ -98,18 +98,11 @@ def test_every_metric_equals_its_oracle(predictors, found, name):
             assert fpr == pytest.approx(flagged[recall >= 0.95].min(), abs=1e-3)
 
 
-def test_keys_are_flat_and_values_are_fractions(found):
+def test_values_are_fractions_and_only_some_models_decompose(found):
     for values in found.values():
         for key, value in values.items():
-            assert key.count("/") in (1, 2)
-            assert isinstance(value, float)
             smallest = -1 if key.endswith("/rank_correlation") else 0
             assert smallest <= value <= 1 or "/nll" in key or "/brier" in key, key
-    names = {key.split("/")[1] for key in found["s2d"]}
-    assert names == {
-        "accuracy", "nll", "ece", "adaptive_ece", "brier", "aurc", "augrc", "risk_at_80_coverage",
-        "auroc", "aupr", "fpr_at_95_recall", "rank_correlation",
-    }  # fmt: skip
     for name, decomposed in (("plain", 0), ("s2d", 18), ("ensemble", 18)):
         kept = [key for key in found[name] if key.endswith(("/data", "/knowledge"))]
         assert len(kept) == decomposed
@@ -124,10 +117,3 @@ def test_missing_data_is_an_error_or_recorded(predictors, tmp_path):
     assert scored.facts["digits"]["images"] == 1283
     with pytest.raises(data.MissingDataError):
         evaluation.score_datasets(model, "cifar100", **options)
-
-
-def test_scores_keep_apart_what_float32_would_tie():
-    logits = np.zeros((1, 3, 4), np.float32)
-    logits[0, :, 0] = [30.0, 40.0, 50.0]
-    confidence = evaluation.scores("categorical", logits)["confidence"]
-    np.testing.assert_allclose(confidence, 3 * np.exp([-30.0, -40.0, -50.0]), rtol=1e-6)

@@ -1,7 +1,6 @@
 """Detectors in an evaluation: other code's scores, features computed once, steps of the model."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import sklearn.metrics
 import sklearn.neighbors
 import sklearn.preprocessing
 
-from s2d_tf import cli, data, evaluation, files, metrics, models, posthoc
+from s2d_tf import data, evaluation, metrics, models, posthoc
 from s2d_tf.evaluation.example_scores import choose_detectors
 
 OOD = ("digits_heldout", "digits_photos")
@@ -121,15 +120,3 @@ def test_rank_correlation_of_data_and_knowledge(s2d, found, network):
         assert found[f"{name}/rank_correlation"] == pytest.approx(expected, abs=1e-4)
     plain = evaluation.evaluate(network(models.Classifier), "digits")
     assert not [key for key in plain if "rank_correlation" in key]
-
-
-def test_the_command_on_a_run(untrained, tmp_path, capsys, no_times):
-    directory = untrained(tmp_path / "run", "s2d", split="train_without_validation")
-    assert cli.main(["evaluate", str(directory), "--detectors=knn,energy"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    stored = files.read_json(directory / "metrics.json")
-    assert printed == stored
-    assert {f"digits_photos/{ranking}/knn" for ranking in RANKINGS} <= set(stored)
-    assert stored["run/detectors_fitted_on"] == "train_without_validation"
-    assert list((directory / "predictions").glob("digits.train_without_validation.features.*"))
-    assert "digits_photos/auroc/vim" not in stored

@@ -2,7 +2,6 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 from absl import flags
@@ -11,18 +10,10 @@ from PIL import Image
 from s2d_tf import backbones, cli, data, evaluation, zoo
 from s2d_tf.evaluation import figures
 from tests.evaluation.conftest import NO_TIMES
+from tests.trainers.training import small_runs
 
 CLASSES = ("dark", "light", "striped")
 WIDE_RESNET = backbones.wide_resnet
-
-
-def tiny(input_shape, dropout, seed, synchronized_batch_norm, **_):
-    """A backbone that is traced in a moment."""
-    images = keras.Input(input_shape)
-    start = keras.initializers.HeNormal(seed)
-    x = keras.layers.Conv2D(8, 3, 2, kernel_initializer=start, name="conv")(images)
-    x = keras.layers.Flatten()(keras.layers.ReLU()(x))
-    return keras.Model(images, x, name="tiny")
 
 
 def picture(kind, rng):
@@ -45,7 +36,7 @@ def world(tmp_path_factory):
         noise = rng.integers(0, 256, (30, 30, 3), dtype=np.uint8)
         Image.fromarray(noise).save(root / "noise" / f"{i}.jpg")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backbones, "wide_resnet", tiny)
+        patch.setattr(backbones, "wide_resnet", small_runs.tiny)
         patch.setattr(*NO_TIMES)
         patch.setattr(figures, "DPI", 30)
         yield root

@@ -13,7 +13,8 @@ import sys
 import time
 
 import pytest
-import safetensors.numpy
+
+from tests.trainers.training.small_runs import final_state, newest_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAME = "wrn_10_2_s2.s2d.digits"
@@ -120,28 +121,10 @@ def steps_done(directory):
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
-def newest_step(folder):
-    from s2d_tf.trainers.training import checkpoints
-
-    held = checkpoints.newest(folder)
-    return held and held[1]["step"]
-
-
-def final_state(directory):
+def everything(directory):
     """All that the last checkpoint holds, and the files that a finished run leaves."""
-    from s2d_tf import files
-    from s2d_tf.trainers.training import checkpoints
-    from s2d_tf.zoo import runs
-
-    folder = checkpoints.found(directory / "checkpoints")[-1]
-    arrays = safetensors.numpy.load_file(folder / "arrays.safetensors")
-    state = {key: array.tobytes() for key, array in arrays.items()}
-    return {
-        **state,
-        "history": files.read_json(folder / "manifest.json")["facts"]["history"],
-        "log.csv": (directory / "log.csv").read_text(),
-        "weights": files.sha256(directory / runs.FINAL),
-    }
+    weights = (directory / "final.safetensors").read_bytes()
+    return *final_state(directory), (directory / "log.csv").read_text(), weights
 
 
 def damage(directory, dice):
@@ -176,7 +159,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0):
     for attempt in range(10 * kills):
         progress_file(directory).unlink(missing_ok=True)
         process = trainer.start(directory)
-        left = EPOCHS * STEPS_PER_EPOCH - (newest_step(folder) or 0)
+        left = EPOCHS * STEPS_PER_EPOCH - (newest_step(directory) or 0)
         share = left // max(1, kills - counts["kills"])
         # Some die while they build, restore and trace; near the end all do, or the run would end.
         early = counts["kills"] % 5 == 4 or left <= 2 * INTERVAL
@@ -196,7 +179,7 @@ def disturbed_run(trainer, directory, kills, seed, damages=0):
             return counts
         assert code == -signal.SIGKILL, log_file(directory).read_text()
         counts["kills"] += 1
-        newest = newest_step(folder)
+        newest = newest_step(directory)
         counts["unreadable"] += bool(checkpoints.found(folder)) and newest is None
         reached = done[-1] if done else newest or 0
         lost = reached - (newest or 0)
@@ -219,7 +202,7 @@ def trainer():
 def undisturbed(trainer, tmp_path_factory):
     directory = tmp_path_factory.mktemp("undisturbed") / "run"
     assert trainer.run(directory) == 0
-    return final_state(directory)
+    return everything(directory)
 
 
 @pytest.mark.slow
@@ -229,7 +212,7 @@ def test_fifty_random_kills_lose_nothing(trainer, tmp_path, undisturbed):
     assert counts["unreadable"] == 0
     assert counts["epochs lost beyond the interval"] == 0
     assert counts["lost steps, most"] <= INTERVAL
-    assert final_state(tmp_path / "run") == undisturbed
+    assert everything(tmp_path / "run") == undisturbed
     assert not list((tmp_path / "run").rglob(".partial_*"))
 
 
@@ -238,7 +221,7 @@ def test_kills_and_damage_lose_no_more_than_the_damaged_checkpoints(trainer, tmp
     counts = disturbed_run(trainer, tmp_path / "run", kills=8, seed=2, damages=6)
     assert counts["damages"] == 6
     assert counts["unreadable"] == 0
-    assert final_state(tmp_path / "run") == undisturbed
+    assert everything(tmp_path / "run") == undisturbed
 
 
 @pytest.mark.slow
@@ -251,7 +234,7 @@ def test_a_full_disk_stops_the_run_and_it_continues(trainer, small_disk, undistu
     assert re.search("expected room to write.* run the same command again", error)
     assert not any("Traceback" in line for line in lines)
     assert not list((directory / "checkpoints").glob(".partial_*"))
-    assert newest_step(directory / "checkpoints")
+    assert newest_step(directory)
     ballast.unlink()
     assert trainer.run(directory) == 0, log_file(directory).read_text()
-    assert final_state(directory) == undisturbed
+    assert everything(directory) == undisturbed

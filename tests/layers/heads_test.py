@@ -50,16 +50,6 @@ def test_contract():
     np.testing.assert_array_equal(twin.kernel, np.zeros([2, 4, 3]))
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_computes_in_float32_under_mixed_precision(policy):
-    keras.config.set_dtype_policy(policy)
-    head = built()
-    features = tf.cast(RNG.normal(size=[5, 1, 1, 4]), head.compute_dtype)
-    half = tf.cast(features, policy.removeprefix("mixed_"))
-    assert head(half).dtype == tf.float32
-    assert head.kernel.dtype == "float32"
-
-
 def test_stack_inputs():
     images = RNG.integers(0, 256, [5, 8, 8, 3]).astype(np.float32)
     assert layers.stack_inputs(images, 1) is images

@@ -34,13 +34,6 @@ def test_contract(variant):
     contracts.run_layer_test(variant.func, arguments, features(), (None, 3, 5), rtol=0)
 
 
-def test_heads_axis_gets_noise_of_its_own(variant):
-    repeated = np.repeat(features()[:, None], 2, axis=1)
-    noisy = variant(num_samples=4, seed=0)(repeated).numpy()
-    assert noisy.shape == (6, 2, 4, 5)
-    assert not np.any(np.all(noisy[:, 0] == noisy[:, 1], axis=(-1, -2)))
-
-
 def test_each_step_draws_anew_and_a_seed_repeats_the_run(variant):
     first, second = variant(seed=5), variant(seed=5)
     run = [first(features()).numpy() for _ in range(3)]

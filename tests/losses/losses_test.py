@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import scipy.special
 import tensorflow as tf
 
 from s2d_tf import losses
@@ -114,16 +113,6 @@ def test_value_and_gradient_stay_finite(case):
         assert np.all(value >= 0)
 
 
-def test_one_member_gaussian_is_finite():
-    teacher = np.float32([[[1.0, 2.0, 3.0]]])
-    student = np.float32([[1.0, 2.0, 3.0, -2.0, -2.0, -2.0]])
-    loss = losses.NormalKLDivergence()
-    # the proxy's deviation is its floor, 1e-3: ln(e^-2 / 1e-3) + (1e-3)^2 / (2 e^-4) - 1/2 each
-    expected = 3 * (-2 - np.log(1e-3) + 1e-6 / (2 * np.exp(-4)) - 0.5)
-    np.testing.assert_allclose(loss(teacher, student), expected, rtol=1e-5)
-    assert np.all(np.isfinite(slopes(loss, teacher, student)))
-
-
 def test_scale_from_log():
     log_scale = np.float32([-1e4, np.log(1e-3), -1.0, 0.0, 2.0, 1e4])
     expected = [1e-3, 1e-3, np.exp(-1), 1.0, np.exp(2), 1e3]
@@ -165,19 +154,6 @@ def test_the_fisher_distance_has_a_curvature_of_at_most_one():
     shares = [rows[-2:].sum() / rows.sum() for rows in energy]
     assert shares[0] > 0.5, "two images of 200 carry most of the KL's gradient"
     assert shares[1] < 0.1
-
-
-@pytest.mark.parametrize("kind", ["dirichlet", "categorical"])
-def test_the_fisher_distance_vanishes_only_at_the_proxy(kind):
-    teacher, _ = data(losses.DirichletFisherDistance())
-    loss = losses.DirichletFisherDistance(teacher_kind=kind)
-    one = teacher[:, :1] if kind == "dirichlet" else teacher  # one member is its own proxy
-    log_probs = scipy.special.log_softmax(np.float64(teacher), axis=-1)
-    if kind == "dirichlet":
-        log_probs = oracles.expected_log_probs(np.exp(np.float64(one)))
-    proxy = np.float32([np.log(oracles.moment_match(row.mean(axis=0))) for row in log_probs])
-    assert 0 <= float(loss(one, proxy)) < 1e-8
-    assert float(loss(one, proxy + 0.5)) > 1e-3
 
 
 BAD_OPTIONS = [

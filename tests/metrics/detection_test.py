@@ -95,6 +95,11 @@ def test_plain_functions_need_no_tensorflow(run_python):
     assert run_python("-c", code).returncode == 0
 
 
+def weighted_fpr(targets, scores, sample_weight):
+    drawn = np.repeat(np.arange(len(scores)), sample_weight)
+    return brute_force_fpr(scores[drawn][targets[drawn] == 0], scores[drawn][targets[drawn] == 1])
+
+
 def test_resamples_are_weighted_examples():
     """All at once, against scikit-learn one by one; a side without examples has no AUROC."""
     rng = np.random.default_rng(6)
@@ -105,6 +110,7 @@ def test_resamples_are_weighted_examples():
     for found, oracle in (
         (ranking.auroc(*counts), sklearn_metrics.roc_auc_score),
         (ranking.aupr(*counts), sklearn_metrics.average_precision_score),
+        (ranking.fpr_at_95_recall(*counts), weighted_fpr),
     ):
         expected = [oracle(targets, scores, sample_weight=row) for row in np.hstack(counts)]
         np.testing.assert_allclose(found, expected, atol=1e-12)

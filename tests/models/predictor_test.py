@@ -158,8 +158,8 @@ def entered(function):
 
 WAYS = {  # a call, and how many functions in how many files it may enter the second time
     # (those of `zoo.load` without the network's own constructors)
-    "predict_uncertainty": (lambda model, _: model.predict_uncertainty(IMAGES), 12, 4),
-    "score": (lambda _, detector: detector.score(IMAGES), 13, 4),
+    "predict_uncertainty": (lambda model, _: model.predict_uncertainty(IMAGES), 12, 5),
+    "score": (lambda _, detector: detector.score(IMAGES), 13, 5),
     "zoo.load": (lambda *_: zoo.load("wrn_10_2_s2.s2d.digits"), 30, 7),
 }
 
@@ -176,22 +176,6 @@ def test_the_way_from_a_call_to_the_graph_is_short(model, name):
     print(*sorted(seen), sep="\n")
     assert len(seen) <= functions
     assert len({file for file, _ in seen}) <= files
-
-
-BAD = {
-    "no_images": (lambda: IMAGES[:0], r"at least one, received lengths \[0\]"),
-    "empty_dataset": (lambda: slices(IMAGES).take(0), "at least one example, received none"),
-    "one_image": (lambda: IMAGES[0], r"images \(batch, 8, 8, 1\), received the shape \(8, 8, 1\)"),
-}
-
-
-@pytest.mark.parametrize("name", sorted(BAD))
-def test_bad_images_are_refused_in_one_line(model, name):
-    make, message = BAD[name]
-    for ask in (model.predict_members, model.predict_uncertainty):
-        with pytest.raises(ValueError, match=message) as error:
-            ask(make())
-        assert "\n" not in str(error.value)
 
 
 PAIRS = np.random.default_rng(0).integers(0, 256, [5, 8, 8, 2]).astype(np.uint8)

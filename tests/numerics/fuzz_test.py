@@ -102,13 +102,3 @@ def test_a_quarter_of_a_million_rows(dtype, jit_compile):
         logits = adversarial_logits(generator).astype(dtype)
         other = adversarial_logits(generator, samples=1)[:, 0].astype(dtype)
         check(function(tf.constant(logits), tf.constant(other)))
-
-
-def test_the_adversary_is_one():
-    """The generator makes what it says, or a million passes would mean little."""
-    logits = adversarial_logits(np.random.default_rng(0))
-    assert logits.min() == -LIMIT
-    assert logits.max() == LIMIT
-    spread = np.ptp(logits, axis=1).max(axis=-1)
-    assert (spread == 0).mean() > 0.2  # identical teachers
-    assert (np.ptp(logits, axis=-1) == 0).all(axis=-1).mean() > 0.05  # uniform predictions

@@ -95,15 +95,13 @@ def test_another_keras_backend_is_rejected_in_one_line(s2d_process, tmp_path, wh
 
 
 def test_every_real_command_has_a_summary_and_help(project_root, run_python):
-    """Shown without TensorFlow, and in less time than its import takes."""
+    """Shown without TensorFlow."""
     program = (
-        "import sys, time\n"
+        "import sys\n"
         "from s2d_tf import cli\n"
         "for name in ['', *cli.commands()]:\n"
-        "    start = time.perf_counter()\n"
         "    print('## s2d', name)\n"
         "    assert cli.main(['help', name] if name else []) == 0, name\n"
-        "    assert time.perf_counter() - start < 1, name\n"
         "print(sorted({'tensorflow', 'keras'} & set(sys.modules)), file=sys.stderr)\n"
     )
     result = run_python("-c", program)

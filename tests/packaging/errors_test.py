@@ -29,13 +29,11 @@ def message(node: ast.expr) -> str | None:
 def raised(tree: ast.AST):
     """Yields the line and the message of each `raise` of an error with a message of our own.
 
-    `require` of `models.contract` raises one, too; here if its message is one text.
+    `SomeError.unless` and `require` raise one, too; here if its message is one text.
     """
-    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    names = {"require"} if "s2d_tf.models.contract" in modules else set()
     for node in ast.walk(tree):
-        is_call = isinstance(node, ast.Call) and ast.unparse(node.func) in names
-        if is_call and len(node.args) == 2:
+        name = ast.unparse(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
+        if name in ("unless", "require") and len(node.args) == 2 and message(node.args[1]):
             yield node.lineno, message(node.args[1])
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
             name = ast.unparse(node.exc.func).split(".")[-1]

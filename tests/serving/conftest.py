@@ -6,13 +6,13 @@ import io
 import json
 import shutil
 import socket
-import threading
-import time
 import urllib.error
 import urllib.request
 
 import numpy as np
 import pytest
+
+from tests import servers
 
 SHAPE = (8, 6, 3)
 
@@ -124,18 +124,8 @@ def running():
         listener = listen("127.0.0.1", 0)
         limits = limits or serving.Limits()
         server = make_server(serving.create_app("tiny", servables, limits), limits)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            deadline = time.monotonic() + 60
-            while not server.started:
-                assert time.monotonic() < deadline, "the server did not start"
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            listener.close()
+        with listener, servers.running(server, [listener]) as url:
+            yield url
 
     return run
 

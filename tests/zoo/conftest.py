@@ -5,20 +5,13 @@ import shutil
 
 import pytest
 
-from s2d_tf import files, zoo
+from s2d_tf import files
 from s2d_tf.trainers.publishing import provenance
 from s2d_tf.zoo import entries, networks, recipes, weights
 from s2d_tf.zoo.entries import CARD, ENTRY, GOLDEN
 
 ENSEMBLE = "wrn_10_2_s2.s2d_ensemble.digits"
 SINGLE, MONTE_CARLO = "wrn_10_2_s2.s2d.digits", "wrn_10_2_s2.s2d_mc.digits"
-
-
-def make_run(directory, recipe, seed=0, split="train"):
-    """A run directory as training leaves it, with fresh weights."""
-    run = zoo.Run(directory, recipe, seed, split).write()
-    weights.save(networks.build_network(recipe, seed), run.weights())
-    return run
 
 
 def make_entry(folder, name, members=1):

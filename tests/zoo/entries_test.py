@@ -9,14 +9,15 @@ import shutil
 import threading
 import time
 
-import numpy as np
 import pytest
 
 from s2d_tf import cli, files, zoo
 from s2d_tf.trainers.publishing import provenance
 from s2d_tf.zoo import entries, networks, recipes, sources
 from s2d_tf.zoo.entries import ENTRY, GOLDEN
-from tests.zoo.conftest import ENSEMBLE, SINGLE, make_run
+from tests import contracts
+from tests.trainers.publishing.conftest import make_run
+from tests.zoo.conftest import ENSEMBLE, SINGLE
 
 
 @pytest.fixture
@@ -62,8 +63,7 @@ def test_a_run(tmp_path, monkeypatch):
     metadata = opened.predictor.metadata
     assert [metadata[key] for key in ("name", "seed", "split")] == [SINGLE, 3, "train"]
     own = networks.build_network(run.recipe, 3)
-    for ours, theirs in zip(opened.predictor.weights, own.weights, strict=True):
-        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    contracts.assert_same(opened.predictor.get_weights(), own.get_weights())
     with pytest.raises(zoo.RunError, match="sha256: expected None for the run directory"):
         zoo.open_model(run.directory, sha256="0" * 64)
     # A run that has the name of an entry is opened by its path.
@@ -150,8 +150,7 @@ def test_an_entry_loads_from_an_address(address, small_zoo):
     predictor = zoo.load(f"{address}/{ENSEMBLE}/")
     assert answers_as_stored(predictor, small_zoo / ENSEMBLE)
     again = zoo.load(f"{address}/{SINGLE}/entry.json")
-    for ours, theirs in zip(again.weights, predictor.members[0].weights, strict=True):
-        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    contracts.assert_same(again.get_weights(), predictor.members[0].get_weights())
 
 
 OTHERS = ("ftp://host/x", "data://x", "http://127.0.0.1:1/x", "file:///none")

@@ -1,12 +1,12 @@
 """Every method takes two steps of its recipe on a tiny network and predicts uncertainties."""
 
-import keras
 import numpy as np
 import pytest
 
-from s2d_tf import backbones, data, layers, losses, models, uncertainty
+from s2d_tf import backbones, data, losses, models, uncertainty
 from s2d_tf.trainers.training import schedules
 from s2d_tf.zoo import networks, recipes
+from tests.trainers.training import small_runs
 from tests.zoo.recipes_test import METHODS
 
 TINY = {"depth": 10, "width": 1, "stem_stride": 2}
@@ -22,16 +22,6 @@ def digits():
     return images[:64], labels[:64]
 
 
-def one_convolution(input_shape, dropout, seed, synchronized_batch_norm):
-    """A backbone that is built in a moment, with all that methods need of one."""
-    images = keras.Input(input_shape)
-    start = keras.initializers.HeNormal(seed)
-    x = keras.layers.Conv2D(4, 3, 2, kernel_initializer=start, name="conv")(images)
-    x = keras.layers.BatchNormalization(synchronized=synchronized_batch_norm, name="norm")(x)
-    x = layers.Dropout(dropout, seed=seed, name="dropout")(keras.layers.ReLU()(x))
-    return keras.Model(images, keras.layers.GlobalAveragePooling2D()(x), name="one_convolution")
-
-
 # Products of what the others show one by one.
 PRODUCTS = ("mimo", "s2d_swag", "s2d_mc", "ensemble")
 
@@ -41,20 +31,20 @@ PRODUCTS = ("mimo", "s2d_swag", "s2d_mc", "ensemble")
     [pytest.param(m, marks=pytest.mark.slow) if m in PRODUCTS else m for m in sorted(METHODS)],
 )
 def test_two_steps(method, digits, monkeypatch):
-    monkeypatch.setattr(backbones, "one_convolution", one_convolution, raising=False)
+    monkeypatch.setattr(backbones, "tiny", small_runs.tiny, raising=False)
 
     def small(method):
-        return tiny(method).replace(backbone="one_convolution", arguments={})
+        return tiny(method).replace(backbone="tiny", arguments={})
 
     recipe = small(method)
     members = 2 if recipe.draws == "ensemble" else 1
     trained = recipe.member_recipe if members == 2 else recipe
-    trained = trained.replace(backbone="one_convolution")
+    trained = trained.replace(backbone="tiny")
     built = [networks.build_network(trained, seed) for seed in range(members)]
     network = built[0]
     network.compile(schedules.optimizer(trained.training, 2), run_eagerly=True)
     if recipe.learns == "teachers":
-        teacher = small(recipe.teachers).member_recipe.replace(backbone="one_convolution")
+        teacher = small(recipe.teachers).member_recipe.replace(backbone="tiny")
         network.learn_from(models.Ensemble([networks.build_network(teacher, seed=5)]))
     dataset = data.train_pipeline(
         *digits, batch_size=trained.data.batch_size, seed=0, num_heads=trained.heads
@@ -101,20 +91,3 @@ def test_numbers_of_the_recipe_reach_a_student():
     assert type(plain.objective) is losses.NormalKLDivergence
     unscaled = tiny("end").replace(model={"scale_student": False})
     assert not networks.build_network(unscaled).objective.scale_student
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("densenet_bc_100_12.mimo.cifar100", 834_980),
-        ("densenet_bc_100_12.h2d_gauss.cifar100", 834_332),
-        ("densenet_bc_100_12.s2d.cifar100", 800_032),
-        ("wrn_28_10.individual.cifar100", 36_536_884),
-        ("fast_resnet.s2d.cifar100", 8_605_156),
-        ("fast_resnet_half.s2d.cifar100", 2_174_756),
-    ],
-)
-@pytest.mark.slow
-def test_published_parameter_counts(name, parameters):
-    network = networks.build_network(recipes.resolve(name))
-    assert sum(int(np.prod(v.shape)) for v in network.trainable_variables) == parameters

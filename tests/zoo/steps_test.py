@@ -4,14 +4,13 @@ import dataclasses
 import json
 import shutil
 
-import numpy as np
 import pytest
 
 from s2d_tf import data, files, posthoc, zoo
 from s2d_tf.posthoc import chain
 from s2d_tf.zoo import entries, loading, recipes, runs, weights
 from s2d_tf.zoo.entries import ENTRY
-from tests.zoo.conftest import SINGLE, make_run
+from tests.trainers.publishing.conftest import SINGLE, make_run
 
 FACTS = {"data": "digits", "split": "train"}
 
@@ -52,21 +51,6 @@ def entry(tmp_path, fitted):
     )
     files.write_text(folder / ENTRY, dataclasses.replace(record, steps=listed).to_json())
     return folder
-
-
-def test_steps_come_with_the_model(run, entry, fitted):
-    images = data.load_arrays("digits", "test")[0][:16]
-    expected = fitted.predict_uncertainty(images)
-    for where in (run, entry):
-        found = zoo.load(where).predict_uncertainty(images)
-        assert set(found) == set(expected)
-        for key in expected:
-            np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
-    assert not chain(zoo.open_run(zoo.Run.open(run), with_steps=False).predictor)
-    described = zoo.load(run).metadata["steps"]
-    assert [item["fitted_on"] for item in described] == ["digits/train"] * 2
-    assert described[1]["step"].startswith("KNN(k=5")
-    json.dumps(described)
 
 
 def test_steps_of_another_model_are_rejected(run, tmp_path):

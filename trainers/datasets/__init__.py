@@ -27,11 +27,6 @@ EXTRA_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 NOT_GENERATED = ("frost",)
 """It overlays photographs, and none with a free license comes with our dependencies."""
 SEVERITIES = (1, 2, 3, 4, 5)
-OPENOOD_SETS = {
-    "near": ("cifar10", "openood_tiny_imagenet"),
-    "far": ("openood_mnist", "svhn_cropped", "openood_textures", "openood_places365"),
-}
-"""The out-of-distribution datasets of the OpenOOD v1.5 protocol for CIFAR-100."""
 
 _MODULE = "s2d_tf.trainers.datasets"
 _CIFAR100 = data.info("cifar100")

@@ -101,11 +101,11 @@ def _generate(data_dir, name, path):
 
 def _parts(name):
     dataset, dot, condition = name.partition(".")
-    if not dot:
-        raise UserError(
-            f"name: expected {dataset} with a condition, such as '{dataset}.fog_3', received "
-            f"{name!r}. `data.info({dataset!r}).conditions` lists them."
-        )
+    UserError.unless(
+        dot,
+        f"name: expected {dataset} with a condition, such as '{dataset}.fog_3', received "
+        f"{name!r}. `data.info({dataset!r}).conditions` lists them.",
+    )
     corruption, _, severity = condition.rpartition("_")
     return dataset, corruption, int(severity)
 
@@ -126,12 +126,12 @@ def _path(name, data_dir):
 
 def _published(data_dir, name):
     path = data_dir / "downloads" / "manual" / FILE_NAME
-    if not path.is_file():
-        raise data.MissingDataError(
-            f"{path.parent}: expected {FILE_NAME} (2.9 GB), which {name!r} is read from, received "
-            f"none. Put it there from {URL}, set --data_dir or TFDS_DATA_DIR to another folder, or "
-            f"use {GENERATED}, which needs only CIFAR-100."
-        )
+    data.MissingDataError.unless(
+        path.is_file(),
+        f"{path.parent}: expected {FILE_NAME} (2.9 GB), which {name!r} is read from, received "
+        f"none. Put it there from {URL}, set --data_dir or TFDS_DATA_DIR to another folder, or "
+        f"use {GENERATED}, which needs only CIFAR-100.",
+    )
     _check_once(path, OFFICIAL_MD5)
     return path
 

@@ -71,10 +71,10 @@ def read(name: str, data_dir: pathlib.Path) -> dict[str, list]:
     from s2d_tf.data import hashing
 
     path = data_dir / "clinc150" / FILE_NAME
-    if not path.is_file():
-        raise MissingDataError(
-            f"{path.parent}: expected {FILE_NAME} (2.5 MB), which {name!r} is read from, received "
-            f"none. Put it there from {URL}, or set --data_dir or TFDS_DATA_DIR to another folder."
-        )
+    MissingDataError.unless(
+        path.is_file(),
+        f"{path.parent}: expected {FILE_NAME} (2.5 MB), which {name!r} is read from, received "
+        f"none. Put it there from {URL}, or set --data_dir or TFDS_DATA_DIR to another folder.",
+    )
     hashing.check_digest(path, SHA256, "sha256")
     return json.loads(path.read_bytes())

@@ -91,11 +91,11 @@ def load(name: str, split: str, data_dir: pathlib.Path) -> tuple[np.ndarray, np.
 
 def _tiny_imagenet(builder):
     found = builder.info.splits["test"].num_examples
-    if found != NUM_TINY_IMAGENET:
-        raise ArchiveError(
-            f"{builder.data_dir}: expected {NUM_TINY_IMAGENET:,} validation images, received "
-            f"{found:,}. Prepare it from the official {builders.TinyImagenet.published.file_name}."
-        )
+    ArchiveError.unless(
+        found == NUM_TINY_IMAGENET,
+        f"{builder.data_dir}: expected {NUM_TINY_IMAGENET:,} validation images, received "
+        f"{found:,}. Prepare it from the official {builders.TinyImagenet.published.file_name}.",
+    )
 
     def reduce(_, image):
         small = tf.numpy_function(lambda i: _reduced(Image.fromarray(i)), [image], tf.uint8)

@@ -71,7 +71,9 @@ def create_app(demo: Demo, hosts: Sequence[str] = _LOCAL) -> Starlette:
     async def sample(request):
         number = request.path_params["number"]
         if demo.kind != "image" or number >= len(content.samples):
-            raise HTTPException(404, "sample: expected the number of an image, received another.")
+            raise HTTPException(
+                404, "sample: expected the number of an image on the page, received no such number."
+            )
         return Response(_png(content.samples[number].input), 200, _HEADERS, "image/png")
 
     async def predict(request):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from s2d_tf import data, posthoc, uncertainty, zoo
+from s2d_tf.errors import UserError
 from s2d_tf.evaluation import names, runs_and_entries
 from s2d_tf.models import Predictor
 
@@ -42,7 +43,7 @@ class Demo:
             have the same classes.
         known: `(inputs, labels)` like those that the models were trained on, but not among them.
             Distributions and thresholds come from these; `None` leaves both out.
-        unknown: `{name: inputs}` that are none of the classes.
+        unknown: `{name: inputs}` that belong to none of the classes.
         data_name: what to call the known inputs.
         note: why examples are missing.
         fills: whether known images fill their frame, so that drawings are enlarged to fill it, too.
@@ -62,24 +63,24 @@ class Demo:
     fills: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.models) <= MAX_MODELS:
-            raise ValueError(
-                f"models: expected 1 to {MAX_MODELS}, which a page has room for, received "
-                f"{len(self.models)}. Choose which to show."
-            )
+        UserError.unless(
+            1 <= len(self.models) <= MAX_MODELS,
+            f"models: expected 1 to {MAX_MODELS}, which a page has room for, received "
+            f"{len(self.models)}. Choose which to show.",
+        )
         first, *others = self.models.values()
         same = [first.contract.fits(other.contract) for other in others]
         classes = {(each.num_classes, *(each.class_names or ())) for each in self.models.values()}
-        if not all(same) or len(classes) > 1:
-            raise ValueError(
-                "models: expected the same inputs and classes for all, received models of "
-                f"different ones as {list(self.models)}. Show them one by one."
-            )
-        if self.kind is None:
-            raise ValueError(
-                "models: expected a model of images of one size with pixels from 0 to 255, or of "
-                f"texts, received one of {self.contract.tensors}. Use `predict_uncertainty`."
-            )
+        UserError.unless(
+            all(same) and len(classes) <= 1,
+            "models: expected the same inputs and classes for all, received models of "
+            f"different ones as {list(self.models)}. Show them one by one.",
+        )
+        UserError.unless(
+            self.kind,
+            "models: expected a model of images of one size with pixels from 0 to 255, or of "
+            f"texts, received one of {self.contract.tensors}. Use `predict_uncertainty`.",
+        )
 
     @property
     def contract(self) -> Any:

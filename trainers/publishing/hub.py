@@ -85,11 +85,11 @@ def upload(folder: str | os.PathLike, to: str, log: Callable[[str], object] = pr
     folder, target = pathlib.Path(folder), HubFolder.parse(to)
     record = entries.read(Folder(folder).read(ENTRY, entries.MAX_TEXT_BYTES), folder)
     elsewhere = sorted({item.entry for item in record.weights if item.entry})
-    if elsewhere:
-        raise PublishError(
-            f"{folder}: expected an entry with all its weights, received one that refers to "
-            f"{', '.join(elsewhere)}. Publish it without --zoo, or into an empty folder."
-        )
+    PublishError.unless(
+        not elsewhere,
+        f"{folder}: expected an entry with all its weights, received one that refers to "
+        f"{', '.join(elsewhere)}. Publish it without --zoo, or into an empty folder.",
+    )
     api = hub_library().HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     address = str(target)
     with tempfile.TemporaryDirectory() as temporary:

@@ -72,12 +72,12 @@ def check_run(run: Run, named: Recipe, other_numbers: bool = False) -> dict[str,
             f"{part.recipe.name}. Pass another --name.",
         )
         changes |= differences(part.recipe, expected)
-    if changes and not other_numbers:
-        listed = "; ".join(f"{k} {a} -> {b}" for k, (a, b) in list(changes.items())[:5])
-        raise PublishError(
-            f"{run.directory}: expected the numbers of the recipe of {named.name}, received "
-            f"others ({listed}). Pass --other_numbers to publish it anyway."
-        )
+    listed = "; ".join(f"{k} {a} -> {b}" for k, (a, b) in list(changes.items())[:5])
+    PublishError.unless(
+        other_numbers or not changes,
+        f"{run.directory}: expected the numbers of the recipe of {named.name}, received "
+        f"different ones ({listed}). Pass --other_numbers to publish it anyway.",
+    )
     return changes
 
 

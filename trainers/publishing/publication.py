@@ -203,7 +203,7 @@ def _complete(folder, record):
     difference = provenance.golden_difference(zoo.load(folder), stored)
     PublishError.unless(
         difference <= provenance.GOLDEN_TOLERANCE,
-        f"{folder}: expected the predictions of {GOLDEN}, received others, different by up to "
+        f"{folder}: expected the predictions of {GOLDEN}, received ones that differ by up to "
         f"{difference:.2g}. Publish it again.",
     )
 
@@ -255,12 +255,12 @@ def _own_metrics(run, opened):
     metrics = files.read_json(path)
     PublishError.unless(
         metrics.get("run/weights") == evaluation.weights_hash(opened.predictor),
-        f"{path}: expected metrics of these weights, received those of others. {advice}",
+        f"{path}: expected metrics of these weights, received those of other weights. {advice}",
     )
     evaluated = sum(key.startswith("run/step_") for key in metrics)
     PublishError.unless(
         evaluated == len(opened.predictor.metadata.get("steps", ())),
-        f"{path}: expected metrics with these fitted steps, received those with others. {advice}",
+        f"{path}: expected metrics with these steps, received those of other steps. {advice}",
     )
     return metrics
 

@@ -27,6 +27,7 @@ from pyarrow import parquet
 
 import s2d_tf
 from s2d_tf import files, metrics
+from s2d_tf.errors import UserError
 
 from . import example_files
 from .scorer import SCORES, Scorer
@@ -141,11 +142,11 @@ class Job:
         self, out: str | os.PathLike, key: dict, source: example_files.Source, batch_size: int
     ) -> None:
         self.out = pathlib.Path(out).expanduser()
-        if self.out.suffix not in FORMATS:
-            raise ValueError(
-                f"out: expected a file that ends in {' or '.join(FORMATS)}, received "
-                f"{str(self.out)!r}. Choose another name."
-            )
+        UserError.unless(
+            self.out.suffix in FORMATS,
+            f"out: expected a file that ends in {' or '.join(FORMATS)}, received "
+            f"{str(self.out)!r}. Choose another name.",
+        )
         self.folder = self.out.with_name(f"{self.out.name}.parts")
         self.skipped = self.out.with_name(f"{self.out.name}.skipped.csv")
         self.facts = self.out.with_name(f"{self.out.name}.json")
@@ -165,12 +166,12 @@ class Job:
         """Creates the folder, or opens that of the same table; returns its lock."""
         path = self.folder / "key.json"
         held = _read_json(path)
-        if held != self.key and (held or self.out.exists()):
-            raise ValueError(
-                f"out: expected a new file, received {str(self.out)!r}, and "
-                f"{(self.folder if held else self.out).name} is of another model, other inputs or "
-                "other flags. Remove it, or choose another --out."
-            )
+        UserError.unless(
+            held == self.key or not (held or self.out.exists()),
+            f"out: expected a new file, received {str(self.out)!r}, and "
+            f"{(self.folder if held else self.out).name} is of another model, other inputs or "
+            "other flags. Remove it, or choose another --out.",
+        )
         files.write_json(path, self.key)
         return files.locked(self.folder / "lock")
 
@@ -278,18 +279,17 @@ def evaluate_table(
     """
     name, table = pathlib.Path(path).stem, _read_table(path)
     known = ~np.isnan(table["target"])
-    if not known.any():
-        raise ValueError(
-            f"{path}: expected targets, received none. Score inputs that have labels (a subfolder "
-            "per class, or a feature `label`)."
-        )
+    UserError.unless(
+        known.any(),
+        f"{path}: expected targets, received none. Score inputs that have labels (a subfolder "
+        "per class, or a feature `label`).",
+    )
     confidence = table["confidence"][known]
     correct = table["label"][known] == table["target"][known]
-    gaps = metrics.calibration_gaps(confidence, correct)
     found = {
         f"{name}/accuracy": float(correct.mean()),
         f"{name}/nll": float(-table["target_log_probability"][known].mean()),
-        f"{name}/ece": float(np.abs(gaps).sum()),
+        f"{name}/ece": float(np.abs(metrics.calibration_gaps(confidence, correct)).sum()),
     }
     others = {pathlib.Path(each).stem: _uncertainties(_read_table(each)) for each in ood}
     for key, values in _uncertainties(table).items():

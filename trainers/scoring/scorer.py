@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from s2d_tf import export, posthoc, zoo
 from s2d_tf.data import image_files
+from s2d_tf.errors import UserError
 from s2d_tf.export import encoded_images
 
 from .example_files import Example
@@ -151,11 +152,11 @@ def open_scorer(where: str | os.PathLike, steps: Sequence[str | os.PathLike] = (
     8
     """
     if not zoo.is_run(where) and export.is_exported(where):
-        if steps:
-            raise ValueError(
-                f"step: expected none for an exported model, received {[*map(str, steps)]}. Export "
-                "the model with its steps."
-            )
+        UserError.unless(
+            not steps,
+            f"step: expected none for an exported model, received {[*map(str, steps)]}. Export "
+            "the model with its steps.",
+        )
         return _of_version(export.load(where))
     opened = zoo.open_model(pathlib.Path(where) if zoo.is_run(where) else where)
     return of_model(opened.predictor, steps, opened.name)
@@ -193,11 +194,11 @@ def _of_version(version):
     (key, spec), *others = version.inputs.items()
     of_texts = spec.dtype == tf.string
     signature = version.signatures.get("serving_default" if of_texts else "serve_float")
-    if others or signature is None:
-        raise ValueError(
-            f"{version.folder}: expected a model of texts or of raw pixels, received one of "
-            f"{sorted(version.inputs)}. Call its signature `serving_default`."
-        )
+    UserError.unless(
+        not others and signature is not None,
+        f"{version.folder}: expected a model of texts or of raw pixels, received one of "
+        f"{sorted(version.inputs)}. Call its signature `serving_default`.",
+    )
 
     def function(batch, _keep=version):
         return signature(**{key: tf.constant(batch)})

@@ -8,13 +8,15 @@ taken over the near and over the far ones, never over both.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from s2d_tf import data, evaluation, zoo
 from s2d_tf.evaluation import tables
+from s2d_tf.evaluation.intervals import RANKINGS
 from s2d_tf.evaluation.names import (
     METRICS,
     TWINS,
@@ -28,13 +30,12 @@ from s2d_tf.evaluation.tables import metric_table
 
 from .results import Question, Result, by_title, by_variant, ood_names, runs_table
 
-RANKINGS = ("auroc", "aupr", "fpr_at_95_recall")
 REJECTION = ("aurc", "augrc", "risk_at_80_coverage")
 
 
 def ask(
     opened: zoo.TrainedModel, detectors: str | Iterable[str] = "all", **options: Any
-) -> tuple[dict, None]:
+) -> tuple[dict, evaluation.ModelScores]:
     """All metrics of a model, by its uncertainties and by post-hoc detectors.
 
     Args:
@@ -42,8 +43,7 @@ def ask(
         detectors: names, or "all"; see `evaluation.evaluate`.
         **options: `data_dir`, `batch_size` and `log`, as for `evaluation.evaluate_run`.
     """
-    found, _ = evaluation.evaluate_opened(opened, detectors=detectors, **options)
-    return found, None
+    return evaluation.evaluate_opened(opened, detectors=detectors, **options)
 
 
 def show(results: list[Result], folder: pathlib.Path | None = None) -> list[tables.Table]:
@@ -63,6 +63,9 @@ def detector_tables(results: list[Result]) -> list[tables.Table]:
     if not set(score_names(named)) - set(UNCERTAINTIES):
         return []
     named, means, notes = with_means(named, ood)
+    ends = {own[0].title: own[0].ends for own in by_variant(results).values() if len(own) == 1}
+    if any(ends.values()):
+        notes.append("(±): half of a 95% interval over resampled images.")
     columns = {n: dataset_title(n) for n in ood} | {n: n.capitalize() for n in means}
     made = [
         score_table(
@@ -70,6 +73,7 @@ def detector_tables(results: list[Result]) -> list[tables.Table]:
             {f"{name}/{ranking}": title for name, title in columns.items()},
             f"{of}{METRICS[ranking].title} of each score",
             notes,
+            ends,
         )
         for ranking in RANKINGS
         if ood
@@ -142,8 +146,12 @@ def score_table(
     columns: dict[str, str],
     caption: str = "",
     footnotes: Sequence[str] = (),
+    ends: Mapping[str, dict[str, tuple]] = types.MappingProxyType({}),
 ) -> tables.Table:
-    """One row for each model and score, one column for each `{key without its score: title}`."""
+    """One row for each model and score, one column for each `{key without its score: title}`.
+
+    `ends` are 95% intervals, `{label: {key: (low, high)}}`, shown beside the values.
+    """
     rows = {
         (label, score_title(score)): [
             {stem: m[key] for stem in columns if (key := f"{stem}/{score}") in m} for m in seeds
@@ -152,7 +160,12 @@ def score_table(
         for score in score_names(named)
     }
     keys = {stem: ("", title) for stem, title in columns.items()}
-    return metric_table(rows, keys, caption, footnotes, stub=("Model", "Score"))
+    notes = {
+        (stem, (label, score_title(score))): f"±{50 * (high - low):.1f}"
+        for label, own in ends.items()
+        for stem, _, score, (low, high) in ((*k.rpartition("/"), pair) for k, pair in own.items())
+    }
+    return metric_table(rows, keys, caption, footnotes, ("Model", "Score"), notes)
 
 
 def twin_tables(results: list[Result], ood: Sequence[str], of: str = "") -> list[tables.Table]:
@@ -200,5 +213,9 @@ def _cell(best):
 
 
 QUESTION = Question(
-    "detectors", "Out-of-distribution detection: uncertainties and post-hoc detectors", ask, show
+    "detectors",
+    "Out-of-distribution detection: uncertainties and post-hoc detectors",
+    ask,
+    show,
+    intervals=lambda scored, num_resamples: scored.intervals(None, num_resamples),
 )

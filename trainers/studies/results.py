@@ -35,6 +35,7 @@ class Result(zoo.Run):
 
     Attributes:
         metrics: the flat dict of `evaluate_run`.
+        ends: `{key: (low, high)}` of the metrics whose 95% intervals are known.
 
     Example:
 
@@ -44,6 +45,7 @@ class Result(zoo.Run):
     """
 
     metrics: dict = dataclasses.field(default_factory=dict)
+    ends: dict = dataclasses.field(default_factory=dict)
 
     @property
     def variant(self) -> str:
@@ -176,6 +178,8 @@ class Question:
             parts: tables, Markdown, and figures as `(path, title, caption)`.
         compare: function from two models' second answers to `{key: {"estimate", "low", "high"}}`,
             or None where models are not compared with the first.
+        intervals: function from a model's second answer and a number of resamples to such a dict
+            of its metrics, or None.
     """
 
     name: str
@@ -183,6 +187,7 @@ class Question:
     ask: Callable[..., tuple[dict, Any]]
     show: Callable[[list[Result], pathlib.Path], list]
     compare: Callable[..., dict] | None = None
+    intervals: Callable[..., dict] | None = None
 
 
 class Study:
@@ -195,19 +200,22 @@ class Study:
     def __init__(self, path: PathLike) -> None:
         self.path = pathlib.Path(path)
         held = files.read_json(self.path) if self.path.is_file() else {}
-        if held and not {"columns", "models", "rows"} <= held.keys():
-            raise UserError(
-                f"{path}: expected the file of a study, received the keys {sorted(held)[:5]}. Pass "
-                "a file that `s2d study` wrote."
-            )
+        UserError.unless(
+            not held or {"columns", "models", "rows"} <= held.keys(),
+            f"{path}: expected the file of a study, received the keys {sorted(held)[:5]}. Pass "
+            "a file that `s2d study` wrote.",
+        )
         self.models: dict[str, dict] = held.get("models", {})
         self.rows: list[list] = held.get("rows", [])
 
-    def add(self, model: str, metrics: dict[str, Any], facts: dict[str, Any]) -> None:
+    def add(
+        self, model: str, metrics: dict[str, Any], facts: dict[str, Any], intervals: dict
+    ) -> None:
         """Adds the flat dict of a model, and what is known of it, in place of one of that name."""
         others = {k: v for k, v in metrics.items() if k.split("/")[0] in FACTS}
         self.models[model] = {**facts, "facts": others}
-        values = {k: [v, None, None] for k, v in metrics.items() if k not in others}
+        ends = {k: [each["low"], each["high"]] for k, each in intervals.items()}
+        values = {k: [v, *ends.get(k, (None, None))] for k, v in metrics.items() if k not in others}
         self._replace(model, facts["seed"], values)
 
     def add_difference(self, model: str, intervals: dict[str, dict]) -> None:
@@ -231,9 +239,12 @@ class Study:
     def results(self) -> list[Result]:
         """A `Result` for each model, with its metrics as a flat dict."""
         metrics: dict[str, dict] = {name: dict(each["facts"]) for name, each in self.models.items()}
-        for model, _, *parts, value, _, _ in self.rows:
+        ends: dict[str, dict] = {name: {} for name in self.models}
+        for model, _, *parts, value, low, high in self.rows:
             if model in metrics:
-                metrics[model]["/".join(parts).rstrip("/")] = value
+                key = "/".join(parts).rstrip("/")
+                metrics[model][key] = value
+                ends[model] |= {} if low is None else {key: (low, high)}
         return [
             Result(
                 self.path.parent / model,
@@ -241,6 +252,7 @@ class Study:
                 each["seed"],
                 each["split"],
                 metrics=metrics[model],
+                ends=ends[model],
             )
             for model, each in self.models.items()
         ]
@@ -272,7 +284,7 @@ def run(
         question: what to ask, with its `options`.
         models: run directories; names, folders or addresses of zoo entries.
         out: folder for `NAME.json`, `NAME.md` and plots.
-        num_resamples: bootstrap resamples behind the intervals of differences from the first model.
+        num_resamples: bootstrap resamples behind the intervals.
         log: function that gets lines for a person.
 
     Returns:
@@ -285,18 +297,19 @@ def run(
         log(f"evaluating {label}")
         metrics, answers = question.ask(opened, log=log, **options)
         about = {"recipe": opened.recipe.to_dict(), "seed": opened.seeds[0], "split": opened.split}
-        study.add(label, public(metrics), about)
+        ends = question.intervals(answers, num_resamples) if question.intervals else {}
+        study.add(label, public(metrics), about, ends)
         first = first or (label, answers)
         if question.compare is not None and label != first[0]:
             log(f"resampling {label} minus {first[0]} {num_resamples:,} times")
             found = question.compare(answers, first[1], num_resamples)
             study.add_difference(f"{label} minus {first[0]}", found)
         study.write()  # After each model: hours may have gone into it.
-    if not study.models:
-        raise UserError(
-            f"MODEL: expected models, since {study.path} holds none, received none. Name runs or "
-            "zoo entries."
-        )
+    UserError.unless(
+        study.models,
+        f"MODEL: expected models, since {study.path} holds none, received none. Name runs or "
+        "zoo entries.",
+    )
     page = study.path.with_suffix(".md")
     files.write_text(page, text(question, study, num_resamples))
     return [study.path, page]

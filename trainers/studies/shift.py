@@ -167,11 +167,11 @@ def evaluate_shift(
     else:
         names = sorted(conditions, key=lambda name: name != CLEAN)
         opened = {key: lambda pair=conditions[key]: pair for key in names}
-    if not any(map(_severity, opened)):
-        raise UserError(
-            "conditions: expected at least one besides the clean one, received "
-            f"{sorted(opened)}. Add one such as 'blur_1'."
-        )
+    UserError.unless(
+        any(map(_severity, opened)),
+        "conditions: expected at least one besides the clean one, received "
+        f"{sorted(opened)}. Add one such as 'blur_1'.",
+    )
     answers = {}
     shared: dict[str, Any] = {
         "cache_dir": cache_dir and pathlib.Path(cache_dir) / "shift",
@@ -219,12 +219,12 @@ def shift_intervals(
     """
     pair = [shift for shift in (first, second) if shift is not None]
     sizes = [{name: len(own.correct) for name, own in shift.answers.items()} for shift in pair]
-    if sizes[0] != sizes[-1] or len(set(sizes[0].values())) > 1:
-        raise UserError(
-            "second: expected the same conditions with as many images each, received "
-            f"{len(sizes[-1])} conditions of {sorted(set(sizes[-1].values()))} images instead of "
-            f"{len(sizes[0])} of {sorted(set(sizes[0].values()))}. Evaluate both in the same way."
-        )
+    UserError.unless(
+        sizes[0] == sizes[-1] and len(set(sizes[0].values())) <= 1,
+        "second: expected the same conditions with as many images each, received "
+        f"{len(sizes[-1])} conditions of {sorted(set(sizes[-1].values()))} images instead of "
+        f"{len(sizes[0])} of {sorted(set(sizes[0].values()))}. Evaluate both in the same way.",
+    )
     drawn = [_resamples(shift, num_resamples, seed) for shift in pair]
     found = {}
     for key in (key for key in drawn[0] if key in drawn[-1]):
@@ -296,27 +296,27 @@ def show(results: list[Result], folder: pathlib.Path) -> list:
 def _severity(condition):
     """3 of "fog_3", 0 of "clean"."""
     corruption, _, level = condition.rpartition("_")
-    if condition != CLEAN and not (corruption and level.isdecimal()):
-        raise UserError(
-            f"conditions: expected {CLEAN!r} and names that end in their severity, such as "
-            f"'fog_3', received {condition!r}. Rename it."
-        )
+    UserError.unless(
+        condition == CLEAN or (corruption and level.isdecimal()),
+        f"conditions: expected {CLEAN!r} and names that end in their severity, such as "
+        f"'fog_3', received {condition!r}. Rename it.",
+    )
     return 0 if condition == CLEAN else int(level)
 
 
 def _registered(dataset, images, data_dir, model):
     """`{condition: function that reads it}` of a registered dataset."""
     info = data.info(dataset)
-    if not info.conditions:
-        raise UserError(
-            f"conditions: expected a dataset with conditions, such as {DATASET!r}, received "
-            f"{dataset!r}. Pass your own as {{'clean': (x, y), 'blur_1': (x, y)}}."
-        )
-    if model.num_classes != info.num_classes:
-        raise UserError(
-            f"model: expected {info.num_classes} classes for {dataset}, received "
-            f"{model.num_classes}. Pass conditions of your own data."
-        )
+    UserError.unless(
+        info.conditions,
+        f"conditions: expected a dataset with conditions, such as {DATASET!r}, received "
+        f"{dataset!r}. Pass your own as {{'clean': (x, y), 'blur_1': (x, y)}}.",
+    )
+    UserError.unless(
+        model.num_classes == info.num_classes,
+        f"model: expected {info.num_classes} classes for {dataset}, received "
+        f"{model.num_classes}. Pass conditions of your own data.",
+    )
     from ..datasets import cifar100_c
 
     folder, count = data.resolve_data_dir(data_dir), images or info.splits["test"]

@@ -129,12 +129,12 @@ class Checkpoint(keras.callbacks.Callback):
         self._first = self.held["step_in_epoch"] if epoch == self.held["epoch"] else 0
         if self._first:
             variables, sums = self.model.metrics_variables, self.held["metrics"]
-            if [tuple(v.shape) for v in variables] != [value.shape for value in sums]:
-                raise checkpoints.CheckpointError(
-                    f"checkpoint within epoch {epoch + 1}: expected {len(variables)} sums of "
-                    f"metrics, received {len(sums)}. It is of another release: remove it to "
-                    "continue from the one before."
-                )
+            checkpoints.CheckpointError.unless(
+                [tuple(v.shape) for v in variables] == [value.shape for value in sums],
+                f"checkpoint within epoch {epoch + 1}: expected {len(variables)} sums of "
+                f"metrics, received {len(sums)}. It is of another release: remove it to "
+                "continue from the one before.",
+            )
             for variable, value in zip(variables, sums, strict=True):
                 variable.assign(value)
 
@@ -177,13 +177,13 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _require(self, healthy, step, received):
         """Stops a run that does not learn any more."""
-        if not healthy:
-            raise DivergedError(
-                f"epoch {self._epoch + 1}, step {step}: expected finite weights and losses near "
-                f"that of guessing or below, received {received} (training diverged). Checkpoints "
-                "from before are kept: try a lower learning rate or student weight with another "
-                "--workdir."
-            )
+        DivergedError.unless(
+            healthy,
+            f"epoch {self._epoch + 1}, step {step}: expected finite weights and losses near "
+            f"that of guessing or below, received {received} (training diverged). Checkpoints "
+            "from before are kept: try a lower learning rate or student weight with another "
+            "--workdir.",
+        )
 
 
 class WeightMoments(keras.callbacks.Callback):

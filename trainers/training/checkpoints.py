@@ -107,12 +107,12 @@ def restore(directory: PathLike, variables: Sequence[keras.Variable]) -> dict[st
     held = newest(directory)
     if held is None:
         folders = [folder.name for folder in found(directory)]
-        if not folders:
-            return None
-        raise CheckpointError(
+        CheckpointError.unless(
+            not folders,
             f"{directory}: expected a checkpoint that is whole, received only damaged ones "
-            f"({', '.join(folders)}). Remove the folder to start over."
+            f"({', '.join(folders)}). Remove the folder to start over.",
         )
+        return None
     folder, manifest = held
     arrays, metrics = _read_arrays(folder / ARRAYS, variables)
     for variable, array in zip(variables, arrays, strict=True):
@@ -124,17 +124,19 @@ def _manifest(folder):
     """The manifest of a checkpoint that is what was written."""
     path, arrays = folder / MANIFEST, folder / ARRAYS
     manifest = files.read_json(path)
-    if manifest.pop("checksum") != _checksum(manifest) or manifest["format"] != FORMAT:
-        raise CheckpointError(
-            f"{path}: expected format {FORMAT} with its checksum, received {manifest!r:.80}"
-        )
-    if files.sha256(arrays) != manifest["sha256"][ARRAYS]:
-        raise CheckpointError(f"{arrays}: expected content with its sha256, received another")
+    CheckpointError.unless(
+        manifest.pop("checksum") == _checksum(manifest) and manifest["format"] == FORMAT,
+        f"{path}: expected format {FORMAT} with its checksum, received {manifest!r:.80}",
+    )
+    CheckpointError.unless(
+        files.sha256(arrays) == manifest["sha256"][ARRAYS],
+        f"{arrays}: expected content with its sha256, received changed content",
+    )
     facts, step = manifest["facts"], manifest["step"]
-    if not isinstance(facts, dict) or type(step) is not int or step < 0:
-        raise CheckpointError(
-            f"{path}: expected facts and a step, received {facts!r:.80}, {step!r}"
-        )
+    CheckpointError.unless(
+        isinstance(facts, dict) and type(step) is int and step >= 0,
+        f"{path}: expected facts and a step, received {facts!r:.80}, {step!r}",
+    )
     return {"facts": facts, "step": step}
 
 
@@ -150,13 +152,15 @@ def _read_arrays(path, variables):
         stored, _ = files.unpack_arrays(path.read_bytes())
         metrics = {key: stored.pop(key) for key in sorted(stored) if key.startswith(_METRICS)}
         files.check_arrays(stored, named)
-        if not all(array.dtype.kind in "biuf" for array in metrics.values()):
-            raise files.ArraysError("expected metrics that are numbers, received others")
+        files.ArraysError.unless(
+            all(array.dtype.kind in "biuf" for array in metrics.values()),
+            f"expected numbers as metrics, received {[str(m.dtype) for m in metrics.values()]}",
+        )
     except files.ArraysError as error:
         # Not damage, which the sha256 shows, unless somebody wrote that as well.
         raise CheckpointError(
-            f"{path}: expected the arrays of this model, received others: {error}. Continue with "
-            "the model that it is of, or remove the folder to continue from the one before."
+            f"{path}: expected the arrays of this model, received another model's: {error}. "
+            "Continue with its own model, or remove the folder to continue from the one before."
         ) from None
     return [stored[key] for key in named], list(metrics.values())
 

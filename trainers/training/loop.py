@@ -67,12 +67,12 @@ def train(
     """
     settings = settings or run_setup.Settings()
     members = range(recipe.num_members if recipe.draws == "ensemble" else 0)
-    if member is not None and member not in members:
-        expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
-        raise UserError(
-            f"member: expected {expected} ({recipe.name}), received {member!r}. Correct or "
-            "drop --member."
-        )
+    expected = f"a member from 0 to {members[-1]}" if members else "no member: not an ensemble"
+    UserError.unless(
+        member is None or member in members,
+        f"member: expected {expected} ({recipe.name}), received {member!r}. Correct or drop "
+        "--member.",
+    )
     strategy = strategies.make(settings.strategy)  # before TensorFlow computes anything
     team = strategies.team(strategy)
     place = settings.data and str(pathlib.Path(settings.data).expanduser().absolute())
@@ -128,11 +128,11 @@ def _train_network(run, settings, strategy, team, stop):
     epochs, batch_size = recipe.training.epochs, recipe.data.batch_size
     precision = strategies.choose_precision(settings.precision)
     strategies.set_determinism(settings.deterministic, strategy)
-    if batch_size % strategy.num_replicas_in_sync:
-        raise UserError(
-            f"batch_size: expected a global batch that {strategy.num_replicas_in_sync} replicas "
-            f"can share, received {batch_size}. Choose a multiple, or fewer devices."
-        )
+    UserError.unless(
+        batch_size % strategy.num_replicas_in_sync == 0,
+        f"batch_size: expected a global batch that {strategy.num_replicas_in_sync} replicas "
+        f"can share, received {batch_size}. Choose a multiple, or fewer devices.",
+    )
     if team.is_chief:
         files.sweep(run.directory)
     images, labels = recipe.load_arrays(run.split, settings.data_dir, run.data)

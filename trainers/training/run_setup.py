@@ -128,11 +128,11 @@ def override(
     if epochs is not None:
         changes["training"]["epochs"] = epochs
     if members is not None:
-        if recipe.draws == "point":
-            raise RecipeError(
-                f"--members: expected none for {recipe.name}, which has one member, received "
-                f"{members}. Leave it out."
-            )
+        RecipeError.unless(
+            recipe.draws != "point",
+            f"--members: expected none for {recipe.name}, which has one member, received "
+            f"{members}. Leave it out.",
+        )
         changes["num_members"] = members
     for assignment in assignments:
         key, _, text = assignment.partition("=")
@@ -180,13 +180,13 @@ def create(
     if not is_run(directory):
         return run.write()
     held = Run.open(directory)
-    if held != run and not _grows_to(held, run):
-        others = ", other numbers" if held.recipe.name == recipe.name else ""
-        raise RunError(
-            f"{directory}: expected a new folder or the same run, received another run "
-            f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose another "
-            "--workdir; nothing was changed."
-        )
+    others = ", other numbers" if held.recipe.name == recipe.name else ""
+    RunError.unless(
+        held == run or _grows_to(held, run),
+        f"{directory}: expected a new folder or the same run, received another run "
+        f"({held.recipe.name}, seed {held.seed}, split {held.split}{others}). Choose another "
+        "--workdir; nothing was changed.",
+    )
     return held if held == run and data in (None, held.data) else run.write()
 
 

@@ -27,11 +27,11 @@ def learning_rate(
     """
     steps = round(recipe.epochs * steps_per_epoch)
     rising = round(_epochs(recipe.warmup, recipe) * steps_per_epoch)
-    if rising and rising >= steps:
-        raise UserError(
-            f"training.warmup: expected less than the run's {recipe.epochs} epochs, received "
-            f"{recipe.warmup:g}. Use --set training.warmup=0 to train without a warm-up."
-        )
+    UserError.unless(
+        not rising or rising < steps,
+        f"training.warmup: expected less than the run's {recipe.epochs} epochs, received "
+        f"{recipe.warmup:g}. Use --set training.warmup=0 to train without a warm-up.",
+    )
     peak = recipe.learning_rate
     if recipe.schedule == "cosine":
         first, target = (0.0, peak) if rising else (peak, None)

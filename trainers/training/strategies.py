@@ -106,14 +106,13 @@ def choose_precision(wanted: str) -> str:
         wanted in PRECISIONS,
         f"precision: expected one of {PRECISIONS}, received {wanted!r}.",
     )
-    if wanted == "float32" or multiplies_bfloat16():
-        return "float32" if wanted == "float32" else "bfloat16"
+    half = wanted != "float32" and multiplies_bfloat16()
     UserError.unless(
-        wanted != "bfloat16",
+        half or wanted != "bfloat16",
         "precision: expected a processor with AMX or AVX512-BF16, or a GPU of compute "
         "capability 8.0, for bfloat16, received one without. Use precision float32.",
     )
-    return "float32"
+    return "bfloat16" if half else "float32"
 
 
 def multiplies_bfloat16() -> bool:
@@ -152,13 +151,13 @@ class Alone:
         return vote
 
     def barrier(self) -> None:
-        pass
+        """Waits for nobody."""
 
     def check_same(self, step: int) -> None:
-        pass
+        """Nobody else can be at another step."""
 
     def adapt(self, model: keras.Model) -> None:
-        pass
+        """Keras trains on one process as it is."""
 
 
 class Team(Alone):
@@ -191,9 +190,8 @@ class Team(Alone):
         """Rejects workers that restored different checkpoints."""
         UserError.unless(
             self._mean(step) == step,
-            "--workdir: expected one directory that all workers share, received others on "
-            f"some: they do not continue at the same step (here: {step}). Pass the same "
-            "directory to all.",
+            "--workdir: expected one directory that all workers share, received workers at "
+            f"different steps (this one: {step}). Pass the same directory to all.",
         )
 
     def _mean(self, value):

@@ -113,8 +113,9 @@ def table(key: str, rows: list[dict[str, Any]]) -> str:
         head.append("NLL minus the best's [95%]")
         for row, own in zip(rows, cells, strict=True):
             ends = _ends(row["nll_minus_best"][1:], "+.3f")
-            best = row is rows[0]
-            own.append("the best" if best else f"{row['nll'] - rows[0]['nll']:+.3f} {ends}")
+            own.append(
+                f"{row['nll'] - rows[0]['nll']:+.3f} {ends}" if row is not rows[0] else "the best"
+            )
         note = (
             f"\n\n{rows[0]['examples']:,} validation examples, one seed. Intervals are over the "
             "examples; where that of a difference holds 0, the order may be chance."

@@ -1,11 +1,8 @@
 """A tiny model of texts beside that of images, and the demo page in a thread."""
 
-import contextlib
-import threading
-import time
-
 import pytest
 
+from tests import servers
 from tests.trainers.scoring.conftest import tiny_model  # noqa: F401
 
 
@@ -33,21 +30,8 @@ def showing():
     pytest.importorskip("starlette", reason="needs the extra s2d_tf[serve]")
     from s2d_tf.trainers.demo_page import app
 
-    @contextlib.contextmanager
     def run(demo):
         config = uvicorn.Config(app.create_app(demo), port=0, log_level="warning")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            deadline = time.monotonic() + 60
-            while not server.started:
-                assert time.monotonic() < deadline, "the server did not start"
-                time.sleep(0.01)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.should_exit = True
-            thread.join()
+        return servers.running(uvicorn.Server(config))
 
     return run

@@ -88,13 +88,6 @@ def seen(page):
     return np.array(Image.open(io.BytesIO(content)))[None, ..., None]
 
 
-def test_a_sample(page, demo):
-    page.click("[data-sample='11']")
-    page.wait_for_selector("[data-sample='11'][aria-pressed=true]")
-    check(page, demo, seen(page))
-    assert "S2D classifier:" in page.inner_text("#spoken")
-
-
 def test_a_drawing_by_mouse_and_by_keyboard(page, demo):
     page.check("input[value=draw]", force=True)
     box = page.locator("#pad").bounding_box()

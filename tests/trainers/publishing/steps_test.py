@@ -13,6 +13,7 @@ from s2d_tf.trainers import publishing, studies
 from s2d_tf.zoo import recipes, weights
 from s2d_tf.zoo.entries import ENTRY
 from tests.trainers.publishing.conftest import SINGLE, quiet, without_times
+from tests.trainers.publishing.conftest import make_run as make_any_run
 
 
 @pytest.fixture(autouse=True)
@@ -21,12 +22,10 @@ def _quick(monkeypatch, tmp_path):
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def make_run(directory, split="train", seed=0):
+def make_run(directory, split="train"):
     """A run with the weights of a published entry, so that its answers are not all wrong."""
-    run = zoo.Run(directory, recipes.resolve(SINGLE), seed, split).write()
+    run = make_any_run(directory, recipes.resolve(SINGLE), split=split)
     weights.save(zoo.load(SINGLE), run.weights())
-    summary = {"finished": "2026-01-01T00:00:00+00:00", "training_seconds": 1.0}
-    files.write_json(directory / "summary.json", summary)
     return directory
 
 
@@ -125,7 +124,7 @@ def test_publish_includes_the_steps_of_a_run(tmp_path, images):
     metrics = runs_and_entries.evaluate_run(run, log=quiet)
     older = {key: value for key, value in metrics.items() if key != "run/step_1"}
     files.write_json(run / "metrics.json", older)
-    with pytest.raises(publishing.PublishError, match="received those with others"):
+    with pytest.raises(publishing.PublishError, match="received those of other steps"):
         publishing.publish(run, SINGLE, tmp_path / "zoo", log=quiet)
     files.write_json(run / "metrics.json", metrics)
     folder = publishing.publish(run, SINGLE, tmp_path / "zoo", log=quiet)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from s2d_tf import cli, data, zoo
+from s2d_tf import cli, data, metrics, posthoc, zoo
 from s2d_tf.trainers import studies
 from s2d_tf.trainers.studies import report, shift
 from s2d_tf.trainers.studies import results as results_lib
@@ -26,7 +26,8 @@ def test_detectors_from_entries_to_tables(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
     out = tmp_path / "out"
     names = [f"wrn_10_2_s2.{method}.digits" for method in METHODS]
-    command = ["study", "detectors", *names, f"--out={out}", "--detectors=knn,energy"]
+    flags = [f"--out={out}", "--bootstrap=20"]
+    command = ["study", "detectors", *names, *flags, "--detectors=knn,energy"]
     assert cli.main(command) == 0
     paths = [out / "detectors.json", out / "detectors.md"]
     assert capsys.readouterr().out.splitlines() == [f"Wrote {path}" for path in paths]
@@ -36,11 +37,12 @@ def test_detectors_from_entries_to_tables(tmp_path, capsys, monkeypatch):
     (row,) = [row for row in rows_of(paths[0]) if place.items() <= row.items()]
     lines = text.split("%AUPR")[0].splitlines()
     (line,) = [line for line in lines if line.startswith("| S2D") and "KNN" in line]
-    assert f"{100 * row['value']:.1f}" in line
+    assert f"{100 * row['value']:.1f} (±{50 * (row['high'] - row['low']):.1f})" in line
+    assert row["low"] < row["value"] < row["high"]
     assert "S2D Individual against post-hoc scores" in text
     # Only one of the two is evaluated again; without models the page is made again.
     before = [row for row in rows_of(paths[0]) if row["model"] == names[1]]
-    assert cli.main(["study", "detectors", names[0], f"--out={out}", "--detectors=gen"]) == 0
+    assert cli.main(["study", "detectors", names[0], *flags, "--detectors=gen"]) == 0
     rows = rows_of(paths[0])
     assert [row for row in rows if row["model"] == names[1]] == before
     assert {r["score"] for r in rows if r["model"] == names[0]} >= {"gen", "total"}
@@ -49,11 +51,25 @@ def test_detectors_from_entries_to_tables(tmp_path, capsys, monkeypatch):
     assert cli.main(["study", "detectors", f"--out={out}"]) == 0
     assert paths[1].read_text(encoding="utf-8") == text
 
+    # Knowledge with the distance, on the half of each set that the step was not fitted on.
+    assert cli.main(["study", "distance", names[1], *flags, "--half=first"]) == 0
+    found = {(r["dataset"], r["score"]): r["value"] for r in rows_of(out / "distance.json")}
+    model = zoo.load(names[1])
+    images, labels = data.load_arrays("digits", "test")
+    unknown, _ = data.load_arrays("digits_photos", "test")
+    middle, unknown = len(images) // 2, unknown[: len(unknown) // 2]
+    near = posthoc.KNN(10, 1000, name="knn_1000").fit(model, data.load_arrays("digits", "train"))
+    aware = posthoc.DistanceAwareness("knn_1000").fit(near, (images[middle:], labels[middle:]))
+    expected = metrics.auroc(
+        *(aware.predict_uncertainty(x)["knowledge"] for x in (images[:middle], unknown))
+    )
+    assert found["digits_photos", "knowledge_1000"] == pytest.approx(expected, abs=1e-6)
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["study", "--out=x"], "QUESTION: expected one of detectors, shift, received []"),
+        (["study", "--out=x"], "QUESTION: expected one of detectors, distance, shift, received []"),
         (["study", "weather", "--out=x"], "received ['weather']"),
         (["study", "shift", "--out=nothing"], "MODEL: expected models"),
     ],

@@ -18,6 +18,7 @@ from s2d_tf import zoo
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import checkpoints, strategies
 from s2d_tf.zoo import recipes
+from tests import contracts
 from tests.trainers.training.small_runs import final_state
 
 NAME = "wrn_10_2_s2.s2d.digits"
@@ -59,8 +60,7 @@ def test_adapted_fit_equals_keras_fit_and_brings_the_votes():
     assert plain.keys() == ours.keys()
     for name in plain:
         np.testing.assert_allclose(ours[name], plain[name], rtol=1e-5)
-    for weight, other in zip(our_weights, plain_weights, strict=True):
-        np.testing.assert_allclose(weight, other, rtol=1e-5)
+    contracts.assert_same(our_weights, plain_weights, rtol=1e-5)
     # What is voted after a step counts in the next one, once for each replica.
     assert decisions == [0, strategy.num_replicas_in_sync * strategies.SAVE, 0] * 2
 
@@ -165,8 +165,7 @@ class TestTwoWorkers:
                 labels = 4 / 320 if "accuracy" in name else 1e-5
                 np.testing.assert_allclose(row[name], expected[name], rtol=1e-3, atol=labels)
         models = [r.predictor() for r in (run, one_replica)]
-        for ours, other in zip(*(model.get_weights() for model in models), strict=True):
-            np.testing.assert_allclose(ours, other, rtol=2e-3, atol=2e-4)
+        contracts.assert_same(*(m.get_weights() for m in models), rtol=2e-3, atol=2e-4)
 
     @pytest.mark.parametrize("case", CASES)
     def test_equal_one_replica_and_only_the_chief_writes(

@@ -3,10 +3,7 @@
 With synchronized batch norm and without dropout, as only then the mathematics is the same.
 """
 
-import os
 import re
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -18,6 +15,7 @@ from s2d_tf import cli, data, models
 from s2d_tf.trainers import training
 from s2d_tf.trainers.training import callbacks, loop, schedules, strategies
 from s2d_tf.zoo import networks, recipes
+from tests import contracts
 from tests.trainers.training import small_runs
 
 FAMILIES = ("individual", "s2d", "s2d_mimo", "end", "h2d_dir", "h2d_gauss", "h2d_gauss, teachers")
@@ -25,15 +23,15 @@ EPOCHS, STEPS = 2, 5
 pytestmark = pytest.mark.usefixtures("small_world")
 
 
-def recipe_of(method, tiny=True):
-    recipe = small_runs.recipe(method) if tiny else recipes.resolve(f"wrn_10_2_s2.{method}.digits")
+def recipe_of(method):
+    recipe = small_runs.recipe(method)
     return recipe.replace(model={"dropout": 0.0}, training={"epochs": EPOCHS})
 
 
-def trained(family, strategy, tiny=True):
+def trained(family, strategy):
     """Losses of each epoch and final variables of a family, trained under a strategy."""
     method, _, live_teachers = family.partition(", ")
-    recipe = recipe_of(method, tiny)
+    recipe = recipe_of(method)
     images, labels = data.load_arrays("digits", "train")
     targets = None
     if recipe.teachers and not live_teachers:
@@ -44,9 +42,11 @@ def trained(family, strategy, tiny=True):
         network = networks.build_network(recipe, 5, synchronized_batch_norm=True)
         network.compile(schedules.optimizer(recipe.training, STEPS), jit_compile=False)
     if live_teachers:
-        members = [networks.build_network(recipe_of("s2d", tiny), seed) for seed in (1, 2)]
+        members = [networks.build_network(recipe_of("s2d"), seed) for seed in (1, 2)]
         network.learn_from(models.Ensemble(members))
     dataset = loop.make_dataset(recipe, 5, images, labels, targets, 0)
+    if family == "s2d":  # with sample weights
+        dataset = dataset.map(lambda x, y: (x, y, 0.5 + tf.cast(y, tf.float32) / 4))
     history = network.fit(dataset, epochs=EPOCHS, steps_per_epoch=STEPS, verbose=0).history
     return history, [variable.numpy() for variable in network.variables]
 
@@ -95,10 +95,8 @@ def test_a_mirrored_run_continues_where_it_was_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(callbacks.Checkpoint, "on_train_batch_end", original)
     assert small_runs.newest_step(tmp_path / "run") == 3
     run = training.train(recipe, tmp_path / "run", 5, mirrored)
-    for weight, other in zip(
-        run.predictor().get_weights(), whole.predictor().get_weights(), strict=True
-    ):
-        np.testing.assert_allclose(weight, other, rtol=1e-3, atol=5e-5)
+    weights = [each.predictor().get_weights() for each in (run, whole)]
+    contracts.assert_same(*weights, rtol=1e-3, atol=5e-5)
 
 
 @pytest.mark.slow
@@ -147,45 +145,3 @@ def test_a_batch_that_replicas_cannot_share_is_refused(tmp_path):
     recipe = recipe_of("individual").replace(data={"batch_size": 33})
     with pytest.raises(ValueError, match="batch that 2 replicas can share, received 33"):
         training.train(recipe, tmp_path / "run", 0, training.Settings(strategy="mirrored"))
-
-
-@pytest.mark.slow
-def test_one_two_and_four_replicas_of_the_real_network(tmp_path, project_root):
-    """Devices are set up before TensorFlow starts, so each number of them has its own process."""
-    for count in (1, 2, 4):
-        subprocess.run(
-            [sys.executable, __file__, str(tmp_path), str(count)],
-            env={**os.environ, "PYTHONPATH": str(project_root), "TF_CPP_MIN_LOG_LEVEL": "2"},
-            timeout=1800,
-            check=True,
-        )
-    for family in FAMILIES:
-        one, *others = (_load(tmp_path / f"{family}.{n}.npz") for n in (1, 2, 4))
-        for other in others:
-            assert_same(other, one)
-
-
-def _load(path):
-    with np.load(path) as stored:
-        losses = {k.removeprefix("loss/"): stored[k] for k in stored if k.startswith("loss/")}
-        return losses, [stored[k] for k in sorted(stored) if k.startswith("weight/")]
-
-
-def main(directory, count):
-    """Trains every family on so many logical CPU devices and keeps what came out."""
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    logical = [tf.config.LogicalDeviceConfiguration() for _ in range(int(count))]
-    tf.config.set_logical_device_configuration(cpu, logical)
-    strategy = strategies.make("mirrored")
-    assert strategy.num_replicas_in_sync == int(count)
-    for family in FAMILIES:
-        losses, weights = trained(family, strategy, tiny=False)
-        np.savez(
-            os.path.join(directory, f"{family}.{count}.npz"),
-            **{f"loss/{name}": values for name, values in losses.items()},
-            **{f"weight/{i:05d}": weight for i, weight in enumerate(weights)},
-        )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 
-import numpy as np
 import pytest
 
 from s2d_tf import data, files, zoo
@@ -174,16 +173,6 @@ def test_damaged_final_weights_are_reported_and_made_again(recipe, undisturbed, 
     path.unlink()
     run = training.train(recipe, directory, 3, settings())
     assert run.weights().read_bytes() == undisturbed.weights().read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", ["wrn_10_2_s2", "densenet_bc_22_12_s2"])
-def test_images_grow_for_other_networks_too(network, tmp_path):
-    recipe = recipes.resolve(f"{network}.individual.digits")
-    changes = {"resolutions": (0.5,), "resolution_milestones": (0.3,)}
-    recipe = recipe.replace(training={"epochs": 1}, data=changes)
-    run = training.train(recipe, tmp_path / "run", 3, settings())
-    assert run.predictor().predict_uncertainty(np.zeros([1, 8, 8, 1], np.uint8))["probs"].shape
 
 
 def test_a_workdir_that_cannot_be_written_to_is_one_line(recipe, tmp_path):

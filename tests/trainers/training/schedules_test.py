@@ -14,38 +14,6 @@ def rate(recipe, step):
     return value if isinstance(value, float) else float(value(step))
 
 
-def by_epoch(name):
-    """The rate in the first and in the last step of each epoch, counted from 1."""
-    recipe = recipes.resolve(name).training
-    return {
-        epoch: (rate(recipe, (epoch - 1) * STEPS), rate(recipe, epoch * STEPS - 1))
-        for epoch in range(1, recipe.epochs + 1)
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (
-            "densenet_bc_100_12.individual.cifar100",
-            {1: 0.1, 150: 0.1, 151: 0.01, 225: 0.01, 226: 0.001, 300: 0.001},
-        ),
-        (
-            "wrn_28_10.individual.cifar100",
-            {1: 0.1, 60: 0.1, 61: 0.02, 120: 0.02, 121: 0.004, 160: 0.004, 161: 8e-4, 200: 8e-4},
-        ),
-        ("wrn_28_10.h2d_gauss.cifar100", {1: 2e-3, 60: 2e-3, 61: 5e-4, 80: 5e-4}),
-        ("densenet_bc_100_12.h2d_dir.cifar100", {1: 5e-5, 75: 5e-5, 150: 5e-5}),
-        ("wrn_28_10.swag.cifar100", {1: 1e-4, 20: 1e-4}),
-    ],
-)
-def test_steps(name, expected):
-    rates = by_epoch(name)
-    assert max(rates) == max(expected)
-    for epoch, value in expected.items():
-        np.testing.assert_allclose(rates[epoch], (value, value), rtol=1e-6)
-
-
 def numpy_rate(recipe, step):
     """What the schedules are meant to be."""
     total = recipe.epochs * STEPS

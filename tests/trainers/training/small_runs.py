@@ -18,7 +18,7 @@ class Killed(BaseException):
     """Stands for a process that ends."""
 
 
-def tiny(input_shape, dropout, seed, synchronized_batch_norm):
+def tiny(input_shape, dropout, seed, synchronized_batch_norm, **_):
     """A backbone that is traced in a moment, with everything that has state."""
     images = keras.Input(input_shape)
     start = keras.initializers.HeNormal(seed)
