@@ -11,17 +11,13 @@ def test_the_way_of_an_image_runs(project_root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (project_root / "docs" / "architecture.md").read_text(encoding="utf-8")
     names = {}
-    walk, by_name = text.split("## By name instead of by hand")
-    for part in (walk, by_name):
-        code = "\n".join(re.findall(r"```python\n(.*?)```", part, flags=re.DOTALL))
-        exec(compile(code, "architecture.md", "exec"), names)
-        if part is walk:
-            for name, value in names["parts"].items():
-                np.testing.assert_allclose(names["answer"][name], value, atol=1e-5)
-            served = names["served"]["knowledge_uncertainty"]
-            np.testing.assert_allclose(served, names["answer"]["knowledge"], atol=1e-5)
-            assert names["found"]["digits_photos/auroc/knowledge"] <= 1
-    assert names["model"].class_names is not None
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    exec(compile(code, "architecture.md", "exec"), names)
+    for name, value in names["parts"].items():
+        np.testing.assert_allclose(names["answer"][name], value, atol=1e-5)
+    served = names["served"]["knowledge_uncertainty"]
+    np.testing.assert_allclose(served, names["answer"]["knowledge"], atol=1e-5)
+    assert names["found"]["digits_photos/auroc/knowledge"] <= 1
     assert names["answer"]["probs"].shape == (4, 8)
 
 

@@ -18,24 +18,66 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-def test_readme_snippets_run_in_order(project_root, tmp_path, monkeypatch):
+# Rows of the table of results: the entry, what its keys begin with, and the score of detection.
+NETWORKS = {
+    "`fast_resnet`, plain": ("fast_resnet.individual.cifar100_plus", "", "total"),
+    "the same, temperature-scaled": ("fast_resnet.individual.cifar100_plus", "scaled_", None),
+    "`fast_resnet`, S2D": ("fast_resnet.s2d.cifar100_plus", "", "knowledge"),
+    "`fast_resnet_half`, plain": ("fast_resnet_half.individual.cifar100", "", "total"),
+    "three of them, an ensemble": ("fast_resnet_half.ensemble.cifar100", "", "total"),
+    "H2D student of an S2D ensemble": ("fast_resnet_half.h2d.cifar100", "", "knowledge"),
+}
+SETS = ("tiny_imagenet_resize", "svhn_cropped", "tiny_imagenet_crop")
+
+
+@pytest.fixture(scope="module")
+def readme(project_root):
+    return (project_root / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme_snippets_run_in_order(readme, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((project_root / "README.md").read_text(encoding="utf-8"), "python"))
-    assert "S2DClassifier" in code
-    assert "predict_uncertainty" in code
-    assert code.count("epochs=10") == 1
-    code = code.replace("epochs=10", "epochs=2")
+    first, *others = blocks(readme, "python")
     names = {}
-    exec(compile(code, "README.md", "exec"), names)  # our own words, run as a reader would
+    exec(compile(first, "README.md", "exec"), names)  # our own words, run as a reader would
+    printed, (stated,) = capsys.readouterr().out, blocks(readme, "text")
+    number = r"\d+\.\d+"
+    assert re.sub(number, "", printed).split() == re.sub(number, "", stated).split()
+    values = [[float(value) for value in re.findall(number, text)] for text in (printed, stated)]
+    assert values[0] == pytest.approx(values[1], abs=2e-3)
+    code = "\n".join(others)
+    assert code.count("epochs=10") == 1
+    exec(compile(code.replace("epochs=10", "epochs=2"), "README.md", "exec"), names)
     assert names["answer"]["probs"].shape == (4, 8)
     assert (names["answer"]["knowledge"] >= 0).all()
-    assert (tmp_path / "exported" / "digits" / "1" / "saved_model.pb").is_file()
+    assert (tmp_path / "exported" / "cifar100" / "1" / "saved_model.pb").is_file()
 
 
-def test_readme_links_lead_somewhere(project_root):
-    text = (project_root / "README.md").read_text(encoding="utf-8")
-    local = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
-    assert local
+def test_readme_states_the_numbers_of_the_records(readme):
+    found = dict(re.findall(r"^\| (.*?) \| (\d \| \d.*?) \|$", readme, re.MULTILINE))
+    assert set(found) == set(NETWORKS)
+    for title, (name, prefix, score) in NETWORKS.items():
+        record = zoo.entry(name).record
+        values = [str(record.num_members), f"{100 * record.metrics['cifar100/accuracy']:.1f}"]
+        values.append(f"{record.metrics[f'cifar100/{prefix}nll']:.3f}")
+        values.append(f"{100 * record.metrics[f'cifar100/{prefix}ece']:.1f}")
+        aurocs = [record.metrics[f"{each}/auroc/{score}"] for each in SETS] if score else []
+        values += [f"{100 * value:.1f}" for value in aurocs] or [""] * len(SETS)
+        assert [cell.strip() for cell in found[title].split("|")] == values, title
+
+
+def test_readme_states_the_times_of_the_records(readme):
+    text = " ".join(readme.split())
+    stated = re.search(r"`fast_resnet` in (\d+) min.*?_half` in (\d+),.*?took (\d+) more", text)
+    titles = ("`fast_resnet`, S2D", "`fast_resnet_half`, plain", "H2D student of an S2D ensemble")
+    for minutes, title in zip(stated.groups(), titles, strict=True):
+        seconds = zoo.entry(NETWORKS[title][0]).record.provenance["training_seconds"]
+        assert int(minutes) == round(seconds / 60), title
+
+
+def test_readme_links_lead_somewhere(readme, project_root):
+    local = [link for link in re.findall(r"\]\(([^)]+)\)", readme) if "://" not in link]
+    assert {f"docs/{path.name}" for path in (project_root / "docs").glob("*.md")} <= set(local)
     for link in local:
         assert (project_root / link.split("#")[0]).exists(), link
 

@@ -10,7 +10,7 @@ usage: s2d fit-step RUN_OR_ENTRY STEP [--set OPTION=VALUE ...] [--split=SPLIT] [
 Steps stack in the order in which you fit them. `zoo.load`, `s2d evaluate`, `s2d export` and
 `s2d publish` then use the model with its steps, and exported models also return ood_score,
 prediction_set and abstain. To start over, remove the run's folder `steps`. An entry is changed in
-place; to keep the original, copy its folder first. See docs/posthoc.md for all steps.
+place; to keep the original, copy its folder first. See docs/detect.md for all steps.
 """
 
 import json

@@ -1,4 +1,9 @@
-"""Draws answers.png, the picture of the README: what the flagship says of several images."""
+"""Draws answers.png, the picture of the README: `python docs/images/answers.py`.
+
+A rule chooses the images: of the first 2,000 of each set, four by a seeded generator, and the four
+with the most knowledge uncertainty. Under each are the predicted class, and the share of the known
+images that have less knowledge uncertainty.
+"""
 
 import pathlib
 
@@ -8,46 +13,50 @@ from matplotlib import pyplot as plt
 from s2d_tf import data, zoo
 
 NAME = "fast_resnet.s2d.cifar100_plus"
-SETS = {"Tiny ImageNet": "tiny_imagenet_resize", "SVHN": "svhn_cropped"}
-PLACES = [400, 1500, 1850]
-COLORS = {"data": "#56B4E9", "knowledge": "#D55E00"}
+SETS = {
+    "cifar100": "CIFAR-100\nknown",
+    "cifar10": "CIFAR-10\nnear",
+    "tiny_imagenet_resize": "Tiny ImageNet\nnear",
+    "svhn_cropped": "SVHN\nfar",
+}
+NUM_IMAGES = 2000
+NUM_SHOWN = 4
 
 
 def main():
     model = zoo.load(NAME)
-    images, labels = (x[:2000] for x in data.load_arrays("cifar100", "test"))
-    known = model.predict_uncertainty(images)
-    names = [name.replace("_", " ") for name in model.class_names]
-    # Known images from low, medium and high total uncertainty; of the others simply the first.
-    rows = [
-        (images[i], known, i, f"is {names[labels[i]]}") for i in np.argsort(known["total"])[PLACES]
-    ]
-    for title, name in SETS.items():
-        others = data.load_arrays(name, "test")[0][:2]
-        found = model.predict_uncertainty(others)
-        rows += [(others[i], found, i, f"image from {title}") for i in range(2)]
-    figure, axes = plt.subplots(
-        len(rows), 3, figsize=(9, 0.62 * len(rows) + 0.7), width_ratios=(1.3, 3, 6)
-    )
-    for line, (image, found, i, truth) in zip(axes, rows, strict=True):
-        line[0].imshow(image)
-        said = names[found["probs"][i].argmax()]
-        below = "" if truth == f"is {said}" else f"\n{truth}"
-        said = f"{said}, {found['confidence'][i]:.0%}{below}"
-        line[1].text(0, 0.5, said, va="center", fontsize=10)
-        for height, key in ((0.68, "data"), (0.32, "knowledge")):
-            share = (known[key] < found[key][i]).mean()
-            line[2].barh(height, 100 * share, 0.26, color=COLORS[key])
-            line[2].text(100 * share + 1, height, f"{100 * share:.0f}%", va="center", fontsize=8)
-        line[2].set(xlim=(0, 108), ylim=(0, 1))
-        for panel in line:
-            panel.axis("off")
-    bars = [plt.Rectangle((0, 0), 1, 1, color=color) for color in COLORS.values()]
-    meanings = [f"more {key} uncertainty than this share of test images" for key in COLORS]
-    figure.legend(bars, meanings, loc="upper right", ncols=1, frameon=False, fontsize=9)
-    figure.subplots_adjust(0.01, 0.01, 0.99, 1 - 0.6 / figure.get_figheight(), 0.02, 0.08)
+    widths = [1.0] * NUM_SHOWN + [0.2] + [1.0] * NUM_SHOWN
+    figure, grid = plt.subplots(len(SETS), len(widths), figsize=(9, 5.5), width_ratios=widths)
+    known = None
+    for row, (name, title) in zip(grid, SETS.items(), strict=True):
+        images = data.load_arrays(name, "test")[0][:NUM_IMAGES]
+        found = model.predict_uncertainty(images)
+        known = np.sort(found["knowledge"]) if known is None else known
+        shares = np.searchsorted(known, found["knowledge"]) / NUM_IMAGES
+        chosen = np.random.default_rng(0).choice(NUM_IMAGES, NUM_SHOWN, replace=False)
+        most = np.argsort(-found["knowledge"])[:NUM_SHOWN]
+        row[NUM_SHOWN].axis("off")
+        for axes, i in zip(np.delete(row, NUM_SHOWN), [*chosen, *most], strict=True):
+            draw(axes, images[i], model.class_names[found["label"][i]], shares[i])
+        title = f"{title}\nmedian {np.median(shares):.0%}"
+        row[0].set_ylabel(title, fontsize=10, rotation=0, ha="right", va="center", labelpad=6)
+    for column, title in ((0, "random images"), (NUM_SHOWN + 1, "most knowledge uncertainty")):
+        grid[0, column].set_title(title, fontsize=11, loc="left")
+    figure.subplots_adjust(0.135, 0.06, 0.995, 0.95, 0.12, 0.4)
     path = pathlib.Path(__file__).with_name("answers.png")
     figure.savefig(path, dpi=150, facecolor="white", metadata={"Software": None})
+
+
+def draw(axes, image, label, share):
+    """An image, a bar for its share, and its class."""
+    axes.imshow(image)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    where = {"transform": axes.transAxes, "clip_on": False}
+    for width, color in ((0.6, "#e5e5e5"), (0.6 * share, "#D55E00")):
+        axes.add_patch(plt.Rectangle((0, -0.14), width, 0.1, color=color, linewidth=0, **where))
+    axes.text(1, -0.09, f"{share:.0%}", ha="right", va="center", fontsize=8, **where)
+    axes.text(0, -0.18, label.replace("_", " "), va="top", fontsize=8, **where)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ import io
 import json
 import re
 
+import numpy as np
 import pytest
 
-from s2d_tf import zoo
+from s2d_tf import posthoc, zoo
 from s2d_tf.export import signatures
 
 # Pages whose models are only loaded: what they print is on the page.
-EXACT = ("abstain", "detect", "evaluation", "serving", "uncertainty", "zoo")
+EXACT = ("detect", "evaluation", "serving", "uncertainty")
+NAME = "wrn_10_2_s2.s2d.digits"
 WORDS = re.compile(r"[A-Za-z]+")
 BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
@@ -35,6 +37,7 @@ def run(text, names=None):
 @pytest.fixture
 def page(project_root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("s2d_tf.posthoc.step._STEPS", posthoc.steps())  # a page adds one
     return lambda name: (project_root / "docs" / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -44,6 +47,64 @@ def test_pages_print_what_they_say(page, name):
     assert any(stated for _, stated in outputs)
     for printed, stated in outputs:
         assert printed == (stated or ""), name
+
+
+def test_the_zoo_page_reads_a_weights_file(page):
+    names, outputs = run(page("zoo"))
+    assert [stated for _, stated in outputs if stated] == [outputs[0][0]]
+    for ours, theirs in zip(names["model"].weights, zoo.load(NAME).weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    # PyTorch is not installed here; its block names arrays with the axes that it says.
+    assert set(re.findall(r'tensors\["(.*?)"\]', page("zoo"))) <= set(names["arrays"])
+    assert names["arrays"]["stem/kernel"].ndim == 4
+    assert names["arrays"]["head/kernel"].shape[0] == 1
+
+
+def test_sentences_state_measured_numbers(page, project_root):
+    def read(name):
+        return json.loads((project_root / name).read_bytes())
+
+    half = read("results/fast_network.json")["half_width"]
+    plain, smoothed = (
+        [f"{100 * row[key]:.1f}" for key in ("accuracy", "ece")]
+        for row in half
+        if (row["method"], row["precision"]) == ("individual", "bfloat16")
+    )
+    shift = {
+        (model, metric, score): [100 * value for value in values if value is not None]
+        for model, _, data, metric, score, *values in read("results/shift/shift.json")["rows"]
+        if data == "cifar100_c_generated"
+    }
+    pair = "fast_resnet_half.s2d.cifar100 minus fast_resnet_half.individual.cifar100"
+    low, middle, high = sorted(-value for value in shift[pair, "ece", ""])
+    gains = [
+        shift[model, metric, "total"][0] - value[0]
+        for (model, metric, score), value in shift.items()
+        if (metric, score) == ("error_auroc", "knowledge") and "minus" not in model
+    ]
+    suites = read("benchmarks/results.json")["suites"].values()
+    ratio = {row["name"]: row["median"] for suite in suites for row in suite["rows"]}
+    softmax = [
+        ratio[f"uncertainties / softmax, {name}, batch 64"]
+        for name in ("wrn_10_2_s2", "densenet_bc_100_12")
+    ]
+    steps = [ratio[key] - 1 for key in ratio if re.search("^S2D / plain .*_s2, batch 64", key)]
+    stated = (
+        ("zoo", f"accuracy from {plain[0]} to {smoothed[0]}%, but ECE from {plain[1]} to"),
+        ("zoo", f"to {smoothed[1]}%, and its uncertainties"),
+        ("evaluation", f"ECE is {middle:.1f} points lower ({low:.1f} to {high:.1f})"),
+        ("evaluation", f"{min(gains):.1f} to {max(gains):.1f} points of AUROC better"),
+        ("serving", f"{softmax[0]:.2f} of the time of a softmax with a compact network"),
+        ("serving", f"network, {softmax[1]:.4f} with DenseNet-BC-100"),
+        ("how-s2d-works", f"{min(steps):.0%} to {max(steps):.0%} longer"),
+    )
+    for name, words in stated:
+        assert words in " ".join(page(name).split()), name
+
+
+def test_the_page_on_steps_names_them_all(page):
+    for name in posthoc.steps():
+        assert f"`{name}" in page("detect"), name
 
 
 def test_five_minutes(page):
