@@ -56,8 +56,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
         if not (training and self.trainable):
             parts = self.beta, self.moving_mean, self.moving_variance
             tensors = [self._gamma(), *(tf.convert_to_tensor(part) for part in parts)]
-            statistics = tf.stack(tensors)
-            return normalize(inputs, statistics, self.epsilon)
+            return normalize(inputs, tf.stack(tensors), self.epsilon)
         if mask is not None or self.synchronized or _compiled_by_xla():
             return super().call(inputs, training=training, mask=mask)
         outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(
@@ -159,15 +158,13 @@ class NormalizedConv2D(keras.layers.Conv2D):
 
     def __init__(self, *args: Any, epsilon: float = 1e-3, **kwargs: Any) -> None:
         # Half precision is for feature maps, not for statistics: `call` casts by itself.
-        fixed = {"use_bias": False, "autocast": False}
-        super().__init__(*args, **{**kwargs, **fixed})
+        super().__init__(*args, **{**kwargs, "use_bias": False, "autocast": False})
         self.epsilon = epsilon
         self.input_spec = None  # The parent's says one tensor.
 
     def build(self, inputs_shape: list[Shape], statistics_shape: Shape) -> None:
         del statistics_shape
-        channels = sum(shape[-1] for shape in inputs_shape)
-        super().build((*inputs_shape[0][:-1], channels))
+        super().build((*inputs_shape[0][:-1], sum(shape[-1] for shape in inputs_shape)))
         self.input_spec = None
 
     def call(self, inputs: list[tf.Tensor], statistics: tf.Tensor) -> tf.Tensor:
@@ -216,8 +213,7 @@ class NormalizedConv2D(keras.layers.Conv2D):
     def compute_output_spec(
         self, inputs: list[keras.KerasTensor], statistics: keras.KerasTensor
     ) -> keras.KerasTensor:
-        shape = self.compute_output_shape(inputs[0].shape)
-        return keras.KerasTensor(shape, self.compute_dtype)
+        return keras.KerasTensor(self.compute_output_shape(inputs[0].shape), self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "epsilon": self.epsilon}

@@ -277,8 +277,7 @@ def open_archive(
             f"folder, or run `s2d data {name} --download`."
         )
     if has_archive and writable_dir(data_dir) != data_dir:
-        folder = writable_dir(data_dir) / hashing.file_digest(archive)
-        builder = make_builder(data_dir=folder)
+        builder = make_builder(data_dir=writable_dir(data_dir) / hashing.file_digest(archive))
     builder.manual = archive if has_archive else None
     try:
         # Does nothing where there is a copy. Downloads go to the same folder: TFDS makes its

@@ -217,6 +217,7 @@ def score_datasets(
     >>> "mine/nll" in scored.metrics(), "mine/nll" in scored.intervals(num_resamples=50)
     (True, True)
     """
+    predictor.warn_only_cast()
     reading: dict[str, Any] = {"data_dir": data_dir, "batch_size": batch_size}
     named, missing = dataset if isinstance(dataset, str) else name, {}
     sources = {named: open_source(predictor, dataset, named, split, labeled=True, **reading)}

@@ -202,8 +202,7 @@ def difference_table(
         verdict = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
         dataset = dataset_title(key.split("/")[0])
         numbers = [format_difference(key, value[part]) for part in ("estimate", "low", "high")]
-        row = [dataset, metric_title(key), *numbers, verdict]
-        blocks.setdefault(dataset, []).append(row)
+        blocks.setdefault(dataset, []).append([dataset, metric_title(key), *numbers, verdict])
     return make(
         caption,
         ["Data", "Metric", "Difference", "95% from", "to", "The first is"],

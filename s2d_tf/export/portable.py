@@ -19,6 +19,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.export.saved_model import describe
 from s2d_tf.export.signatures import Signatures
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import require
 
 OPSET = 17
 """Version of the ONNX operators; onnxruntime has them since 1.12."""
@@ -119,17 +120,17 @@ def _save(
     convert: Callable[[Any, Signatures], bytes],
 ) -> pathlib.Path:
     path = pathlib.Path(path).expanduser()
-    if path.suffix != suffix or path.is_dir():
-        raise ValueError(
-            f"path: expected a file that ends in {suffix!r}, received {str(path)!r}. Name the file."
-        )
+    require(
+        path.suffix == suffix and not path.is_dir(),
+        f"path: expected a file that ends in {suffix!r}, received {str(path)!r}. Name the file.",
+    )
     description = describe(model, class_names, metadata)
     texts = [each.name for each in model.contract.tensors if each.dtype == "string"]
-    if texts:
-        raise ValueError(
-            "model: expected inputs of numbers, since neither ONNX nor LiteRT has operators "
-            f"that split texts, received the texts {texts}. Export a SavedModel."
-        )
+    require(
+        not texts,
+        "model: expected inputs of numbers, since neither ONNX nor LiteRT has operators that split "
+        f"texts, received the texts {texts}. Export a SavedModel.",
+    )
     signatures = Signatures(model, reject=False)
     content = convert(signatures.functions()["serving_default"], signatures)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from s2d_tf._types import PathLike
 from s2d_tf.export import operations
 from s2d_tf.export.signatures import Signatures, prediction_log, warmup_requests
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import require
 from s2d_tf.models.inputs import warn_unknown
 
 DESCRIPTION = "assets/model.json"
@@ -80,30 +81,31 @@ def save(
             files.write_text(
                 folder / "assets/classes.txt", "\n".join([*description["class_names"], ""])
             )
-        files.write_json(folder / DESCRIPTION, description | {"files": digests(folder)})
+        held = description | {"files": digests(folder)}
+        files.write_json(folder / DESCRIPTION, held | {"sha256": _own_digest(held)})
 
     return write_version(directory, write)
 
 
 def describe(model: Predictor, class_names: Sequence[str] | None, metadata: dict | None) -> dict:
     """What a reader of exported files may want to know about the model, checked."""
-    if not isinstance(model, Predictor):
-        raise ValueError(
-            f"model: expected a models.Predictor, received {type(model).__name__}. "
-            "Cast a Keras classifier with models.S2DClassifier.from_classifier."
-        )
+    require(
+        isinstance(model, Predictor),
+        f"model: expected a models.Predictor, received {type(model).__name__}. "
+        "Cast a Keras classifier with models.S2DClassifier.from_classifier.",
+    )
     model.check_fitted()
     model.check_finite()
     warn_unknown(model)
+    model.warn_only_cast()
     class_names = model.class_names if class_names is None else class_names
     if class_names is not None:
         class_names = [str(name) for name in class_names]
-        if len(class_names) != model.num_classes or any("\n" in name for name in class_names):
-            raise ValueError(
-                f"class_names: expected one line of text for each of {model.num_classes} "
-                f"classes, received {len(class_names)}, first {class_names[:3]}. Pass one name for "
-                "each class."
-            )
+        require(
+            len(class_names) == model.num_classes and not any("\n" in name for name in class_names),
+            f"class_names: expected one line of text for each of {model.num_classes} classes, "
+            f"received {len(class_names)}, first {class_names[:3]}. Pass one name for each class.",
+        )
     description = {
         "s2d_tf": __version__,
         "tensorflow": tf.__version__,
@@ -145,21 +147,21 @@ class Version:
 
     def __init__(self, folder: PathLike, trust: bool = False) -> None:
         self.folder = _version_folder(folder)
-        if self.folder is None:
-            raise ValueError(
-                f"{folder}: expected an exported model, received no saved_model.pb. "
-                "`s2d export NAME DIR` writes one."
-            )
+        require(
+            self.folder is not None,
+            f"{folder}: expected an exported model, received no saved_model.pb. "
+            "`s2d export NAME DIR` writes one.",
+        )
         self.description = _read_description(self.folder)
         (meta_graph,) = operations.check(self.folder, trust).meta_graphs
         self._loaded = tf.saved_model.load(str(self.folder))  # The signatures do not keep it alive.
         self.signatures = dict(self._loaded.signatures)
         self.definitions = {name: meta_graph.signature_def[name] for name in self.signatures}
-        if "serving_default" not in self.signatures:
-            raise ValueError(
-                f"{self.folder}: expected the signature 'serving_default', received "
-                f"{sorted(self.signatures)}. Write the model with export.save."
-            )
+        require(
+            "serving_default" in self.signatures,
+            f"{self.folder}: expected the signature 'serving_default', received "
+            f"{sorted(self.signatures)}. Write the model with export.save.",
+        )
         self.class_names = tuple(map(str, self.description.get("class_names") or ())) or None
 
     @property
@@ -238,20 +240,27 @@ def _read_description(folder):
         return {}
     try:
         description = dict(files.read_json(path))
-        recorded = dict(description.get("files", {}))  # Versions before 0.2 have no digests.
+        own = description.pop("sha256", None)
+        recorded = dict(description.get("files", {}))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{path}: expected the description of a model, received {error!r}. Export the model "
             "again."
         ) from None
-    found = digests(folder) if recorded else {}
+    if own or recorded:  # Versions before 0.2 have neither.
+        recorded[DESCRIPTION] = own
+    found = digests(folder) | {DESCRIPTION: _own_digest(description)}
     wrong = [name for name, digest in recorded.items() if found.get(name) != digest]
-    if wrong:
-        raise ValueError(
-            f"{folder}: expected the files that were exported, received others or none in place of "
-            f"{wrong}. Copy the folder again, or export the model again."
-        )
+    require(
+        not wrong,
+        f"{folder}: expected the files that were exported, received others or none in place of "
+        f"{wrong}. Copy the folder again, or export the model again.",
+    )
     return description
+
+
+def _own_digest(description):
+    return hashlib.sha256(json.dumps(description).encode()).hexdigest()
 
 
 def digests(folder: pathlib.Path) -> dict[str, str]:

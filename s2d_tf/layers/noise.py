@@ -175,8 +175,7 @@ class BernoulliNoise(Noise):
     def perturb(
         self, features: tf.Tensor, copies: list[Any], width: int, seeds: tf.Tensor
     ) -> tf.Tensor:
-        drawn = _draw_rows(tf.random.stateless_uniform, [*copies, width], seeds[0])
-        kept = drawn >= self.rate
+        kept = _draw_rows(tf.random.stateless_uniform, [*copies, width], seeds[0]) >= self.rate
         # One product, so that no graph optimizer can round another way than eager execution does.
         scaled = features * (1 / (1 - self.rate))
         return tf.where(kept, scaled, tf.zeros_like(scaled))

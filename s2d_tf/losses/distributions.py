@@ -103,8 +103,7 @@ class DirichletFisherDistance(SoftenedLoss):
 
     def call(self, member_logits: tf.Tensor, student_logits: tf.Tensor) -> tf.Tensor:
         if self.teacher_kind == "dirichlet":
-            members = numerics.concentrations_from_logits(member_logits)
-            proxy = numerics.merge_dirichlets(members)
+            proxy = numerics.merge_dirichlets(numerics.concentrations_from_logits(member_logits))
         else:
             log_probs = tf.nn.log_softmax(member_logits / self.temperature, axis=-1)
             proxy = numerics.fit_dirichlet(log_probs)

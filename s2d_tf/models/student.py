@@ -180,8 +180,7 @@ class Student(Classifier):
 
     def test_step(self, data: Data) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        labels = y["labels"] if isinstance(y, dict) else y
-        return super().test_step((x, labels, sample_weight))
+        return super().test_step((x, y["labels"] if isinstance(y, dict) else y, sample_weight))
 
     def compute_loss(
         self,

@@ -168,8 +168,7 @@ def merge_dirichlets(
         mean_probs=tf.reduce_mean(members / totals, axis=-2),
     )
     final = _iterate(_init_newton, _step_newton, statistics, max_iterations, tolerance)
-    merged = tf.maximum(final.concentration, MIN_CONCENTRATION)
-    return tf.cast(merged, concentrations.dtype)
+    return tf.cast(tf.maximum(final.concentration, MIN_CONCENTRATION), concentrations.dtype)
 
 
 def _iterate(init, step, statistics, max_iterations, tolerance):

@@ -188,13 +188,11 @@ class Curvature:
     def posterior(self) -> Posterior:
         """The eigenvalues and bases of all that was added."""
         if self.structure == "diagonal":
-            bases = map(np.eye, self.kernel.shape)
-            return Posterior(self._sum[:-1], self._sum[-1], *bases)
+            return Posterior(self._sum[:-1], self._sum[-1], *map(np.eye, self.kernel.shape))
         values, basis = np.linalg.eigh(self._features / self.count)
         class_values, class_basis = np.linalg.eigh(self._classes)
         values, class_values = np.maximum(values, 0.0), np.maximum(class_values, 0.0)
-        products = np.outer(values, class_values)
-        return Posterior(products, class_values, basis, class_basis)
+        return Posterior(np.outer(values, class_values), class_values, basis, class_basis)
 
 
 def log_evidence(

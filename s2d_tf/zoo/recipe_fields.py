@@ -191,8 +191,7 @@ class Recipe:
     @property
     def train_arguments(self) -> str:
         """What `s2d train` takes to train this recipe."""
-        own = f"{self.architecture}.{self.method} --data=FOLDER"
-        return own if self.own_data else self.name
+        return f"{self.architecture}.{self.method} --data=FOLDER" if self.own_data else self.name
 
     @property
     def image_shape(self) -> Shape:

@@ -117,8 +117,7 @@ def network(architecture: str) -> dict[str, Any]:
     """The backbone of an architecture of the zoo and its arguments, as a recipe has them."""
     if architecture not in _stems("architecture"):
         raise _unknown(architecture, _stems("architecture"), "an architecture of the zoo")
-    record = _load("architecture", architecture)
-    return {key: record[key] for key in ("backbone", "arguments")}
+    return {key: _load("architecture", architecture)[key] for key in ("backbone", "arguments")}
 
 
 def snapshots(recipe: Recipe) -> set[float]:

@@ -139,6 +139,38 @@ def test_answers_that_are_no_numbers_are_said_and_not_exported(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_weights_of_any_type_are_looked_at_before_an_export(tmp_path):
+    x = keras.Input([5])
+    dense = keras.layers.Dense(4, dtype="bfloat16", kernel_initializer="zeros")
+    model = models.Classifier(keras.Model(x, dense(x)), CLASSES)
+    dense.kernel.assign(keras.ops.full([5, 4], np.nan, "bfloat16"))
+    with pytest.raises(ValueError, match="expected finite weights, received NaN"):
+        export.save(model, tmp_path)
+
+
+def test_answers_beside_a_thread_that_sets_attributes(model, expected):
+    done = threading.Event()
+
+    def set_them():
+        while not done.is_set():
+            model.__dict__["history"] = None
+            del model.__dict__["history"]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            setting = pool.submit(set_them)
+            try:
+                found = [model.predict_uncertainty(IMAGES) for _ in range(30)]
+            finally:
+                done.set()
+            setting.result()
+    finally:
+        sys.setswitchinterval(interval)
+    contracts.assert_same(dict(found[-1]), dict(expected), atol=1e-6)
+
+
 def entered(function):
     """The functions of the library that a call enters, by file."""
     seen = set()
@@ -158,8 +190,8 @@ def entered(function):
 
 WAYS = {  # a call, and how many functions in how many files it may enter the second time
     # (those of `zoo.load` without the network's own constructors)
-    "predict_uncertainty": (lambda model, _: model.predict_uncertainty(IMAGES), 12, 4),
-    "score": (lambda _, detector: detector.score(IMAGES), 13, 4),
+    "predict_uncertainty": (lambda model, _: model.predict_uncertainty(IMAGES), 14, 5),
+    "score": (lambda _, detector: detector.score(IMAGES), 14, 5),
     "zoo.load": (lambda *_: zoo.load("wrn_10_2_s2.s2d.digits"), 30, 7),
 }
 
