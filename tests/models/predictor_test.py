@@ -148,29 +148,6 @@ def test_weights_of_any_type_are_looked_at_before_an_export(tmp_path):
         export.save(model, tmp_path)
 
 
-def test_answers_beside_a_thread_that_sets_attributes(model, expected):
-    done = threading.Event()
-
-    def set_them():
-        while not done.is_set():
-            model.__dict__["history"] = None
-            del model.__dict__["history"]
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            setting = pool.submit(set_them)
-            try:
-                found = [model.predict_uncertainty(IMAGES) for _ in range(30)]
-            finally:
-                done.set()
-            setting.result()
-    finally:
-        sys.setswitchinterval(interval)
-    contracts.assert_same(dict(found[-1]), dict(expected), atol=1e-6)
-
-
 def entered(function):
     """The functions of the library that a call enters, by file."""
     seen = set()
