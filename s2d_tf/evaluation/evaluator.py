@@ -220,6 +220,7 @@ def score_datasets(
     >>> "mine/nll" in scored.metrics(), "mine/nll" in scored.intervals(num_resamples=50)
     (True, True)
     """
+    predictor.warn_only_cast()
     reading: dict[str, Any] = {"data_dir": data_dir, "batch_size": batch_size}
     named, missing = dataset if isinstance(dataset, str) else name, {}
     limited = {"limit": limit, **reading}

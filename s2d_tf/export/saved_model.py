@@ -81,7 +81,8 @@ def save(
             files.write_text(
                 folder / "assets/classes.txt", "\n".join([*description["class_names"], ""])
             )
-        files.write_json(folder / DESCRIPTION, description | {"files": digests(folder)})
+        held = description | {"files": digests(folder)}
+        files.write_json(folder / DESCRIPTION, held | {"sha256": _own_digest(held)})
 
     return write_version(directory, write)
 
@@ -96,6 +97,7 @@ def describe(model: Predictor, class_names: Sequence[str] | None, metadata: dict
     model.check_fitted()
     model.check_finite()
     warn_unknown(model)
+    model.warn_only_cast()
     class_names = model.class_names if class_names is None else class_names
     if class_names is not None:
         class_names = [str(name) for name in class_names]
@@ -239,13 +241,16 @@ def _read_description(folder):
         return {}
     try:
         description = dict(files.read_json(path))
-        recorded = dict(description.get("files", {}))  # Versions before 0.2 have no digests.
+        own = description.pop("sha256", None)
+        recorded = dict(description.get("files", {}))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{path}: expected the description of a model, received {error!r}. Export the model "
             "again."
         ) from None
-    found = digests(folder) if recorded else {}
+    if own or recorded:  # Versions before 0.2 have neither.
+        recorded[DESCRIPTION] = own
+    found = digests(folder) | {DESCRIPTION: _own_digest(description)}
     wrong = [name for name, digest in recorded.items() if found.get(name) != digest]
     UserError.unless(
         not wrong,
@@ -253,6 +258,10 @@ def _read_description(folder):
         f"{wrong}. Copy the folder again, or export the model again.",
     )
     return description
+
+
+def _own_digest(description):
+    return hashlib.sha256(json.dumps(description).encode()).hexdigest()
 
 
 def digests(folder: pathlib.Path) -> dict[str, str]:

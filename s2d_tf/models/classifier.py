@@ -226,6 +226,7 @@ class Classifier(Castable):
         inputs that nobody declared are learned. A loss that becomes NaN
         stops the training with an error, and the weights are those of the start of the epoch.
         """
+        inputs.check_ends(None if validation_steps else validation_data)
         if not isinstance(validation_data, (tuple, list)):
             held = {"shuffle": False}
             validation_data = inputs.checked(validation_data, None, self._checks(), held)
@@ -291,6 +292,12 @@ class Classifier(Castable):
             return super().evaluate(
                 x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
             )
+
+    def predict(self, x: Data, *args: Any, **kwargs: Any) -> Any:
+        """Keras' `predict`, with the checks of `evaluate`."""
+        with clear_errors():
+            checked = inputs.checked(x, None, self._checks(), {"shuffle": False})
+            return super().predict(checked, *args, **kwargs)
 
     def _checks(self, training=False):
         """What a batch goes through in `fit`, or in `evaluate`."""

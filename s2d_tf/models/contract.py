@@ -64,8 +64,9 @@ class InputTensor:
         """Whether values from `low` to `high` are clearly outside of a known range."""
         lowest, highest = self.range or (low, high)
         margin = (highest - lowest) * (0.1 if self.bounded else 10.0)
-        # Pixels that were divided by 255 before they came. Black pictures are black either way.
-        scaled = self.bounded and lowest == 0 and 0 < high <= highest / 255
+        # Pixels that were divided by 255, or standardized (which are negative, too), before they
+        # came. Black pictures are black either way.
+        scaled = self.bounded and lowest == 0 and 0 < high <= highest / (255 if low >= 0 else 20)
         return scaled or low < lowest - margin or high > highest + margin
 
     def learned(self, low: float, high: float) -> InputTensor:
@@ -221,8 +222,7 @@ class Contract:
 def input_structure(model: keras.Model) -> Any:
     """The symbolic inputs of a functional or sequential model; a list of one is that one."""
     inputs = model.inputs if isinstance(model, keras.Sequential) else model.input
-    is_one = isinstance(inputs, (list, tuple)) and len(inputs) == 1
-    return inputs[0] if is_one else inputs
+    return inputs[0] if isinstance(inputs, (list, tuple)) and len(inputs) == 1 else inputs
 
 
 def check_backbone(backbone: Any) -> None:
@@ -251,7 +251,7 @@ def pixel_statistics(
     channels = contract.image.shape[-1] if contract.image else 0
     positive = "positive " if name == "stddev" else ""
     require(
-        len(values) == channels and (not positive or min(values) > 0),
+        len(values) == channels and np.isfinite(values).all() and (not positive or min(values) > 0),
         f"{name}: expected one {positive}number for each of {channels} channels, received "
         f"{values}. Compute them from the training images; for other inputs, add "
         "keras.layers.Normalization to the backbone.",

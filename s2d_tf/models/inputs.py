@@ -38,8 +38,8 @@ def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tup
     """
     x, labels = split_labels(x, contract) if isinstance(x, tuple) else (x, None)
     if not (isinstance(x, (dict, list, tuple)) or hasattr(x, "__array__")):
+        check_ends(x)
         dataset = x if isinstance(x, tf.data.Dataset) else _adapter(x).get_tf_dataset()
-        check_ends(dataset)
         spec, _ = split_labels(dataset.element_spec, contract)
         dataset = dataset.batch(batch_size) if _is_one_example(spec, contract) else dataset
         for element in dataset:
@@ -55,11 +55,12 @@ def examples(x: Data, contract: Contract, batch_size: int = 256) -> Iterator[tup
 
 
 def check_ends(x: Any) -> None:
-    """Rejects a dataset that repeats without an end."""
+    """Rejects data that says of itself that it repeats without an end."""
     require(
-        getattr(x, "cardinality", int)() != tf.data.INFINITE_CARDINALITY,
+        getattr(x, "cardinality", int)() != tf.data.INFINITE_CARDINALITY
+        and getattr(x, "num_batches", 0) is not None,  # of a PyDataset
         "x: expected a dataset that ends, received one that repeats forever. Use x.take(n), or "
-        "pass steps to evaluate.",
+        "pass the number of steps.",
     )
 
 
@@ -183,7 +184,8 @@ def checked(x: Data, y: Any, check: Callable, arguments: dict[str, Any]) -> Data
     x = keras.tree.map_structure(_strings_as_tensors, x)
     y = np.asarray(y) if isinstance(y, (list, tuple)) else y
     _num_examples(x, y)
-    check(*(keras.tree.map_structure(tf.convert_to_tensor, part) for part in (x, y)))
+    tensors = keras.tree.map_structure(tf.convert_to_tensor, (x,) if y is None else (x, y))
+    check(tensors[0], None if y is None else tensors[1])
     return x
 
 

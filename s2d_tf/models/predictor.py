@@ -174,8 +174,8 @@ class Predictor(keras.Model):
         Returns:
             `(kind, logits)`, `logits` a float32 array `[members, n, classes]`.
         """
-        found = [batch["value"] for batch, _ in self.map_batches("member_logits", x, batch_size)]
-        return self.kind, np.concatenate(found, axis=1)
+        batches = self.map_batches("member_logits", x, batch_size)
+        return self.kind, np.concatenate([batch["value"] for batch, _ in batches], axis=1)
 
     def predict_raw(
         self, x: Data, batch_size: int = 256, watch: Callable[[Iterator], Any] = iter
@@ -198,13 +198,7 @@ class Predictor(keras.Model):
             class), `confidence` (its probability), `total`, `data` and `knowledge` uncertainty in
             nats. It prints as a table, and its `plot` draws inputs with their uncertainties.
         """
-        cast = [each for each in self._flatten_layers() if getattr(each, "cast_head", None)]
-        if any(each.is_only_cast for each in cast):
-            self.warn_once(
-                "cast",
-                "model: expected one that was trained with its Dirichlet, received one that was "
-                "only cast from a classifier. Fit it, or knowledge uncertainty means nothing.",
-            )
+        self.warn_only_cast()
         first, *others = [found for found, _ in self.map_batches("uncertainties", x, batch_size)]
         if others:
             first = {key: np.concatenate([first[key], *(b[key] for b in others)]) for key in first}
@@ -274,8 +268,9 @@ class Predictor(keras.Model):
         layers = self._flatten_layers()
         parts = [*self.variables]
         for layer in layers:
-            public = [v for k, v in vars(layer).items() if k[0] != "_" and k not in _VOLATILE]
-            parts += [*public, getattr(layer, "_compile_config", None)]  # another by each `compile`
+            held = dict(vars(layer))  # a copy: a fit in another thread may add attributes meanwhile
+            parts += [v for k, v in held.items() if k[0] != "_" and k not in _VOLATILE]
+            parts.append(getattr(layer, "_compile_config", None))  # another by each `compile`
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
         old, *kept = self.__dict__.get("_traced", ((), {}, []))
         if len(old) != len(parts) or not all(map(operator.is_, old, parts)):
@@ -332,6 +327,16 @@ class Predictor(keras.Model):
             " predict_uncertainty: class probabilities, label and uncertainties"
         )
 
+    def warn_only_cast(self) -> None:
+        """Warns once where a Dirichlet is still that of a classifier which was cast."""
+        cast = [each for each in self._flatten_layers() if getattr(each, "cast_head", None)]
+        if any(each.is_only_cast for each in cast):
+            self.warn_once(
+                "cast",
+                "model: expected one that was trained with its Dirichlet, received one that was "
+                "only cast from a classifier. Fit it, or knowledge uncertainty means nothing.",
+            )
+
     def check_fitted(self) -> None:
         """Raises a `ValueError` where a layer still has to be fitted to images."""
         for layer in self._flatten_layers():
@@ -343,10 +348,10 @@ class Predictor(keras.Model):
 
     def check_finite(self) -> None:
         """Raises a `ValueError` where a weight is NaN or infinite."""
-        for weight in self.variables:
+        for weight in self.weights:  # without metrics, which may be NaN where no weight is
             values = keras.ops.convert_to_numpy(weight)
             require(
-                values.dtype.kind != "f" or np.isfinite(values).all(),
+                values.dtype.kind in "biuOSU" or np.isfinite(values).all(),  # bfloat16 has kind V
                 f"model: expected finite weights, received NaN or infinity in {weight.path!r}. "
                 "Train it again, or load other weights.",
             )

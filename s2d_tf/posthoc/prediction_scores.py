@@ -168,6 +168,8 @@ class Uncertainty(Detector):
                 f"received {self.measure!r}. Only Dirichlet predictions and several members "
                 "split into data and knowledge."
             )
+        if self.measure == "knowledge":
+            model.warn_only_cast()
 
     def scores(self, fitted: dict[str, tf.Tensor], state: State) -> tf.Tensor:
         if self.measure == "confidence":

@@ -16,6 +16,7 @@ from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs
 from s2d_tf.models import Predictor
 from s2d_tf.models.contract import require
+from s2d_tf.models.inputs import warn_unknown
 from s2d_tf.models.predictor import WrappedPredictor
 
 if TYPE_CHECKING:
@@ -266,6 +267,8 @@ def read(
 def collect(model: Predictor, data: Data, features: bool = True, batch_size: int = 256) -> Outputs:
     """Runs a network over all data and keeps what post-hoc steps read.
 
+    The data is there to be fitted, so that a model without a range learns it.
+
     Args:
         model: a predictor; of one with post-hoc steps the network inside is run.
         data: `(inputs, labels)`, inputs alone, or a `tf.data.Dataset` of either.
@@ -278,7 +281,8 @@ def collect(model: Predictor, data: Data, features: bool = True, batch_size: int
     >>> outputs.member_logits.shape, outputs.features.shape
     ((1, 40, 3), (40, 8))
     """
-    parts = list(read(root(model), data, features, batch_size))
+    warn_unknown(root(model))
+    parts = list(read(root(model), data, features, batch_size, learn=True))
     joined = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("features", "labels")

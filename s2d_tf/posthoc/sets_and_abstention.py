@@ -259,12 +259,12 @@ class SelectiveClassifier(Step):
 
         scores, errors = data.gather(of_block)
         chosen = choose_threshold(scores, errors, self.max_risk, self.confidence)
-        if chosen is None:
-            raise ValueError(
-                f"max_risk: expected an error rate that some threshold keeps with "
-                f"{self.confidence:.0%} confidence on {len(errors)} examples ({errors.mean():.1%} "
-                f"wrong), received {self.max_risk}. Raise `max_risk` or add examples."
-            )
+        require(
+            chosen is not None,
+            f"max_risk: expected an error rate that some threshold keeps with "
+            f"{self.confidence:.0%} confidence on {len(errors)} examples ({errors.mean():.1%} "
+            f"wrong), received {self.max_risk}. Raise `max_risk` or add examples.",
+        )
         return dict(zip(("threshold", "coverage", "risk_bound"), chosen, strict=True))
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:

@@ -31,6 +31,9 @@ BOUNDS = {
 }
 """The least and the most that numbers of a record may be."""
 
+TEXTS = ("data", "run", "time", "versions")
+"""How the names of metrics begin that may be texts."""
+
 _NAME, _SHA256 = r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){2}", "[0-9a-f]{64}"
 PATTERNS = {
     "name": _NAME,
@@ -257,6 +260,9 @@ def _rules(record):
     bounded = [(operator.attrgetter(key)(record), key, *ends) for key, ends in BOUNDS.items()]
     bounded += [(item.seed, "seed", 0, 2**31 - 1) for item in weights]
     facts = {"metrics": record.metrics, "provenance": record.provenance, **record.spread}
+    measured = {k: v for k, v in record.metrics.items() if k.split("/")[0] not in TEXTS}
+    for key, values in record.spread.items():
+        measured |= {f"{key}/{name}": dict(values).get(name) for name in ("mean", "stddev")}
     return [
         ("name", record.name == recipe.name, recipe.name, record.name),
         *((k, re.fullmatch(PATTERNS[k], v), PATTERNS[k], v) for k, v in texts if v is not None),
@@ -269,6 +275,7 @@ def _rules(record):
         ("class_names", short, f"{recipe.num_classes} short names", names),
         ("weights", len(weights) == count, f"{count} files", weights),
         ("steps", len(record.steps) <= MAX_STEPS, f"up to {MAX_STEPS}", record.steps),
+        *((k[:80], type(v) in (int, float), "a number", v) for k, v in measured.items()),
         *((k[:80], _is_flat(v), "texts, numbers and lists of them", v) for k, v in facts.items()),
     ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import export, models, posthoc
+from s2d_tf import evaluation, export, models, posthoc
 from s2d_tf.models.contract import Contract
 from tests import contracts
 
@@ -85,6 +85,9 @@ SHOWN = {
     "a step of an ensemble": lambda model: posthoc.TemperatureScaling().fit(
         models.Ensemble([model, model]), (UNIT, LABELS)
     ),
+    "collected outputs": lambda model: posthoc.KNN(k=2).fit(
+        model, posthoc.collect(model, (UNIT, LABELS))
+    ),
     "features": lambda model: model.predict_features(UNIT),
     "train_on_batch": lambda model: model.train_on_batch(UNIT, LABELS),
     "tf.data": lambda model: model.fit(batches(UNIT, LABELS), verbose=0),
@@ -103,6 +106,7 @@ def test_whatever_sees_data_learns_the_range(name):
 
 PREDICTS = {
     "predict_uncertainty": lambda model, x: model.predict_uncertainty(x),
+    "predict": lambda model, x: model.predict(x, verbose=0),
     "predict_features": lambda model, x: model.predict_features(x),
     "evaluate": lambda model, x: model.evaluate(x, LABELS[: len(x)], verbose=0),
 }
@@ -120,6 +124,13 @@ def test_knowledge_uncertainty_is_warned_about_until_the_cast_model_is_trained(t
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         model.predict_uncertainty(UNIT)
+    for use in (
+        lambda model: evaluation.evaluate(model, (UNIT, LABELS)),
+        lambda model: export.save(model, tmp_path),
+        lambda model: posthoc.Uncertainty("knowledge").fit(model).score(UNIT),
+    ):
+        with pytest.warns(UserWarning, match="knowledge uncertainty means nothing"):
+            use(cast())
     model = cast()
     model.save(tmp_path / "m.keras")
     for each in (model, posthoc.MSP().fit(model), keras.models.load_model(tmp_path / "m.keras")):
@@ -139,15 +150,28 @@ def test_numbers_that_float32_does_not_have_are_rejected(bad):
             use(bad)
 
 
-def test_a_dataset_without_an_end_is_rejected():
-    model, endless = classifier(input_range=(0, 1)), batches(UNIT, LABELS).repeat()
-    for use in (model.predict_uncertainty, lambda x: model.evaluate(x, verbose=0)):
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+    def __getitem__(self, index):
+        return UNIT, LABELS
+
+
+@pytest.mark.parametrize("make", [Endless, lambda: batches(UNIT, LABELS).repeat()])
+def test_a_dataset_without_an_end_is_rejected(make):
+    model = classifier(input_range=(0, 1))
+    for use in (
+        model.predict_uncertainty,
+        lambda x: model.evaluate(x, verbose=0),
+        lambda x: model.fit(UNIT, LABELS, validation_data=x, verbose=0),
+    ):
         with pytest.raises(ValueError, match="expected a dataset that ends"):
-            use(endless)
-    model.evaluate(endless, steps=1, verbose=0)
+            use(make())
+    model.evaluate(make(), steps=1, verbose=0)
 
 
 REVERSE = PREDICTS | {
+    "standardized": lambda model, _: model.predict_uncertainty(STANDARDIZED),
     "a later batch": lambda model, x: model.predict_uncertainty(batches([*PIXELS[:6], *x[:6]])),
     "evaluate tf.data": lambda model, x: model.evaluate(batches(x, LABELS), verbose=0),
     "fit tf.data": lambda model, x: model.fit(batches(x, LABELS), verbose=0),
@@ -159,7 +183,7 @@ REVERSE = PREDICTS | {
 @pytest.mark.parametrize("name", REVERSE)
 def test_scaled_pixels_for_a_model_of_raw_ones_are_warned_about_once(name):
     model = classifier(mean=[120.0], stddev=[60.0])
-    with pytest.warns(UserWarning, match="range from 0 to 255, received 0 to 1") as found:
+    with pytest.warns(UserWarning, match="range from 0 to 255, received (0 to 1|-)") as found:
         [REVERSE[name](model, UNIT) for _ in range(2)]
     assert sum("range" in str(each.message) for each in found) == 1
 

@@ -93,6 +93,7 @@ ARGUMENTS = {
     "weight_decay": ({"weight_decay": -1e-4}, "weight_decay: expected at least 0"),
     "weight_decay_nan": ({"weight_decay": float("nan")}, "weight_decay: expected at least 0"),
     "mean": ({"mean": [1.0, 2.0, 3.0]}, "mean: expected one number for each of 1 channels"),
+    "a mean of NaN": ({"mean": [float("nan")]}, "mean: expected one number for each of 1 channels"),
     "stddev": ({"stddev": [0.0]}, "stddev: expected one positive number for each of 1"),
     "num_samples": ({"num_samples": 0}, "num_samples: expected at least 1 teacher pass"),
     "noise_stddev": ({"noise_stddev": -0.1}, "stddev: expected a number of at least 0"),

@@ -139,6 +139,15 @@ def test_answers_that_are_no_numbers_are_said_and_not_exported(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_weights_of_any_type_are_looked_at_before_an_export(tmp_path):
+    x = keras.Input([5])
+    dense = keras.layers.Dense(4, dtype="bfloat16", kernel_initializer="zeros")
+    model = models.Classifier(keras.Model(x, dense(x)), CLASSES)
+    dense.kernel.assign(keras.ops.full([5, 4], np.nan, "bfloat16"))
+    with pytest.raises(ValueError, match="expected finite weights, received NaN"):
+        export.save(model, tmp_path)
+
+
 def entered(function):
     """The functions of the library that a call enters, by file."""
     seen = set()
