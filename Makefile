@@ -81,7 +81,7 @@ test-all: $(VENV)/.installed-test-all
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "" $(PYTEST_FLAGS)
 
 test-browser: $(VENV)/.installed-test-browser
-	$(BIN)/python -m pytest -m browser tests/trainers/demo_page/demo_browser_test.py $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m browser tests/trainers/demo_page/demo_browser_test.py tests/trainers/studies/report_test.py $(PYTEST_FLAGS)
 
 site: $(VENV)/.installed-site
 	$(BIN)/python docs/site/build.py

@@ -82,6 +82,16 @@ def test_readme_links_lead_somewhere(readme, project_root):
         assert (project_root / link.split("#")[0]).exists(), link
 
 
+def test_the_results_are_rounded_as_s2d_list_rounds_them(project_root):
+    text = (project_root / "README.md").read_text(encoding="utf-8")
+    for title, method in (("plain", "individual"), ("S2D", "s2d")):
+        (row,) = re.findall(
+            rf"^\| {title} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) ", text, re.MULTILINE
+        )
+        listed = zoo.listing([f"fast_resnet.{method}.cifar100_plus"]).splitlines()[1].split()
+        assert listed[1:4] == [f"{row[0]}%", row[1], f"{row[2]}%"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs(project_root, name):

@@ -5,8 +5,8 @@ usage: s2d report RUNS... [--out=DIR] [--data_dir=DIR] [--data=FOLDER]
     s2d report runs/* --out=report
     s2d report runs/* results/shift/shift.json --out=report   # with a study of shift
 
-RUNS are evaluated run directories (`s2d evaluate`), and files of `s2d study shift`. The page,
-report.html, is self-contained.
+RUNS are evaluated run directories (`s2d evaluate`), names or folders of zoo entries, and files of
+`s2d study shift`. The page, report.html, is self-contained.
 """
 
 from absl import flags

@@ -6,10 +6,11 @@ usage: s2d table RUNS... [--table=N] [--format=text|markdown|csv] [--keep=DIR]
     s2d table runs/* --table=3 --format=markdown
     s2d table runs/* --keep=results      # copy the runs' numbers, write tables.md
 
-RUNS are evaluated run directories (`s2d evaluate`); with --keep, also folders of `s2d tune`. Tables
-have the paper's layout: mean ± 2 standard deviations over seeds, the best of a column in bold, the
-best overall marked, and the published number in brackets. An ensemble's members count as seeds of
-its single models. Runs on data other than CIFAR-100 get an overview. See docs/evaluation.md.
+RUNS are evaluated run directories (`s2d evaluate`), and names or folders of zoo entries; with
+--keep, run directories and folders of `s2d tune`. Tables have the paper's layout: mean ± 2 standard
+deviations over seeds, the best of a column in bold, the best overall marked, and the published
+number in brackets. An ensemble's members count as seeds of its single models. Runs on data other
+than CIFAR-100 get an overview. See docs/evaluation.md.
 """
 
 from absl import flags

@@ -39,6 +39,7 @@ def main(argv: list[str]) -> None:
         argv, "NAME", "one name", "s2d train wrn_10_2_s2.s2d.digits --workdir=DIR", 1, 1
     )
     logging.set_verbosity(logging.INFO)
+    logging.get_absl_logger().addFilter(lambda line: "tensorflow_datasets" not in line.pathname)
     named = training.resolve(name, FLAGS.data, FLAGS.image_size)
     recipe = training.override(named, FLAGS.set, FLAGS.epochs, FLAGS.members)
     settings = training.Settings(
@@ -54,5 +55,6 @@ def main(argv: list[str]) -> None:
         teachers=FLAGS.teachers,
         start=FLAGS.start,
     )
-    run = training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member)
-    print(training.summary(run))
+    print(
+        training.summary(training.train(recipe, FLAGS.workdir, FLAGS.seed, settings, FLAGS.member))
+    )

@@ -17,6 +17,7 @@ import itertools
 import os
 import pathlib
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ def folder_name(path: str | os.PathLike) -> str:
 def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> np.ndarray:
     """All JPEG and PNG images in a folder and below it, whatever their class.
 
-    For out-of-distribution data.
+    For out-of-distribution data. A warning lists damaged files, which are skipped.
 
     Args:
         path: the folder.
@@ -154,7 +155,7 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
 
     Raises:
         MissingDataError: there is no such folder.
-        FolderError: it holds no image, or one that cannot be read.
+        FolderError: it holds no image that can be read, or one of another format.
 
     Example:
 
@@ -166,7 +167,7 @@ def load_images(path: str | os.PathLike, image_shape: tuple[int, int, int]) -> n
         paths,
         f"{path}: expected JPEG or PNG images, received none. Add some.",
     )
-    return _read_images(paths, image_shape)
+    return _read_images(paths, image_shape, skip=True)
 
 
 def _existing(path):
@@ -178,21 +179,25 @@ def _existing(path):
     return path
 
 
-def _read_images(paths, image_shape):
+def _read_images(paths, image_shape, skip=False):
     """Decodes files to uint8 [N, H, W, C]; the array is shared and read-only."""
     versions = tuple((stat.st_mtime_ns, stat.st_size) for stat in map(os.stat, paths))
-    return _read(paths, versions, tuple(image_shape))
+    stacked, damaged = _read(paths, versions, tuple(image_shape))
+    if not skip or len(damaged) == len(paths):
+        _raise_for(paths[0].parent.parent, damaged)
+    elif damaged:
+        warnings.warn(f"skipped {len(damaged)} files: {', '.join(damaged)}", stacklevel=3)
+    return stacked
 
 
 @functools.lru_cache(maxsize=8)
 def _read(paths, _versions, image_shape):  # With times and sizes, a changed file is read again.
     with concurrent.futures.ThreadPoolExecutor() as pool:
         images = list(pool.map(lambda path: _decode(path, image_shape), paths))
-    damaged = [path for path, image in zip(paths, images, strict=True) if image is None]
-    _raise_for(paths[0].parent.parent, [f"{path} (damaged)" for path in damaged])
-    stacked = np.stack(images)
+    damaged = [f"{p} (damaged)" for p, image in zip(paths, images, strict=True) if image is None]
+    stacked = np.array([image for image in images if image is not None], np.uint8)
     stacked.setflags(write=False)
-    return stacked
+    return stacked, damaged
 
 
 def _decode(path, image_shape):

@@ -205,11 +205,14 @@ def score_datasets(
     detectors: Iterable[str] = (),
     training: Any = "train",
     skip_missing: bool = False,
+    limit: int | None = None,
+    **watching: Any,
 ) -> ModelScores:
     """All forward passes of `evaluate`, as `ModelScores`.
 
     `detectors` are names that `choose_detectors` returned. With `skip_missing` an out-of-
     distribution set that is not on this machine is left out and recorded; else it is an error.
+    `limit` and `watch` are those of `predict`.
 
     Example:
 
@@ -219,7 +222,8 @@ def score_datasets(
     """
     reading: dict[str, Any] = {"data_dir": data_dir, "batch_size": batch_size}
     named, missing = dataset if isinstance(dataset, str) else name, {}
-    sources = {named: open_source(predictor, dataset, named, split, labeled=True, **reading)}
+    limited = {"limit": limit, **reading}
+    sources = {named: open_source(predictor, dataset, named, split, labeled=True, **limited)}
     for key, each in _named_sets(ood).items():
         UserError.unless(
             key not in sources,
@@ -227,7 +231,7 @@ def score_datasets(
             "another.",
         )
         try:
-            sources[key] = open_source(predictor, each, key, **reading)
+            sources[key] = open_source(predictor, each, key, **limited)
         except data.MissingDataError as error:
             if not skip_missing:
                 raise
@@ -237,7 +241,7 @@ def score_datasets(
         checks.as_labels(labels, len(labels), predictor.num_classes)
         break
     shared: dict[str, Any] = {"cache_dir": cache_dir, "batch_size": batch_size}
-    made = [predict(predictor, source, **shared) for source in sources.values()]
+    made = [predict(predictor, source, **watching, **shared) for source in sources.values()]
 
     def training_source():
         if not isinstance(training, str):

@@ -70,6 +70,7 @@ def open_source(
     data_dir: PathLike | None = None,
     batch_size: int = 256,
     labeled: bool = False,
+    limit: int | None = None,
 ) -> Source:
     """Makes a `Source` of anything that can be evaluated.
 
@@ -84,6 +85,7 @@ def open_source(
         data_dir: TFDS folder.
         batch_size: size of the batches of an unbatched `tf.data.Dataset`.
         labeled: whether a folder has a subfolder for each class; else all images in it are taken.
+        limit: take this many examples of arrays, evenly spread; `None`: all.
     """
     if isinstance(dataset, Source):
         return dataset
@@ -114,6 +116,10 @@ def open_source(
         split = ""
         if isinstance(dataset, pathlib.Path):
             dataset = data.load_images(dataset, shape)
+    if limit is not None:
+        size = len(tf.nest.flatten(dataset)[0])
+        rows = np.linspace(0, size - 1, min(limit, size)).astype(int)
+        dataset = tf.nest.map_structure(lambda part: part[rows], dataset)
     return Source(name, split, dataset, model.contract, batch_size)
 
 
@@ -169,6 +175,8 @@ def predict(
     cache_dir: PathLike | None = None,
     batch_size: int = 256,
     name: str = "data",
+    limit: int | None = None,
+    watch: Callable[..., Any] = lambda batches, **_: batches,
 ) -> Predictions:
     """Predicts a dataset, from the cache where its predictions are in it.
 
@@ -181,6 +189,9 @@ def predict(
         cache_dir: folder to look in and to write to; None keeps nothing.
         batch_size: examples per forward pass.
         name: of the data.
+        limit: predict this many examples of arrays, evenly spread; `None`: all.
+        watch: passes the batches of arrays on, such as `tqdm`; it gets their number as `total`, and
+            the `name` as `desc`.
 
     Example:
 
@@ -188,7 +199,7 @@ def predict(
     >>> predictions.rows(0, 10).shape
     (1, 10, 3)
     """
-    source = open_source(predictor, dataset, name, split, data_dir, batch_size, labeled=True)
+    source = open_source(predictor, dataset, name, split, data_dir, batch_size, True, limit)
     began, parts = time.monotonic(), predictor.cached_predictors
     content: Any = read(source)[0] if cache_dir else None
     paths: list[Any] = [cache_dir and _path(cache_dir, source, each, content) for each in parts]
@@ -198,7 +209,7 @@ def predict(
     ]
     missing = [i for i, held in enumerate(raw) if held is None]
     if missing:
-        seen, made = read(source, [parts[i] for i in missing], batch_size)
+        seen, made = read(source, [parts[i] for i in missing], batch_size, watch)
         UserError.unless(
             not content or content.inputs == seen.inputs,
             f"{source.name}: expected the same examples in the same order in every pass, "
@@ -222,15 +233,19 @@ def predict(
 
 
 def read(
-    source: Source, parts: Sequence[models.Predictor] = (), batch_size: int = 256
+    source: Source,
+    parts: Sequence[models.Predictor] = (),
+    batch_size: int = 256,
+    watch: Callable[..., Any] = lambda batches, **_: batches,
 ) -> tuple[data.Content, list[np.ndarray]]:
     """The hashes and labels of all examples, and the raw outputs of each part, from one pass."""
     content = data.Content()
     made: list[list[np.ndarray]] = [[] for _ in parts]
     for inputs, labels in source.batches():
         content.update(inputs, labels)
+        watched = functools.partial(watch, desc=source.name, total=-(-len(labels) // batch_size))
         for part, outputs in zip(parts, made, strict=True):
-            outputs.append(part.predict_raw(inputs, batch_size))
+            outputs.append(part.predict_raw(inputs, batch_size, watched))
     UserError.unless(
         len(content),
         f"{source.name}: expected at least one example, received none. Check the data.",

@@ -50,7 +50,7 @@ def evaluate_run(
         batch_size: images per forward pass.
         bootstrap: number of resamples for confidence intervals (`intervals.json`); 0 makes none.
         log: function that gets lines for a person.
-        **options: `folder`, `ood` and `detectors`, as for `evaluate_opened`.
+        **options: `folder`, `ood`, `detectors` and `watch`, as for `evaluate_opened`.
 
     Returns:
         Flat dict of metrics as of `evaluate`, with facts such as `"cost/parameters"` and
@@ -87,9 +87,10 @@ def evaluate_opened(
     batch_size: int = 256,
     log: Callable[[str], Any] = print,
     folder: PathLike | None = None,
-    ood: Iterable[str] = (),
+    ood: Iterable[str] | None = None,
     detectors: str | Iterable[str] = (),
     out: PathLike | None = None,
+    **reading: Any,
 ) -> tuple[dict, ModelScores]:
     """All metrics of a `zoo.TrainedModel`, and the `ModelScores` behind them; writes no metrics.
 
@@ -99,9 +100,11 @@ def evaluate_opened(
         cache_dir: folder of predictions; None: that of the run or entry.
         folder: where the images of a run on own data are now; for any other model a folder of
             images with its classes, in place of its dataset. None: the recipe's dataset.
-        ood: more out-of-distribution data: registered names, and folders of images.
+        ood: out-of-distribution data in place of the recipe's: registered names, and folders of
+            images.
         detectors: names of post-hoc detectors, or "all".
         out: folder whose `metrics.json` names out-of-distribution data to evaluate on again.
+        **reading: `limit` and `watch`, as for `predict`.
 
     Example:
 
@@ -114,6 +117,7 @@ def evaluate_opened(
     chosen = choose_detectors(detectors, predictor, log)
     own, sets = _data_of(opened, folder, ood, out)
     own |= {
+        **reading,
         "data_dir": data_dir,
         "cache_dir": cache_dir or cache_directory(opened),
         "batch_size": batch_size,
@@ -221,7 +225,7 @@ def score_run(
     'digits'
     """
     opened = where if isinstance(where, TrainedModel) else zoo.open_model(where)
-    own, sets = _data_of(opened, folder, (), opened.run and opened.run.directory)
+    own, sets = _data_of(opened, folder, None, opened.run and opened.run.directory)
     own |= {"data_dir": data_dir, "cache_dir": cache_directory(opened)}
     return score_datasets(opened.predictor, ood=sets, skip_missing=True, **own)
 
@@ -281,14 +285,15 @@ def own_folder(run: Run, folder: PathLike | None = None) -> pathlib.Path | None:
 
 def _data_of(opened, folder, ood, out):
     """What a model is evaluated on: `dataset` and its `name`, and `{name: name or folder}` of
-    out-of-distribution data: the recipe's, what the zoo's record of its dataset names by now,
-    that of an evaluation before, and `ood`."""
+    out-of-distribution data: that of an evaluation before, and `ood`; where that is `None` the
+    recipe's, and what the zoo's record of its dataset names by now."""
     recipe, name = opened.recipe, opened.recipe.source_dataset
     known = own_folder(opened.run, folder) if opened.run else None
     if known is None and folder:
         known, name = pathlib.Path(folder), recipes.own_name(data.folder_name(folder))
     now = recipe.sibling("individual").out_of_distribution  # the recipe may be older than some
-    sets = {each: each for each in (*recipe.out_of_distribution, *now)}
+    usual = (*recipe.out_of_distribution, *now) if ood is None else ()
+    sets = {each: each for each in usual}
     path = pathlib.Path(out or "") / METRICS
     before = files.read_json(path) if out and path.is_file() else {}
     for key in before:
@@ -296,7 +301,7 @@ def _data_of(opened, folder, ood, out):
         if fact == "fingerprint" and each not in (recipe.source_dataset, *sets):
             place = before.get(f"data/{each}/folder")
             sets[each] = pathlib.Path(place) if place else each
-    return {"dataset": known or name, "name": name}, sets | _named(ood)
+    return {"dataset": known or name, "name": name}, sets | _named(ood or ())
 
 
 def _named(ood):

@@ -229,6 +229,9 @@ class Classifier(Castable):
         if not isinstance(validation_data, (tuple, list)):
             held = {"shuffle": False}
             validation_data = inputs.checked(validation_data, None, self._checks(), held)
+        named = getattr(x, "class_names", ())  # of keras.utils.image_dataset_from_directory
+        if self.class_names is None and len(named) == self.num_classes:
+            self.class_names = tuple(named)
         callbacks = keras.tree.flatten(callbacks or [])
         if not any(getattr(each, "requires_finite_loss", False) for each in callbacks):
             # First, so that no other saves weights that are lost.
@@ -354,6 +357,7 @@ class Classifier(Castable):
             "seed": self.seed,
             "contract": self.contract.to_dict(),
             **({} if self.cast_head is None else {"cast_head": self.cast_head}),
+            **({} if self.class_names is None else {"class_names": list(self.class_names)}),
         }
 
     @classmethod
@@ -361,12 +365,13 @@ class Classifier(Castable):
         arguments = {
             name: keras.saving.deserialize_keras_object(value)
             for name, value in config.items()
-            if name not in ("contract", "cast_head") and (name, value) not in VERSION_01
+            if name not in ("contract", "cast_head", "class_names")
+            and (name, value) not in VERSION_01
         }
         model = cls(**arguments)
         if config.get("contract") is not None:
             model.contract = Contract.from_dict(config["contract"])
-        model.cast_head = config.get("cast_head")
+        model.cast_head, model.class_names = config.get("cast_head"), config.get("class_names")
         return model
 
 

@@ -177,10 +177,15 @@ class Predictor(keras.Model):
         found = [batch["value"] for batch, _ in self.map_batches("member_logits", x, batch_size)]
         return self.kind, np.concatenate(found, axis=1)
 
-    def predict_raw(self, x: Data, batch_size: int = 256) -> np.ndarray:
-        """`raw_outputs` of all examples as one array; arguments as for `predict_members`."""
-        found = [batch["value"] for batch, _ in self.map_batches("raw_outputs", x, batch_size)]
-        return np.concatenate(found, axis=1)
+    def predict_raw(
+        self, x: Data, batch_size: int = 256, watch: Callable[[Iterator], Any] = iter
+    ) -> np.ndarray:
+        """`raw_outputs` of all examples as one array; arguments as for `predict_members`.
+
+        `watch` passes batches on, such as `tqdm`, which shows a progress bar.
+        """
+        batches = watch(self.map_batches("raw_outputs", x, batch_size))
+        return np.concatenate([batch["value"] for batch, _ in batches], axis=1)
 
     def predict_uncertainty(self, x: Data, batch_size: int = 256) -> Answers:
         """Class probabilities, and how uncertain they are, from data or from lack of knowledge.

@@ -236,6 +236,9 @@ def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
     picture(700, (30, 10)).save(flat / "top.jpg")
     images = data.load_images(flat, (8, 8, 3))
     assert images.shape == (34, 8, 8, 3)
+    truncated(flat / "top.jpg")
+    with pytest.warns(UserWarning, match=r"skipped 1 files: .*top\.jpg \(damaged\)"):
+        assert len(data.load_images(flat, (8, 8, 3))) == 33
     (tmp_path / "nothing").mkdir()
     with pytest.raises(data.FolderError, match="expected JPEG or PNG images, received none"):
         data.load_images(tmp_path / "nothing", (8, 8, 3))

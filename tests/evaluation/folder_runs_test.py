@@ -124,7 +124,7 @@ def test_an_entry_on_a_folder_of_some_of_its_classes(tmp_path, monkeypatch, caps
     assert found["two_five/accuracy"] == pytest.approx(expected)
     assert found["data/two_five/images"] == 20
     assert cli.main(["evaluate", name, folder, "--bootstrap=5"]) == 1
-    assert "on the data of the run" in capsys.readouterr().err
+    assert "on all data of the run" in capsys.readouterr().err
 
 
 def test_ood_data_that_is_asked_for_is_not_passed_over(world, trained, capsys):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 
 import numpy as np
@@ -115,6 +116,12 @@ def test_the_commands(evaluated, metrics, capsys):
     out, _ = capsys.readouterr()
     assert "| S2D Individual |" in out
     assert "| Deep ensemble of 3 |" in out
+    name = "wrn_10_2_s2.s2d.digits"
+    for place in (name, zoo.directory() / name):
+        assert cli.main(["table", str(place), "--format=markdown"]) == 0
+        assert "95.1" in capsys.readouterr().out
+    assert cli.main(["table", "wrn_10_2_s2.swag.digits"]) == 1
+    assert "expected an entry with weights, received one without" in capsys.readouterr().err
     assert cli.main(["compare", s2d, ensemble, "--bootstrap=10"]) == 0
     assert "Digits 0 to 7" in capsys.readouterr().out
     for command in (["evaluate"], ["table"], ["compare", s2d], ["report"]):
@@ -123,7 +130,7 @@ def test_the_commands(evaluated, metrics, capsys):
 
 
 @pytest.mark.usefixtures("no_times")
-def test_runs_and_entries_are_opened_alike(evaluated, metrics, tmp_path, monkeypatch):
+def test_runs_and_entries_are_opened_alike(evaluated, metrics, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path))
     found, _ = evaluation.evaluate_opened(zoo.open_model(evaluated[0][1]), log=lambda _: None)
     assert found["digits/nll"] == metrics[1]["digits/nll"]
@@ -138,6 +145,12 @@ def test_runs_and_entries_are_opened_alike(evaluated, metrics, tmp_path, monkeyp
     assert len(list((tmp_path / "predictions" / name).iterdir())) == 3
     table = evaluation.compare_runs(name, evaluated[0][1], num_resamples=5)
     assert table.caption == f"{name} minus {evaluated[0][1]}"
+    for chosen in ("", "digits_photos"):
+        assert cli.main(["evaluate", name, f"--ood={chosen}", "--limit=40"]) == 0
+        out, err = capsys.readouterr()
+        counts = {k: v for k, v in json.loads(out).items() if re.fullmatch("data/.*/images", k)}
+        assert counts == {f"data/{each}/images": 40 for each in ("digits", chosen) if each}
+        assert f"{chosen or 'digits'}: 100%" in err
 
 
 def overconfident(num, seed, factor=2.5):

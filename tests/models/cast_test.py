@@ -38,7 +38,26 @@ def headed(*layers):
 
 
 L = keras.layers
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.features = keras.Sequential([L.Rescaling(0.01), L.Flatten()])
+        self.dense = L.Dense(3, "softmax", bias_initializer="ones")
+
+    def call(self, inputs):
+        return self.dense(self.features(inputs))
+
+
+def functional_of_subclassed():
+    """What the error for subclassed models says."""
+    model, x = Subclassed(), keras.Input([8, 8, 1])
+    return keras.Model(x, model.dense(model.features(x)))
+
+
 HEADS = {
+    "subclassed": functional_of_subclassed,
     "linear": functional,
     "softmax": lambda: functional("softmax"),
     "no_bias": lambda: functional(use_bias=False),
@@ -84,10 +103,6 @@ def test_it_trains_and_keeps_the_number_of_parameters():
     assert np.isfinite(model.fit(IMAGES, LABELS, verbose=0).history["loss"][0])
     assert not np.array_equal(before, model.backbone.get_weights()[0])
     contracts.run_saving_test(model, IMAGES)
-
-
-class Subclassed(keras.Model):
-    pass
 
 
 def test_other_heads_are_refused():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import models
+from s2d_tf import export, models
 from tests import contracts
 
 RANDOM = np.random.default_rng(0)
@@ -91,6 +91,22 @@ def test_every_feed_is_checked(name, model):
     with pytest.raises(ValueError, match="received NaN"):
         model.fit(TABLE, LABELS, validation_data=FEEDS[name](broken, LABELS), verbose=0)
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
+
+
+def test_class_names_of_a_folder_are_printed_and_exported(tmp_path):
+    for name in ("ant", "bee"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        keras.utils.save_img(tmp_path / "set" / name / "0.png", np.zeros([4, 4, 3]), scale=False)
+    images = keras.utils.image_dataset_from_directory(tmp_path / "set", image_size=(4, 4))
+    x = keras.Input([4, 4, 3])
+    model = models.S2DClassifier(keras.Model(x, keras.layers.Flatten()(x)), 2, seed=0)
+    model.compile("sgd", run_eagerly=True)
+    model.fit(images, verbose=0)
+    model = contracts.reloaded(model)
+    answer = model.predict_uncertainty(images)
+    assert ("ant", "bee")[answer["label"][0]] in repr(answer)
+    version = export.load(export.save(model, tmp_path / "exported"))
+    assert version.class_names == ("ant", "bee")
 
 
 @pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])

@@ -19,11 +19,8 @@ from s2d_tf.evaluation import tables
 from s2d_tf.evaluation.intervals import RANKINGS
 from s2d_tf.evaluation.names import (
     METRICS,
-    TWINS,
     UNCERTAINTIES,
     dataset_title,
-    format_difference,
-    format_value,
     score_title,
 )
 from s2d_tf.evaluation.tables import metric_table
@@ -55,8 +52,7 @@ def detector_tables(results: list[Result]) -> list[tables.Table]:
     """All tables of detectors for runs of one network and training set; none without detectors.
 
     AUROC, AUPR and FPR at 95% recall of every score for every out-of-distribution set, abstention
-    by every score, S2D against post-hoc scores of its plain twin, and the rank correlation of data
-    and knowledge uncertainty.
+    by every score, and the rank correlation of data and knowledge uncertainty.
     """
     recipe, named, ood = results[0].recipe, by_title(results), ood_names(results)
     dataset, of = recipe.source_dataset, f"{recipe.architecture} on {recipe.dataset}: "
@@ -91,7 +87,6 @@ def detector_tables(results: list[Result]) -> list[tables.Table]:
     own = {label: seeds for label, seeds in own.items() if seeds}
     note = "1: both uncertainties put the images into one order."
     caption = f"{of}rank correlation of data and knowledge uncertainty"
-    made += twin_tables(results, ood, of)
     return [*made, metric_table(own, keys, caption, [note])] if own else made
 
 
@@ -166,50 +161,6 @@ def score_table(
         for stem, _, score, (low, high) in ((*k.rpartition("/"), pair) for k, pair in own.items())
     }
     return metric_table(rows, keys, caption, footnotes, ("Model", "Score"), notes)
-
-
-def twin_tables(results: list[Result], ood: Sequence[str], of: str = "") -> list[tables.Table]:
-    """For each out-of-distribution set the best of S2D's uncertainties, and of its plain twin's
-    uncertainties and post-hoc scores: which to use where, and whether S2D was needed for it."""
-    variants, made = by_variant(results), []
-    for plain, s2d in TWINS.items():
-        if plain not in variants or s2d not in variants:
-            continue
-        seeds = {name: [r.metrics for r in variants[name]] for name in (plain, s2d)}
-        posthoc = [n for n in score_names(seeds) if n not in UNCERTAINTIES]
-        titles, rows = [variants[name][0].title for name in (plain, s2d)], []
-        for name in ood:
-            best = [
-                _best(seeds[side], f"{name}/auroc", scores)
-                for scores in (UNCERTAINTIES, posthoc)
-                for side in (plain, s2d)
-            ]
-            if all(best):
-                own, fitted = best[1:3]
-                texts = [format_value("ood/auroc", value) for _, value in (own, fitted)]
-                better = "S2D's own" if own[1] > fitted[1] else "post-hoc on the plain network"
-                difference = format_difference("ood/auroc", own[1] - fitted[1])
-                verdict = "equal as printed" if texts[0] == texts[1] else better
-                rows.append([dataset_title(name), *map(_cell, best), difference, verdict])
-        columns = [f"{title}, {kind}" for kind in ("own", "post-hoc") for title in titles]
-        columns = ["OOD set", *columns, "S2D's own minus plain post-hoc", "Better"]
-        if rows:
-            note = "The best %AUROC over scores, chosen on these images: a bound, not a choice."
-            caption = f"{of}{titles[1]} against post-hoc scores"
-            made.append(tables.make(caption, columns, [rows], footnotes=[note]))
-    return made
-
-
-def _best(seeds, stem, scores):
-    """`(score, mean)` of the best of some scores, or None."""
-    values = {n: [m[f"{stem}/{n}"] for m in seeds if f"{stem}/{n}" in m] for n in scores}
-    means = {name: float(np.mean(own)) for name, own in values.items() if own}
-    return max(means.items(), key=lambda item: item[1], default=None)
-
-
-def _cell(best):
-    name, value = best
-    return f"{format_value('ood/auroc', value)} {score_title(name)}"
 
 
 QUESTION = Question(

@@ -70,8 +70,8 @@ def write_report(
     """Writes `report.html` and its figures: the paper's tables and claims, and more metrics.
 
     Args:
-        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`;
-            and files `shift.json` of `s2d study shift`, whose tables and curves are added.
+        directories: as for `collect`; and files `shift.json` of `s2d study shift`, whose tables and
+            curves are added.
         out: folder to write to; the figures are also there, under `figures/`.
         data_dir: TFDS folder.
         log: function that gets lines for a person.
@@ -85,9 +85,11 @@ def write_report(
     >>> studies.write_report(["run"], "report", log=lambda line: None).name
     'report.html'
     """
-    paths = [pathlib.Path(each) for each in directories]
-    shifted = [path for path in paths if path.suffix == ".json" and path.is_file()]
-    results = collect(path for path in paths if path not in shifted)
+    given = list(directories)
+    shifted = [
+        path for path in map(pathlib.Path, given) if path.suffix == ".json" and path.is_file()
+    ]
+    results = collect(each for each in given if pathlib.Path(each) not in shifted)
     out, grouped = pathlib.Path(out), groups(results)
     made = [Section("Tables", tables_of(results))]
     for (architecture, dataset), own in grouped.items():

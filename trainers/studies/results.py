@@ -19,6 +19,7 @@ from s2d_tf import files, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.errors import UserError
 from s2d_tf.evaluation import names, tables
+from s2d_tf.zoo import entries, sources
 from s2d_tf.zoo.recipes import Recipe
 from s2d_tf.zoo.runs import METRICS
 
@@ -73,7 +74,8 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
     also a member of an ensemble. Plain files are passed over: `runs/*` may hold logs too.
 
     Args:
-        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`.
+        directories: run directories: each the `--workdir` of `s2d train`, after `s2d evaluate`; or
+            names or folders of zoo entries.
 
     Returns:
         A `Result` for each network, ensemble and view.
@@ -87,9 +89,15 @@ def collect(directories: Iterable[PathLike]) -> list[Result]:
     ['S2D Individual']
     """
     found: dict[Any, Result] = {}
-    paths = [pathlib.Path(directory) for directory in directories]
-    for directory in [path for path in paths if not path.is_file()] or paths:
-        run = zoo.Run.open(directory)
+    given = list(directories)
+    for where in [each for each in given if not pathlib.Path(each).is_file()] or given:
+        run = zoo.Run.open(where) if zoo.is_run(where) else sources.find(where)
+        if not isinstance(run, zoo.Run):
+            record = entries.read(run.read(entries.ENTRY, entries.MAX_TEXT_BYTES), str(run))
+            facts = record.recipe, record.weights[0].seed, record.provenance.get("split", "train")
+            held = Result(pathlib.Path(str(run)), *facts, metrics=record.metrics)
+            found.setdefault(record.metrics.get("run/weights", record.name), held)
+            continue
         if not (run.directory / METRICS).is_file():
             raise FileNotFoundError(
                 f"{run.directory}: expected an evaluated run, received one without {METRICS}. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
 import io
 import math
 import pathlib
@@ -30,6 +31,8 @@ from . import checkpoints, run_setup, strategies
 LARGEST_LOSS = 100.0
 """A mean label loss in nats above which a network no longer learns: guessing one of a million
 classes has 14."""
+FEW_STEPS = 10
+"""After so many steps training says how long it will take."""
 _PEER_IS_GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
@@ -48,14 +51,49 @@ class DivergedError(UserError):
 
 
 class Progress(keras.callbacks.ProgbarLogger):
-    """Keras' progress bar, which counts the epochs of the whole run and not those of one `fit`."""
+    """Keras' progress bar, or in a file a line for each epoch; both with the time that is left.
 
-    def __init__(self, epochs: int) -> None:
+    Args:
+        epochs: of the whole run, and not of one `fit`.
+        steps: of an epoch.
+    """
+
+    def __init__(self, epochs: int, steps: int) -> None:
         super().__init__()
-        self._all_epochs = epochs
+        self._all_epochs, self._steps = epochs, steps
+        self._begun: Any = None
 
     def set_params(self, params: dict[str, Any]) -> None:
         super().set_params({**params, "epochs": self._all_epochs})
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if self.verbose == 1:
+            super().on_epoch_begin(epoch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        done = int(self.model.optimizer.iterations.numpy())
+        # Not from the first step, which is compiled.
+        self._begun = self._begun or (done, time.monotonic())
+        if done == self._begun[0] + FEW_STEPS and done < self._steps * self._all_epochs:
+            end = "\n" * (self.verbose == 1)  # of a line with a bar
+            what = f"{self._all_epochs} epochs of {self._steps} steps"
+            print(f"{end}{what}{self._left(done)}", flush=True)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        left = self._left(int(self.model.optimizer.iterations.numpy()))
+        if self.verbose == 1:
+            super().on_epoch_end(epoch, logs)
+            print(left[2:], end="\n" * bool(left), flush=True)
+        else:
+            values = ", ".join(f"{name} {value:.4g}" for name, value in (logs or {}).items())
+            print(f"Epoch {epoch + 1}/{self._all_epochs}: {values}{left}", flush=True)
+
+    def _left(self, done):
+        """About how long the steps from here on will take; nothing at the end of the run."""
+        (first, since), rest = self._begun, self._steps * self._all_epochs - done
+        seconds = (time.monotonic() - since) * rest / max(1, done - first)
+        return f"; about {datetime.timedelta(seconds=round(seconds))} left" if rest else ""
 
 
 class RunLog(keras.callbacks.Callback):

@@ -195,7 +195,7 @@ def _train_network(run, settings, strategy, team, stop):
     )
     verbose = (1 if sys.stdout.isatty() else 2) if settings.verbose is None else settings.verbose
     verbose = verbose if team.is_chief else 0
-    called += [callbacks.Progress(epochs)] if verbose else []
+    called += [callbacks.Progress(epochs, steps)] if verbose else []
     with stop.deferred():
         _fit(network, dataset, held, steps, epochs, called, verbose)
 

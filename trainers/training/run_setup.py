@@ -35,7 +35,7 @@ class Settings:
         checkpoint_seconds, checkpoint_steps: how often to save within an epoch, besides at its end;
             `None` for not by that measure.
         teachers, start: run directories, for methods that need them; `None` looks beside.
-        verbose: Keras' verbosity; `None` shows bars on a terminal and lines in a file.
+        verbose: Keras' verbosity; `None` shows bars on a terminal, else a line an epoch.
 
     Example:
 

@@ -2,6 +2,8 @@
 
 import html.parser
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -38,8 +40,10 @@ class Page(html.parser.HTMLParser):
 
 
 @pytest.mark.usefixtures("coarse")
-def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path):
-    path = studies.write_report(evaluated[0], tmp_path / "report", log=lambda _: None)
+def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path, monkeypatch):
+    monkeypatch.setenv("S2D_CACHE_DIR", str(tmp_path / "cache"))
+    given = evaluated[0][0], "wrn_10_2_s2.s2d.digits"
+    path = studies.write_report(given, tmp_path / "report", log=lambda _: None)
     page = Page(path.read_text(encoding="utf-8"))
     assert page.open == []
     assert not [tag for tag, _ in page.tags if tag == "script"]
@@ -56,6 +60,23 @@ def test_the_page_is_whole_and_fetches_nothing(evaluated, tmp_path):
     for word in ("S2D Individual", "Deep ensemble of 3", "Section 5.1", "not run", "AUGRC"):
         assert word in text
     assert "predictions" not in text
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("coarse")
+def test_no_table_is_cut_off_at_1280_pixels(evaluated, tmp_path):
+    chromium = shutil.which("chromium") or pytest.skip("needs chromium on the PATH")
+    path = studies.write_report(evaluated[0], tmp_path, log=lambda _: None)
+    script = "document.title = [...document.querySelectorAll('.scroll:has(table)')].map(each =>"
+    script += " each.scrollWidth - each.clientWidth)"
+    path.write_text(f"{path.read_text()}<script>{script}</script>")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900", "--dump-dom"]
+    dom = subprocess.run(
+        [chromium, *flags, path], capture_output=True, text=True, check=True
+    ).stdout
+    (hidden,) = re.findall("<title>([0-9,]+)</title>", dom)
+    assert set(hidden.split(",")) == {"0"}
+    assert hidden.count(",") > 5
 
 
 def test_tables_have_captions_scopes_and_whole_names():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import keras
 import numpy as np
@@ -18,11 +19,16 @@ NETWORK = "wrn_10_2_s2"
 def trained(run_s2d, name, folder, *flags, timeout=900):
     done = run_s2d("train", name, f"--workdir={folder}", *flags, timeout=timeout)
     assert done.returncode == 0, done.stderr[-3000:]
+    return done
 
 
 def test_two_epochs_by_name(run_s2d, tmp_path):
     name, folder = f"{NETWORK}.s2d.digits", tmp_path / "run"
-    trained(run_s2d, name, folder, "--epochs=2", "--seed=3")
+    done = trained(run_s2d, name, folder, "--epochs=2", "--seed=3", "--set=data.batch_size=10")
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"2 epochs of 16 steps; about \d+:\d\d:\d\d left", lines[0])
+    assert re.fullmatch(r"Epoch 1/2: .*\bloss [\d.]+.*; about \d+:\d\d:\d\d left", lines[1])
+    assert re.fullmatch(r"Epoch 2/2: .*\bloss [\d.]+, [^;]*", lines[2])
     facts = json.loads((folder / "recipe.json").read_text())
     assert (facts["name"], facts["seed"]) == (name, 3)
     assert facts["recipe"]["training"]["epochs"] == 2

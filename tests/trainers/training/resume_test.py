@@ -130,7 +130,9 @@ def test_sigterm_saves_at_that_step(recipe, undisturbed, tmp_path, monkeypatch, 
     assert newest_step(tmp_path / "run") == 14
     run = training.train(recipe, tmp_path / "run", 3, settings(verbose=2))
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Epoch")]
-    assert shown == ["Epoch 2/3", "Epoch 3/3"]
+    assert [line.partition(":")[0] for line in shown] == ["Epoch 2/3", "Epoch 3/3"]
+    assert "about" in shown[0]
+    assert "left" not in shown[1]
     assert_same_run(run, undisturbed)
 
 
