@@ -61,10 +61,9 @@ def save(
 
     Example:
 
-    >>> # A model of three classes that learned from float images; one of raw pixels takes uint8.
     >>> folder = export.save(model, "exported", class_names=["cat", "dog", "owl"])
     >>> serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
-    >>> sorted(serve(images=tf.constant(images, tf.float32)))[:3]
+    >>> sorted(serve(images=tf.constant(images)))[:3]
     ['confidence', 'data_uncertainty', 'knowledge_uncertainty']
     """
     description = describe(model, class_names, metadata)
@@ -143,7 +142,7 @@ class Version:
     >>> folder = export.save(model, "exported")
     >>> version = export.load(folder)
     >>> version.folder.name, list(version.signatures)
-    ('1', ['serving_default'])
+    ('1', ['serving_default', 'serve_float', 'serve_encoded'])
     """
 
     def __init__(self, folder: PathLike, trust: bool = False) -> None:
@@ -195,7 +194,7 @@ def load(directory: PathLike, trust: bool = False) -> Version:
     >>> version = export.load("exported")
     >>> version.class_names, sorted(version.inputs)
     (('cat', 'dog', 'owl'), ['images'])
-    >>> version.signatures["serving_default"](images=tf.constant(images, tf.float32))["label"].shape
+    >>> version.signatures["serving_default"](images=tf.constant(images))["label"].shape
     TensorShape([40])
     """
     return Version(directory, trust)

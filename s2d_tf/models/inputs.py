@@ -58,7 +58,7 @@ def check_ends(x: Any) -> None:
     """Rejects data that says of itself that it repeats without an end."""
     require(
         getattr(x, "cardinality", int)() != tf.data.INFINITE_CARDINALITY
-        and getattr(x, "num_batches", 0) is not None,  # of a PyDataset
+        and not (isinstance(x, keras.utils.PyDataset) and x.num_batches is None),
         "x: expected a dataset that ends, received one that repeats forever. Use x.take(n), or "
         "pass the number of steps.",
     )

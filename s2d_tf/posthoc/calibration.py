@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf.models import Predictor
+from s2d_tf.models.contract import require
+from s2d_tf.posthoc.prediction_scores import log_sum_exp
 from s2d_tf.posthoc.predictor import State
 from s2d_tf.posthoc.step import (
     FitData,
@@ -26,6 +28,8 @@ MAX_LOG_TEMPERATURE = 5.0
 """Searched for a stack of members: temperatures from exp(-5) to exp(5)."""
 MAX_NATS = 40.0
 """The most that the distance moves a log-concentration; more would cost the mean digits."""
+MIN_DEVIATION = 1e-6
+"""Below it values are equal up to rounding."""
 
 
 class Calibration(Step):
@@ -164,14 +168,15 @@ class DistanceAwareness(Step):
     as `KNN` on training examples, then this step on held-out ones. A categorical network gets a
     Dirichlet, whose log-concentrations are its logits.
 
-    No out-of-distribution data sets the strength: a standard deviation of the distance among
-    held-out examples takes one nat from the log of the total concentration. So, among known inputs,
-    the distance moves knowledge uncertainty about as much as the network itself does; an input
-    farther away than any known one loses many nats.
+    No out-of-distribution data sets the strength. Held-out examples show how far known inputs are
+    and how much the log of the network's total concentration varies among them, each by a standard
+    deviation. Up to one deviation beyond the mean distance nothing changes: there the network's own
+    opinion counts. Each further deviation of the distance takes one deviation of the log total, so
+    that being far away weighs as much as the network's opinion.
 
     Args:
         score: key of the distance: a detector's name.
-        strength: nats for each standard deviation.
+        strength: deviations of the log total concentration for each deviation of the distance.
 
     Example:
 
@@ -196,21 +201,21 @@ class DistanceAwareness(Step):
         check_score(self.score, model)
 
     def estimate(self, data: FitData) -> dict[str, Any]:
-        scores = np.concatenate([state.values()[self.score] for state, _ in data.states()])
-        center, scale = (
-            scores.mean(dtype=np.float64),
-            finite(scores, "scores").std(dtype=np.float64),
+        found = [(s.values()[self.score], log_sum_exp(s.member_logits)) for s, _ in data.states()]
+        scores = finite(np.concatenate([each for each, _ in found]), "scores").astype(np.float64)
+        log_totals = np.concatenate([tf.reduce_mean(each, axis=0) for _, each in found])
+        scale, spread = scores.std(), log_totals.std(dtype=np.float64)
+        require(
+            min(scale, spread) > MIN_DEVIATION,
+            f"data: expected examples with different values of {self.score!r} and different totals "
+            f"of exp(logits), received {len(scores)} with the deviations {scale:g} and {spread:g}. "
+            "Add others, or fit the step before those that normalize the logits.",
         )
-        if not scale > 0:
-            raise ValueError(
-                f"data: expected examples with different values of {self.score!r}, received "
-                f"{len(scores)} with {center:g}. Add others."
-            )
-        return {"center": center, "scale": scale}
+        return {"center": scores.mean(), "scale": scale, "slope": self.strength * spread}
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
         deviations = (state.values()[self.score] - fitted["center"]) / fitted["scale"]
-        nats = tf.clip_by_value(self.strength * deviations, -MAX_NATS, MAX_NATS)
+        nats = tf.minimum(fitted["slope"] * tf.nn.relu(deviations - 1.0), MAX_NATS)
         state.kind = self.makes
         state.set_members(state.member_logits - nats[:, None])
 

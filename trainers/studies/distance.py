@@ -22,8 +22,8 @@ from s2d_tf.evaluation.predictions import open_source
 from .detectors import score_table, with_means
 from .results import Question, Result, by_title, ood_names, runs_table
 
-NUM_VECTORS = (1_000, 5_000, 50_000)
-NEIGHBOR = 10
+NEIGHBORS = {1_000: 1, 5_000: 10, 50_000: 50}
+"""Which neighbor is taken of how many stored vectors."""
 
 
 def ask(
@@ -55,8 +55,8 @@ def ask(
     sets = {source: known[half], **sets}
     fitted = posthoc.Energy().fit(network)
     steps = {"knowledge": fitted}
-    for size in NUM_VECTORS:
-        near = posthoc.KNN(NEIGHBOR, size, name=f"knn_{size}").fit(network, training)
+    for size, k in NEIGHBORS.items():
+        near = posthoc.KNN(k, size, name=f"knn_{size}").fit(network, training)
         held_out = known["first" if half == "second" else "second"]
         steps[f"knowledge_{size}"] = posthoc.DistanceAwareness(f"knn_{size}").fit(near, held_out)
     scores: dict[str, dict] = {}
