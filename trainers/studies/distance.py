@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from s2d_tf import evaluation, posthoc, zoo
+from s2d_tf import data, evaluation, posthoc, zoo
 from s2d_tf._types import PathLike
 from s2d_tf.evaluation import intervals, tables
 from s2d_tf.evaluation.example_scores import cached_outputs
@@ -44,15 +44,19 @@ def ask(
 
     def collect(name, split="test"):
         log(f"reading {name}, {split}")
-        data = open_source(network, name, name, split, data_dir, batch_size)
-        found = cached_outputs(network, data, evaluation.cache_directory(opened), batch_size)
+        read = open_source(network, name, name, split, data_dir, batch_size)
+        found = cached_outputs(network, read, evaluation.cache_directory(opened), batch_size)
         middle = len(found) // 2
         halves = {"first": found.rows(0, middle), "second": found.rows(middle, len(found))}
         return halves if split == "test" else found
 
     known, training = collect(source), collect(source, opened.split)
-    sets = {n: collect(n)[half] for n in opened.recipe.sibling("individual").out_of_distribution}
-    sets = {source: known[half], **sets}
+    sets = {source: known[half]}
+    for name in opened.recipe.sibling("individual").out_of_distribution:
+        try:
+            sets[name] = collect(name)[half]
+        except data.MissingDataError:
+            log(f"skipped {name}: not available (`s2d data {name}` says how to get it)")
     fitted = posthoc.Energy().fit(network)
     steps = {"knowledge": fitted}
     for size, k in NEIGHBORS.items():
