@@ -27,7 +27,7 @@ NETWORKS = {
     "three of them, an ensemble": ("fast_resnet_half.ensemble.cifar100", "", "total"),
     "H2D student of an S2D ensemble": ("fast_resnet_half.h2d.cifar100", "", "knowledge"),
 }
-SETS = ("tiny_imagenet_resize", "svhn_cropped", "tiny_imagenet_crop")
+SETS = ("cifar10", "tiny_imagenet_resize", "svhn_cropped", "tiny_imagenet_crop")
 
 
 @pytest.fixture(scope="module")

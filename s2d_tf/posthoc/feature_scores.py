@@ -89,6 +89,8 @@ class ReAct(_ShapingDetector):
 class ASH(_ShapingDetector):
     """Only the largest features of each input (Djurisic et al., 2023).
 
+    As `KNN`, it finds inputs that look different rather than near ones.
+
     Args:
         percentile: fraction of features to remove.
         variant: `"s"` scales the others up, `"p"` leaves them, `"b"` makes them equal.
@@ -122,6 +124,8 @@ class ASH(_ShapingDetector):
 class SCALE(_ShapingDetector):
     """All features scaled by how much the largest ones stand out (Xu et al., 2024).
 
+    As `KNN`, it finds inputs that look different rather than near ones.
+
     Args:
         percentile: fraction of features that do not count as the largest.
         name: key of the score.
@@ -145,6 +149,9 @@ class SCALE(_ShapingDetector):
 
 class KNN(Detector):
     """Distance of normalized features to the k-th nearest training example (Sun et al., 2022).
+
+    It finds inputs that look different. Near inputs, which look alike and are something else, are
+    found better by the entropy of a prediction (docs/detect.md).
 
     Args:
         k: which neighbor.

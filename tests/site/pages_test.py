@@ -172,6 +172,35 @@ def test_names_and_times_of_the_page_on_serving(page, project_root):
         assert key not in {s[:2] for s in stated} or (*key, cells) in stated
 
 
+def test_scores_of_the_page_on_detection(page, project_root):
+    """Means over the near and the far sets, from the rows of the two studies."""
+    found = {}
+    for study in ("detectors", "distance"):
+        rows = json.loads((project_root / f"results/detectors/{study}.json").read_bytes())["rows"]
+        for model, _, dataset, metric, score, value, *_ in rows:
+            found[study, model.split(".")[1], dataset, metric, score] = 100 * value
+    text, pair = page("detect"), ("individual", "s2d")
+    near, far = ("cifar10", "tiny_imagenet_resize"), ("svhn_cropped", "tiny_imagenet_crop")
+
+    def cell(study, score, kind):
+        keys = [[(study, net, name, "auroc", score) for name in kind] for net in pair]
+        own = [sum(map(found.get, each)) / 2 if {*each} <= found.keys() else None for each in keys]
+        return " / ".join("-" if value is None else f"{value:.1f}" for value in own)
+
+    listed = re.findall(r"^\| .* \| `(\w+)` \| ([\d./ -]+) \| ([\d./ -]+) \|.*\|$", text, re.M)
+    assert len(listed) == 6
+    for score, *stated in listed:
+        assert stated == [cell("detectors", score.lower(), kind) for kind in (near, far)], score
+    stepped = re.findall(r"^\| .*?([\d,]+) vectors \| (.*?) \| (.*?) \|$", text, re.M)
+    assert len(stepped) == 3
+    for size, *stated in stepped:
+        score = f"knowledge_{size.replace(',', '')}"
+        assert stated == [cell("distance", score, kind) for kind in (near, far)], score
+    for score, stated in (("confidence", "6.5%"), ("total", "6.7%"), ("knn", "14.5%")):
+        assert f"{found['detectors', 'individual', 'cifar100', 'aurc', score]:.1f}%" == stated
+        assert stated in text
+
+
 def test_executed_notebooks_are_those_in_the_text(project_root):
     sources = sorted((project_root / "examples" / "notebooks").glob("*.py"))
     assert sources

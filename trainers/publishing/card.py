@@ -160,7 +160,9 @@ def _metrics(record):
         own, over = _value(record, f"{record.recipe.source_dataset}/{name}", factor, digits)
         rows += [(title, own, over)] if own else []
     detection = [("dataset", *(names.LONG_NAMES[u].lower() for u in names.UNCERTAINTIES))]
-    for name in record.recipe.out_of_distribution:
+    # The recipe may be older than some of the sets.
+    measured = (key.split("/")[0] for key in record.metrics if key.endswith("/auroc/total"))
+    for name in dict.fromkeys((*record.recipe.out_of_distribution, *measured)):
         values = [_value(record, f"{name}/auroc/{u}", 100, 1) for u in names.UNCERTAINTIES]
         cells = [f"{own} ({over})" if over else own for own, over in values]
         detection += [(names.dataset_title(name), *cells)] if any(cells) else []

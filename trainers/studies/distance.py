@@ -61,8 +61,9 @@ def ask(
     steps = {"knowledge": fitted}
     for size, k in NEIGHBORS.items():
         near = posthoc.KNN(k, size, name=f"knn_{size}").fit(network, training)
-        held_out = known["first" if half == "second" else "second"]
-        steps[f"knowledge_{size}"] = posthoc.DistanceAwareness(f"knn_{size}").fit(near, held_out)
+        steps[f"knowledge_{size}"] = posthoc.DistanceAwareness(f"knn_{size}").fit(
+            near, known["first" if half == "second" else "second"]
+        )
     scores: dict[str, dict] = {}
     for name, values in sets.items():
         answers = {score: step.predict_uncertainty(values) for score, step in steps.items()}
