@@ -265,7 +265,7 @@ class SelectiveClassifier(Step):
             f"{self.confidence:.0%} confidence on {len(errors)} examples ({errors.mean():.1%} "
             f"wrong), received {self.max_risk}. Raise `max_risk` or add examples.",
         )
-        return dict(zip(("threshold", "coverage", "risk_bound"), chosen, strict=True))
+        return dict(zip(("threshold", "coverage", "risk_bound"), chosen or (), strict=True))
 
     def apply(self, fitted: dict[str, tf.Tensor], state: State) -> None:
         state.outputs[self.name] = tf.greater(state.values()[self.score], fitted["threshold"])
