@@ -1,7 +1,8 @@
 """JPEG and PNG files: how to find and decode them, and what files from outside may cost.
 
 A decoder that stays within the size that a header claims can still be kept busy for minutes by a
-few megabytes, so `check` bounds the work before anything is decoded.
+few megabytes, so `check` bounds the work before anything is decoded. `decode_batch` has checks of
+its own, inside the graph of an exported model.
 """
 
 import os
@@ -9,8 +10,11 @@ import pathlib
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
-from s2d_tf._types import Tensor, TensorLike
+import tensorflow as tf
+
+from s2d_tf._types import Shape, Tensor, TensorLike
 from s2d_tf.errors import UserError
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -24,6 +28,13 @@ MAX_COMPRESSED_TEXTS = 16
 MAX_SCANS = 1000
 MAX_SCANNED_PIXELS = 1 << 28
 """Passes over a JPEG image, and pixels of all together; progressive files have about 10."""
+
+MAX_PIXELS = 1 << 24
+"""Largest image that is decoded, 4096 x 4096 or as much in another form: 48 MB in color. A file
+of a few kilobytes can claim a thousand times that; its header is read before its pixels are."""
+
+CHANNELS = (1, 3)
+"""Channels that files can be decoded to: gray and RGB."""
 
 _STEP = 1 << 20
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by PNG's color type
@@ -58,8 +69,6 @@ def decode(encoded: TensorLike, channels: int = 3) -> Tensor:
     Raises:
         tf.errors.InvalidArgumentError: the file is damaged.
     """
-    import tensorflow as tf
-
     # In spite of its name the operation reads PNG, too. The accurate integer transform gives the
     # same pixels on every machine.
     return tf.io.decode_jpeg(encoded, channels=channels, dct_method="INTEGER_ACCURATE")
@@ -67,8 +76,6 @@ def decode(encoded: TensorLike, channels: int = 3) -> Tensor:
 
 def resize(pixels: TensorLike, size: TensorLike) -> Tensor:
     """Images of another size, antialiased, in uint8. Works in graphs."""
-    import tensorflow as tf
-
     return tf.saturate_cast(tf.round(tf.image.resize(pixels, size, antialias=True)), tf.uint8)
 
 
@@ -109,11 +116,8 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
 def size(content: bytes, name: str = "image") -> tuple[int, int]:
     """Height and width as a file's header claims them.
 
-    Read in the same two ways as the exported graph does (export/encoded_images.py), so that both
-    see one size. Not by Pillow, which decompresses text and skips junk, slowly, to get there.
+    Read in the same two ways as `decode_batch` does, so that both see one size. Not by Pillow, which decompresses text and skips junk, slowly, to get there.
     """
-    import tensorflow as tf
-
     if content.startswith(PNG_START):
         return int.from_bytes(content[20:24], "big"), int.from_bytes(content[16:20], "big")
     try:
@@ -154,3 +158,73 @@ def _check_png(content, height, width, name):
             f"pixels, {MAX_COMPRESSED_TEXTS} compressed texts and {MAX_CHUNKS} chunks, received"
             f" {inflated} bytes, {texts} and {chunks} so far. Save the picture again.",
         )
+
+
+def decode_batch(image_bytes: tf.Tensor, image_shape: Shape) -> tf.Tensor:
+    """Pixels float32 `[batch, height, width, channels]` in [0, 255] of files `[batch]`.
+
+    Colors become gray or gray becomes RGB as `image_shape` wants it, transparency is dropped, and
+    the whole picture is resized with antialiasing; one of the right size already keeps its pixels.
+    A damaged, oversized or foreign file fails the request.
+    """
+    return tf.map_fn(
+        lambda encoded: _decode(encoded, image_shape),
+        image_bytes,
+        fn_output_signature=tf.TensorSpec(image_shape, tf.float32),
+        parallel_iterations=4,  # so many decoded files are in memory at once
+    )
+
+
+def _decode(encoded, image_shape):
+    *size, channels = image_shape
+    is_jpeg = tf.equal(tf.strings.substr(encoded, 0, len(JPEG_START)), JPEG_START)
+    is_png = tf.equal(tf.strings.substr(encoded, 0, len(PNG_START)), PNG_START)
+    known = require(
+        is_jpeg | is_png,
+        "image_bytes: expected a JPEG or PNG file, received something else. Send one of these.",
+    )
+    with tf.control_dependencies([known]):
+        is_jpeg = tf.identity(is_jpeg)
+    pixels = tf.cond(
+        is_jpeg, lambda: _decode_jpeg(encoded, channels), lambda: _decode_png(encoded, channels)
+    )
+    pixels.set_shape([None, None, channels])
+    return tf.clip_by_value(tf.image.resize(pixels, size, antialias=True), 0.0, 255.0)
+
+
+def _decode_jpeg(encoded, channels):
+    height, width, components = tf.unstack(tf.image.extract_jpeg_shape(encoded))
+    known = [_require_size(height, width)]
+    if channels == 1:  # libjpeg has no way from four colors to gray
+        message = "image_bytes: expected a gray or RGB JPEG file, received a CMYK one: convert it"
+        known.append(require(components < 4, message))
+    with tf.control_dependencies(known):
+        # The accurate transform gives the same pixels on every machine.
+        return tf.image.decode_jpeg(encoded, channels=channels, dct_method="INTEGER_ACCURATE")
+
+
+def _decode_png(encoded, channels):
+    # Width and height are big-endian words at bytes 16 to 23. A file that ends before is padded
+    # with zeros, and rejected for having no pixels.
+    header = tf.strings.substr(tf.strings.join([encoded, b"\0" * 24]), 16, 8)
+    width, height = tf.unstack(tf.ensure_shape(tf.io.decode_raw(header, tf.int32, False), [2]))
+    with tf.control_dependencies([_require_size(height, width)]):
+        return tf.image.decode_png(encoded, channels=channels)
+
+
+def _require_size(height, width):
+    pixels = tf.cast(height, tf.int64) * tf.cast(width, tf.int64)
+    return require(
+        (height > 0) & (width > 0) & (pixels <= MAX_PIXELS),
+        f"image_bytes: expected an image of 1 to {MAX_PIXELS} pixels, received (height, width)",
+        height,
+        width,
+    )
+
+
+def require(condition: tf.Tensor, *message: Any) -> tf.Operation:
+    """An operation that fails the request where the condition does not hold."""
+    # tf.debugging.Assert would wrap this in a conditional.
+    return tf.raw_ops.Assert(
+        condition=condition, data=[tf.convert_to_tensor(part) for part in message], summarize=3
+    )

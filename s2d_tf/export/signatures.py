@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf import uncertainty
-from s2d_tf.export import encoded_images, operations
+from s2d_tf.data import image_files
+from s2d_tf.export import operations
 from s2d_tf.models import Predictor
 from s2d_tf.models.contract import Contract
 
@@ -78,7 +79,7 @@ class Signatures(tf.Module):
                 "serving_default": (self.serve, [as_bytes]),
                 "serve_float": (self.serve, self.specs),
             }
-            if channels in encoded_images.CHANNELS and None not in size:
+            if channels in image_files.CHANNELS and None not in size:
                 in_files = tf.TensorSpec([None], tf.string, name="image_bytes")
                 signatures["serve_encoded"] = self.serve_encoded, [in_files]
         return {
@@ -94,7 +95,7 @@ class Signatures(tf.Module):
     def serve_encoded(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         """JPEG or PNG files of any size."""
         (image,) = self.contract.tensors
-        return self._answer(encoded_images.decode_batch(image_bytes, image.shape))
+        return self._answer(image_files.decode_batch(image_bytes, image.shape))
 
     def _predict(self, model, tensors):
         """The dict of answers for a batch of inputs, as the network takes them."""
@@ -121,7 +122,7 @@ class Signatures(tf.Module):
         low, high = declared.range
         lowest, highest = tf.reduce_min(tensor), tf.reduce_max(tensor)
         margin = TOLERANCE * (high - low) if tensor.dtype.is_floating else 0
-        is_within = encoded_images.require(
+        is_within = image_files.require(
             (lowest >= tf.cast(low - margin, tensor.dtype))
             & (highest <= tf.cast(high + margin, tensor.dtype)),
             f"{_expected(declared)}, received values from",

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from s2d_tf.data import image_files
 from s2d_tf.errors import UserError
 
 MAX_IMAGE_PIXELS = 1 << 24
@@ -162,6 +161,8 @@ def check_files(contents: list[bytes], name: str, limits: Limits) -> None:
         name: the input's name, for messages.
         limits: `Limits` on the pixels.
     """
+    from s2d_tf.data import image_files  # Here: it brings TensorFlow.
+
     total = sum(
         math.prod(image_files.check(content, limits.image_pixels, f"{name}[{i}]"))
         for i, content in enumerate(contents)

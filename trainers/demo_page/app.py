@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from s2d_tf.data import image_files
-from s2d_tf.export import encoded_images
 
 from .demo import Content, Demo
 
@@ -143,8 +142,8 @@ def _read_input(page, body, content_type):
     shape = page.demo.contract.image.shape if kind == "image" else ()
     try:
         if content_type.startswith("image/") and kind == "image":
-            image_files.check(body, encoded_images.MAX_PIXELS)
-            return encoded_images.decode_batch(tf.constant([body]), shape).numpy()
+            image_files.check(body, image_files.MAX_PIXELS)
+            return image_files.decode_batch(tf.constant([body]), shape).numpy()
         ((key, value),) = json.loads(body).items()
         if key == "sample" and type(value) is int and 0 <= value < size:
             return np.array([page.samples[value].input])

@@ -16,7 +16,6 @@ import tensorflow as tf
 from s2d_tf import export, posthoc, zoo
 from s2d_tf.data import image_files
 from s2d_tf.errors import UserError
-from s2d_tf.export import encoded_images
 
 from .example_files import Example
 
@@ -126,9 +125,9 @@ class Scorer:
         is_file = content.startswith((image_files.PNG_START, image_files.JPEG_START))
         if not is_file and len(content) == np.prod(self.image_shape):
             return np.frombuffer(content, np.uint8).reshape(self.image_shape)
-        if image_files.check(content, encoded_images.MAX_PIXELS) == self.image_shape[:2]:
+        if image_files.check(content, image_files.MAX_PIXELS) == self.image_shape[:2]:
             return image_files.decode(content, self.image_shape[-1]).numpy()
-        return encoded_images.decode_batch(tf.constant([content]), self.image_shape).numpy()[0]
+        return image_files.decode_batch(tf.constant([content]), self.image_shape).numpy()[0]
 
     def _target(self, label, num_classes):
         if isinstance(label, str):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from s2d_tf.export import encoded_images
+from s2d_tf.data import image_files
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def decode():
         if channels not in made:
             spec = tf.TensorSpec([None], tf.string)
             made[channels] = tf.function(
-                lambda f: encoded_images.decode_batch(f, (6, 8, channels)), input_signature=[spec]
+                lambda f: image_files.decode_batch(f, (6, 8, channels)), input_signature=[spec]
             )
         return made[channels](tf.constant(files)).numpy()
 
