@@ -116,7 +116,8 @@ def check(content: bytes, max_pixels: int, name: str = "image") -> tuple[int, in
 def size(content: bytes, name: str = "image") -> tuple[int, int]:
     """Height and width as a file's header claims them.
 
-    Read in the same two ways as `decode_batch` does, so that both see one size. Not by Pillow, which decompresses text and skips junk, slowly, to get there.
+    Read in the same two ways as `decode_batch` does, so that both see one size. Not by Pillow,
+    which decompresses text and skips junk, slowly, to get there.
     """
     if content.startswith(PNG_START):
         return int.from_bytes(content[20:24], "big"), int.from_bytes(content[16:20], "big")
