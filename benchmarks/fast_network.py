@@ -27,9 +27,9 @@ def cases(plan):
 
 
 def _precisions():
-    from s2d_tf.trainers.training import precision
+    from s2d_tf.trainers.training import strategies
 
-    return ("float32", "bfloat16") if precision.multiplies_bfloat16() else ("float32",)
+    return ("float32", "bfloat16") if strategies.multiplies_bfloat16() else ("float32",)
 
 
 def _ours(network, method, precision, optimizer="recipe"):
@@ -88,11 +88,11 @@ def training(network, method, precision, optimizer):
     import keras
     import tensorflow as tf
 
-    from s2d_tf.trainers.training import precision as precisions
+    from s2d_tf.trainers.training import strategies
 
     network = networks.Network(**network)
     recipe = network.recipe(method)
-    with precisions.scope(precision):
+    with strategies.scope(tf.distribute.get_strategy(), precision):
         model = network.build(method)
     if optimizer == "recipe":
         networks.compiled(model, recipe)

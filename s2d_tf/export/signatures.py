@@ -260,7 +260,8 @@ def _dependent(traced, given, captured):
     for op in [op for op in ops if ("node", op.name) in needed]:
         made = [tensor.dtype for tensor in op.outputs if tensor.name not in captured]
         opaque = tf.resource in made or tf.variant in made
-        if opaque or any(each.op in body or each.name in given for each in op.inputs):
+        after = {*op.control_inputs, *(each.op for each in op.inputs)}
+        if opaque or after & body.keys() or any(each.name in given for each in op.inputs):
             body[op] = None
     return body
 
@@ -280,8 +281,12 @@ def _keep(values):
 def _part(graph, names):
     """Some operations as a graph of their own, which takes other tensors from an `input_map`."""
     whole = graph.as_graph_def()
-    part = type(whole)(versions=whole.versions, library=whole.library)
+    part = type(whole)(versions=whole.versions)
     part.node.extend(node for node in whole.node if node.name in names)
+    # Not those that nothing calls, such as what is left of checks: a reader would reject them.
+    called = operations.reach(operations.bodies(whole), names)
+    functions = [f for f in whole.library.function if ("function", f.signature.name) in called]
+    part.library.function.extend(functions)
     for node in part.node:
         node.input[:] = [each for each in node.input if each[0] != "^" or each[1:] in names]
         # Colocation with nodes that may be gone; gradients of what is no longer trained.

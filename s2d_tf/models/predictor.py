@@ -265,19 +265,28 @@ class Predictor(keras.Model):
         There are none yet where the model is no longer what they were traced from. The parts are
         held, so that no new object gets the id of an old one.
         """
-        layers = self._flatten_layers()
-        parts = [*self.variables]
-        for layer in layers:
-            held = dict(vars(layer))  # a copy: a fit in another thread may add attributes meanwhile
-            parts += [v for k, v in held.items() if k[0] != "_" and k not in _VOLATILE]
-            parts.append(getattr(layer, "_compile_config", None))  # another by each `compile`
+        layers = list(self._flatten_layers())
         # In the instance and unseen by Keras' tracking, so that it goes when the model goes.
-        old, *kept = self.__dict__.get("_traced", ((), {}, []))
+        names, old, *kept = self.__dict__.get("_traced", ((), (), {}, []))
+        parts = self._traced_parts(layers, names)
         if len(old) != len(parts) or not all(map(operator.is_, old, parts)):
+            names = [
+                [k for k in list(vars(layer)) if k[0] != "_" and k not in _VOLATILE]
+                for layer in layers
+            ]
             inside = (each._step_lock for each in layers if isinstance(each, Predictor))
             kept = [{}, sorted(inside, key=id)]  # always in the same order
-            self.__dict__["_traced"] = parts, *kept
+            self.__dict__["_traced"] = names, self._traced_parts(layers, names), *kept
         return kept
+
+    def _traced_parts(self, layers, names):
+        """The variables, the layers, and the attributes of these names of each layer."""
+        parts = [*self.variables, *layers]
+        # Names are those of layers that were traced; others, or none, make a difference anyway.
+        for layer, watched in zip(layers, names, strict=False):
+            # Each `compile` makes another configuration.
+            parts += map(vars(layer).get, [*watched, "_compile_config"])
+        return parts
 
     @property
     def _step_lock(self):

@@ -14,7 +14,8 @@ NEEDS = {"detect_and_abstain": ("cifar100", "svhn_cropped"), "your_own_model": (
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs(path, tmp_path):
+def test_notebook_runs(path, tmp_path, monkeypatch):
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # the kernel has its own, which shows pictures
     jupytext = pytest.importorskip("jupytext")
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")

@@ -112,6 +112,22 @@ def test_a_saved_model_gives_the_models_answers(kind, tmp_path):
     compare(version.signatures["serving_default"](**tensors), expected)
 
 
+class Guarded(keras.layers.Layer):
+    """Checks its input, and makes a constant after the check."""
+
+    def call(self, x):
+        with tf.control_dependencies([tf.debugging.assert_less(x, 99.0)]):
+            axis = tf.constant(-1)
+        return tf.concat([x, x], axis)
+
+
+def test_a_constant_that_waits_for_a_check_is_exported(tmp_path):
+    backbone, inputs = table(np.random.default_rng(0))
+    model = models.S2DClassifier(keras.Model(backbone.inputs, Guarded()(backbone.output)), CLASSES)
+    found = export.load(export.save(model, tmp_path)).signatures["serving_default"](inputs=inputs)
+    compare(found, model.predict_uncertainty(inputs))
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
     "kind",

@@ -48,6 +48,9 @@ def compare(answers, predictor, images):
     names = {step.name for step in DETECTORS} | {"prediction_set", "abstain"}
     assert names <= set(answers)
     for name in names:
+        if expected[name].dtype == bool:  # rounding may decide one in a hundred
+            assert np.mean(answers[name] != expected[name]) <= 0.01, name
+            continue
         scale = np.abs(expected[name].astype(np.float32)).max()
         np.testing.assert_allclose(
             answers[name], expected[name], rtol=1e-4, atol=1e-5 * scale, err_msg=name

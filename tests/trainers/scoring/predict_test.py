@@ -108,6 +108,8 @@ def test_it_goes_on_after_a_stop(kind, joining, scorer, encoded, write, tmp_path
     # Three batches make a part of ten inputs, so one is written when the fifth batch stops.
     with monkeypatch.context() as patched:
         if joining:
+            # A background shell ignores the signal, and its children with it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             patched.setattr(predict.Job, "join", lambda *_: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             score(counting(scorer, [], None if joining else 5), inputs, out)

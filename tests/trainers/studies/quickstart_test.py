@@ -1,5 +1,6 @@
 """The first thing that a new user runs, from outside."""
 
+import contextlib
 import csv
 
 import pytest
@@ -11,7 +12,7 @@ from s2d_tf.trainers.studies import quickstart
 from s2d_tf.zoo import networks, recipes, weights
 
 
-@pytest.fixture(scope="module")
+@contextlib.contextmanager
 def short_recipes():
     """The quickstart's recipes cut to tiny networks, of which one is trained, for an epoch."""
     with pytest.MonkeyPatch.context() as patch:
@@ -35,9 +36,10 @@ def short_recipes():
 
 
 @pytest.fixture(scope="module")
-def outcome(short_recipes, tmp_path_factory):
+def outcome(tmp_path_factory):
     out = tmp_path_factory.mktemp("quickstart")
-    return out, quickstart.run(out, seeds=2, verbose=0)
+    with short_recipes():
+        return out, quickstart.run(out, seeds=2, verbose=0)
 
 
 def test_writes_the_table_and_the_figures(outcome):

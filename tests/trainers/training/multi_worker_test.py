@@ -28,9 +28,10 @@ SAME = ("model.dropout=0",)
 CASES = {
     "plain": ("individual", SAME),
     "s2d": ("s2d", SAME),
-    "mimo": ("mimo", SAME),
-    # At the recipe's rate the third digit hangs on activations that are zero but for rounding: on
-    # one replica, too, a nudge of the first weights by 2e-7 can move the last ones by 1e-3.
+    # At the recipe's rate of these two, the third digit hangs on activations that are zero but for
+    # rounding: on one replica, too, a nudge of MIMO's first weights by 1e-7 moves the loss by 1e-3
+    # and the last weights by 0.08; at this rate by 1e-7 and 5e-7, as any rate does without MIMO.
+    "mimo": ("mimo", (*SAME, "training.learning_rate=1e-2")),
     "h2d, teachers in a file": ("h2d_dir", (*SAME, "training.learning_rate=1e-3")),
     "h2d, teachers in the step": ("h2d_gauss", (*SAME, "data.augmentation=mirror_shift")),
 }
@@ -160,10 +161,9 @@ class TestTwoWorkers:
         assert np.ptp(losses) > 0.02 * max(losses), "something was learnt"
         for row, expected in zip(*histories, strict=True):
             for name in expected:
-                # An accuracy moves by whole labels, of which an epoch has 320: a few, whose two
-                # largest logits are closer than the weights agree, may go either way.
-                labels = 4 / 320 if "accuracy" in name else 1e-5
-                np.testing.assert_allclose(row[name], expected[name], rtol=1e-3, atol=labels)
+                # One label of an epoch's 320 may go either way.
+                label = 1 / 320 if "accuracy" in name else 1e-5
+                np.testing.assert_allclose(row[name], expected[name], rtol=1e-3, atol=label)
         models = [r.predictor() for r in (run, one_replica)]
         contracts.assert_same(*(m.get_weights() for m in models), rtol=2e-3, atol=2e-4)
 
