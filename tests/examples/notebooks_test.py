@@ -31,4 +31,3 @@ def test_notebook_runs(path, tmp_path, monkeypatch):
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
     pictures = [out for out in outputs if "image/png" in out.get("data", {})]
     assert path.stem == "serve_a_model" or pictures
-    jupytext.write(notebook, tmp_path / f"{path.stem}.ipynb")

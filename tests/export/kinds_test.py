@@ -112,9 +112,7 @@ def test_a_saved_model_gives_the_models_answers(kind, tmp_path):
     compare(version.signatures["serving_default"](**tensors), expected)
 
 
-class Guarded(keras.layers.Layer):
-    """Checks its input, and makes a constant after the check."""
-
+class Guarded(keras.layers.Layer):  # checks its input, and makes a constant after the check
     def call(self, x):
         with tf.control_dependencies([tf.debugging.assert_less(x, 99.0)]):
             axis = tf.constant(-1)
