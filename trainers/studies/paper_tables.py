@@ -290,7 +290,8 @@ def _footnotes(shape, results, architecture):
     if architecture != shape.architecture:
         first = (
             f"In brackets or small print: the paper's number for {shape.architecture}. Ours are of "
-            f"{architecture}, another network: compare the order of the methods, not the numbers."
+            f"{architecture}, trained for up to {max(r.recipe.training.epochs for r in results)} "
+            "epochs: compare the order of the methods, not the numbers."
         )
     sizes = sorted({r.recipe.num_members for r in results if r.recipe.draws == "ensemble"})
     notes = {

@@ -81,7 +81,7 @@ def test_all_tables_are_those_with_figures(make_run):
     small = make_run("wrn_10_2_s2.s2d.cifar100", 0, {"cifar100/accuracy": 0.5})
     (table,) = studies.tables_of(results.collect([small]))
     assert table.caption.startswith("Table 1.")
-    assert "another network" in table.footnotes[0]
+    assert "wrn_10_2_s2, trained for up to 20 epochs" in table.footnotes[0]
     with pytest.raises(ValueError, match="a table of the paper, 1 to"):
         studies.tables_of(results.collect([run]), 99)
 
