@@ -69,7 +69,7 @@ def split_labels(element: Any, contract: Contract) -> tuple:
     # The two inputs of a model, without labels, are nested once less.
     listed = isinstance(contract.structure, (list, tuple))
     if not isinstance(element, (tuple, list)) or (
-        listed and not isinstance(element[0], (tuple, list))
+        listed and not isinstance(element[0], (tuple, list, dict))
     ):
         return element, None
     return element[0], element[1] if len(element) > 1 else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import operator
 import threading
 import warnings
@@ -17,7 +19,7 @@ from s2d_tf import uncertainty
 from s2d_tf._types import Data, Inputs, PathLike
 from s2d_tf.models import inputs
 from s2d_tf.models.answers import Answers
-from s2d_tf.models.contract import Contract, require
+from s2d_tf.models.contract import Contract, clear_errors, require
 
 _VOLATILE = {"contract", "history", "train_function", "test_function", "predict_function"} | {
     f"stop_{what}" for what in ("training", "evaluating", "predicting")
@@ -62,11 +64,11 @@ class Predictor(keras.Model):
     metadata: dict | None = None
     """Where the model comes from; `zoo.load` sets it, `export` keeps it."""
 
-    @property
+    @functools.cached_property
     def input(self) -> Any:
         """Symbolic inputs, nested as the model takes them; `inputs` is the flat list."""
         return keras.tree.map_structure(
-            lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name, name=spec.name),
+            lambda spec: keras.Input(spec.shape[1:], None, spec.dtype.name, name=spec.name),
             self.contract.specs(),
         )
 
@@ -177,6 +179,43 @@ class Predictor(keras.Model):
         batches = self.map_batches("member_logits", x, batch_size)
         return self.kind, np.concatenate([batch["value"] for batch, _ in batches], axis=1)
 
+    def predict(
+        self,
+        x: Data,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        """Keras' `predict`, with the checks of `evaluate`; members or heads are on axis 1."""
+        with clear_errors():
+            checked = inputs.checked(x, None, self._checks(), {"shuffle": False})
+            return super().predict(checked, batch_size, verbose, steps, callbacks)
+
+    def predict_on_batch(self, x: Inputs) -> Any:
+        """Keras' `predict_on_batch`, with the checks of `evaluate`."""
+        with clear_errors():
+            return super().predict_on_batch(inputs.checked(x, None, self._checks(), {}))
+
+    def predict_step(self, data: Data) -> Any:
+        """Keras' own, with members or heads on axis 1: it joins batches along the first."""
+        return keras.tree.map_structure(
+            lambda found: tf.transpose(found, [1, 0, 2]) if found.shape.rank == 3 else found,
+            super().predict_step(data),
+        )
+
+    def _checks(self, seen=None):
+        """What a batch goes through in `fit`, where `seen` is a dict, or in `evaluate`."""
+
+        def check(batch, targets):
+            self._check(batch, targets, seen is not None)
+            inputs.compare_ranges_of_batch(self.contract.flatten(batch), self, seen)
+
+        return check
+
+    def _check(self, x, targets, training=False):
+        inputs.check(x, self.contract, getattr(self, "num_heads", 1))
+
     def predict_raw(
         self, x: Data, batch_size: int = 256, watch: Callable[[Iterator], Any] = iter
     ) -> np.ndarray:
@@ -199,17 +238,16 @@ class Predictor(keras.Model):
             nats. It prints as a table, and its `plot` draws inputs with their uncertainties.
         """
         self.warn_only_cast()
-        first, *others = [found for found, _ in self.map_batches("uncertainties", x, batch_size)]
-        if others:
-            first = {key: np.concatenate([first[key], *(b[key] for b in others)]) for key in first}
-        lost = int(np.isnan(first["total"]).sum())
+        found = [batch for batch, _ in self.map_batches("uncertainties", x, batch_size)]
+        joined = {key: np.concatenate([batch[key] for batch in found]) for key in found[0]}
+        lost = int(np.isnan(joined["total"]).sum())
         if lost:
             warnings.warn(
                 f"model: expected finite answers, received NaN for {lost} of "
-                f"{len(first['total'])} examples. Load finite weights or train again.",
+                f"{len(joined['total'])} examples. Load finite weights or train again.",
                 stacklevel=2,
             )
-        return Answers(first, self.class_names)
+        return Answers(joined, self.class_names)
 
     def map_batches(
         self,
@@ -293,14 +331,29 @@ class Predictor(keras.Model):
         return self.__dict__.setdefault("_lock_of_steps", threading.RLock())
 
     def make_train_function(self, force: bool = False) -> None:
-        """Keras' own, whose steps wait for a prediction in another thread, and it for them."""
+        """Keras' own, whose steps wait for a prediction in another thread, and it for them.
+
+        No prediction waits for a batch to come, since whatever makes the batch may need it.
+        """
         if self.train_function is None or force:
             super().make_train_function(force)
-            step = self.train_function
+            keras_step = self.train_function
+            steps: dict[str, Callable] = {}
+
+            def step(batch):
+                return keras_step(iter([batch]))
 
             def alone(iterator):
+                batches = [
+                    next(iterator),
+                    *itertools.islice(iterator, self.steps_per_execution - 1),
+                ]
+                spec = getattr(iterator, "element_spec", None)  # of batches of any size
+                if repr(spec) not in steps:
+                    eager = spec is None or self.run_eagerly
+                    steps[repr(spec)] = step if eager else tf.function(step, [spec], False)
                 with self._step_lock:
-                    return step(iterator)
+                    return [steps[repr(spec)](batch) for batch in batches][-1]
 
             self.train_function = alone
 

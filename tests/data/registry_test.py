@@ -54,21 +54,22 @@ class TestRegister:
         load = lambda name, split, data_dir: made[split]  # noqa: E731
         data.register(data.DatasetInfo(name="own_zeros", title="", splits=splits, load=load))
         first, _ = data.load_arrays("own_zeros", "test")
-        assert not first.flags.writeable
-        assert arrays[0].flags.writeable
+        assert (first.flags.writeable, arrays[0].flags.writeable) == (False, True)
         with pytest.raises(ValueError, match=r"one label for each .* \[3, 2, 2, 1\] .* \[2\]"):
             data.load_arrays("own_zeros", "short")
 
 
-class TestFolders:
-    def test_flag_then_environment_then_default(self, monkeypatch, tmp_path):
-        monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
-        assert data.resolve_data_dir() == pathlib.Path(tfds.core.constants.DATA_DIR).expanduser()
-        monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "environment"))
-        assert data.resolve_data_dir() == tmp_path / "environment"
-        monkeypatch.chdir(tmp_path)
-        assert data.resolve_data_dir("flag") == tmp_path / "flag"
-        assert data.resolve_data_dir("~/there") == pathlib.Path.home() / "there"
+def test_folders_are_those_of_the_flag_then_the_environment(monkeypatch, tmp_path):
+    monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
+    assert data.resolve_data_dir() == pathlib.Path(tfds.core.constants.DATA_DIR).expanduser()
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "environment"))
+    assert data.resolve_data_dir() == tmp_path / "environment"
+    monkeypatch.chdir(tmp_path)
+    assert data.resolve_data_dir("flag") == tmp_path / "flag"
+    assert data.resolve_data_dir("~/there") == pathlib.Path.home() / "there"
+    monkeypatch.delenv("S2D_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert data.cache_dir() == tmp_path / "xdg" / "s2d_tf"
 
 
 def test_dataset_and_arrays_agree_and_arrays_cannot_be_changed():
@@ -91,8 +92,8 @@ class TestRealData:
     def test_test_split(self, real_data_dir, name, sizes):
         record = data.info(name)
         images, labels = data.load_arrays(name, "test", real_data_dir)
-        assert images.shape == (record.splits["test"], *record.image_shape)
-        assert images.dtype == np.uint8
+        shape = (record.splits["test"], *record.image_shape)
+        assert (images.shape, images.dtype) == (shape, np.uint8)
         counts = np.bincount(labels)
         assert len(counts) == record.num_classes
         assert set(counts) <= sizes
@@ -136,10 +137,7 @@ def test_the_command_shows_sizes_and_fingerprints(capsys):
         (["digits", "digits_photos"], "expected one dataset"),
         (["cifar100", "--data_dir=DIR"], "DIR: expected the dataset 'cifar100'"),
         (["odin_lsun_crop", "--data_dir=DIR"], "DIR/downloads/manual: expected LSUN.tar.gz"),
-        (
-            ["clinc150", "--data_dir=DIR"],
-            "DIR/clinc150: expected data_full.json (2.5 MB)",
-        ),
+        (["clinc150", "--data_dir=DIR"], "DIR/clinc150: expected data_full.json (2.5 MB)"),
     ],
 )
 def test_errors_of_the_command_are_one_line(capsys, tmp_path, arguments, message):

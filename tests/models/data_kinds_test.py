@@ -105,8 +105,7 @@ def test_class_names_of_a_folder_are_printed_and_exported(tmp_path):
     model = contracts.reloaded(model)
     answer = model.predict_uncertainty(images)
     assert ("ant", "bee")[answer["label"][0]] in repr(answer)
-    version = export.load(export.save(model, tmp_path / "exported"))
-    assert version.class_names == ("ant", "bee")
+    assert export.load(export.save(model, tmp_path / "exported")).class_names == ("ant", "bee")
 
 
 @pytest.mark.parametrize("kind", [models.Classifier, models.S2DClassifier])

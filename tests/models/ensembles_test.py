@@ -86,8 +86,7 @@ def spread(swag, value):
 
 
 def batches(*sizes):
-    parts = np.split(IMAGES, np.cumsum(sizes)[:-1])
-    return [tf.constant(part) for part in parts]
+    return [tf.constant(part) for part in np.split(IMAGES, np.cumsum(sizes)[:-1])]
 
 
 def test_moments_become_deviations_and_rounding_below_zero_a_deviation_of_zero():
