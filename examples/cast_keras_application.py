@@ -24,7 +24,7 @@ model.fit(images, labels, batch_size=32, epochs=30, verbose=2)
 answer = model.predict_uncertainty(images[:5])
 for row in range(5):
     print(
-        f"image {row}: class {answer['probs'][row].argmax()}, "
+        f"image {row}: class {answer['label'][row]}, "
         f"confidence {answer['confidence'][row]:.2f}, data {answer['data'][row]:.2f}, "
         f"knowledge {answer['knowledge'][row]:.2f}"
     )

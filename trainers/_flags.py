@@ -1,9 +1,11 @@
 """What several commands have: flags, the check of their arguments, the log. Needs no TensorFlow."""
 
+import functools
 import math
 import sys
 
 from absl import flags
+from tqdm.auto import tqdm
 
 from s2d_tf.errors import UserError
 
@@ -11,6 +13,9 @@ from . import datasets  # noqa: F401 (registers them, so that every command know
 
 # absl then counts each flag to the command that asks for it, whose help shows it.
 flags.disclaim_key_flags()
+
+WATCH = functools.partial(tqdm, mininterval=0.1 if sys.stderr and sys.stderr.isatty() else 10)
+"""Progress of batches as they pass; in a file a line each ten seconds."""
 
 
 def log(line: str) -> None:

@@ -4,6 +4,7 @@ usage: s2d compare RUN_OR_NAME RUN_OR_NAME [--data_dir=DIR] [--data=FOLDER] [--b
                                            [--format=text]
 
     s2d compare runs/s2d_0 runs/individual_0
+    s2d compare wrn_10_2_s2.s2d.cifar100 wrn_10_2_s2.individual.cifar100    # or entries' folders
 
 For each metric, prints the first model's value minus the second's, with a 95% interval from
 resampling the test examples in pairs. The interval is for these two models; other seeds may differ
@@ -31,5 +32,7 @@ def main(argv: list[str]) -> None:
         2,
         2,
     )
-    table = evaluation.compare_runs(first, second, _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value)
+    table = evaluation.compare_runs(
+        first, second, _DATA_DIR.value, _BOOTSTRAP.value, _DATA.value, watch=_flags.WATCH
+    )
     print(evaluation.tables.render(table, _FORMAT.value), end="")

@@ -25,13 +25,10 @@ a run remembers it for reports and comparisons. With --limit, a run's metrics ar
 docs/evaluation.md.
 """
 
-import functools
 import json
-import sys
 from typing import Any
 
 from absl import flags
-from tqdm.auto import tqdm
 
 from . import _flags
 
@@ -84,8 +81,7 @@ def main(argv: list[str]) -> None:
         "limit": _LIMIT.value,
         "detectors": _DETECTORS.value,
         "log": _flags.log,
-        # A line each ten seconds in a file.
-        "watch": functools.partial(tqdm, mininterval=0.1 if sys.stderr.isatty() else 10),
+        "watch": _flags.WATCH,
     }
     run = zoo.Run.open(where) if zoo.is_run(where) else None
     if run and not _LIMIT.value and (_DATA.value is None or run.recipe.own_data):

@@ -22,5 +22,9 @@ def main(argv: list[str]) -> None:
     from . import studies
 
     runs = _flags.arguments(argv, "RUNS", "run directories", "s2d report runs/* --out=report", 1)
-    path = studies.write_report(runs, _OUT.value, _DATA_DIR.value, images=_DATA.value)
-    print(f"Wrote {path}")
+    print(
+        "Wrote",
+        studies.write_report(
+            runs, _OUT.value, _DATA_DIR.value, images=_DATA.value, watch=_flags.WATCH
+        ),
+    )

@@ -81,7 +81,7 @@ print(f"KNN: {100 * metrics.auroc(knn.score(images[show]), knn.score(numbers)):.
 # %%
 safe = posthoc.SelectiveClassifier(max_risk=0.1).fit(model, (images[choose], labels[choose]))
 answers = safe.predict_uncertainty(images[show])
-wrong = answers["probs"].argmax(-1) != labels[show]
+wrong = answers["label"] != labels[show]
 given = ~answers["abstain"]
 print(f"all answers:   {100 * wrong.mean():.1f}% wrong")
 print(f"answers given: {100 * wrong[given].mean():.1f}% wrong, {100 * given.mean():.0f}% of all")

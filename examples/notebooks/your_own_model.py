@@ -102,7 +102,7 @@ figure, axis = plt.subplots(figsize=(6, 3.6))
 for title, m in named.items():
     known, unknown = m.predict_uncertainty(test_sentences), m.predict_uncertainty(out_of_scope)
     scores = np.concatenate([known["total"], unknown["total"]])
-    wrong = np.concatenate([known["probs"].argmax(-1) != test_intents, np.ones(len(out_of_scope))])
+    wrong = np.concatenate([known["label"] != test_intents, np.ones(len(out_of_scope))])
     order = np.argsort(scores, kind="stable")
     answered = np.arange(1, len(order) + 1) / len(order)
     error = np.cumsum(wrong[order]) / np.arange(1, len(order) + 1)

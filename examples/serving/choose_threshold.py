@@ -28,7 +28,7 @@ def main():
         )
     images, labels = data.load_arrays(run.recipe.source_dataset, "validation", arguments.data_dir)
     answers = run.predictor().predict_uncertainty(images)
-    errors = answers["probs"].argmax(axis=-1) != labels
+    errors = answers["label"] != labels
     print(f"{len(labels)} validation images, {errors.mean():.1%} of the predictions are wrong")
     found = posthoc.choose_threshold(answers[arguments.uncertainty], errors, arguments.max_risk)
     if found is None:

@@ -29,11 +29,11 @@ def tf_serving(folder):
     """The address of TF Serving in a container, while the context is open."""
     command = ["docker", "run", "--detach", "--rm", f"--publish=127.0.0.1:{PORT}:8501"]
     command += [f"--volume={folder}:/models/{folder.name}:ro", f"--env=MODEL_NAME={folder.name}"]
-    container = subprocess.run([*command, IMAGE], check=True, capture_output=True, text=True).stdout
+    container = subprocess.check_output([*command, IMAGE], text=True).strip()
     try:
         yield f"http://127.0.0.1:{PORT}"
     finally:
-        subprocess.run(["docker", "stop", container.strip()], check=True, capture_output=True)
+        subprocess.check_output(["docker", "stop", container])
 
 
 def differences(folder, url, num_images=8, timeout=60.0):

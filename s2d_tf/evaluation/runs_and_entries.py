@@ -210,7 +210,10 @@ def scaled_metrics(
 
 
 def score_run(
-    where: PathLike | TrainedModel, data_dir: PathLike | None = None, folder: PathLike | None = None
+    where: PathLike | TrainedModel,
+    data_dir: PathLike | None = None,
+    folder: PathLike | None = None,
+    **reading: Any,
 ) -> ModelScores:
     """`ModelScores` of a run or an entry, from its cached predictions where it has them.
 
@@ -218,6 +221,7 @@ def score_run(
         where: what `zoo.open_model` takes, or returns.
         data_dir: TFDS folder.
         folder: where the images of a run on own data are now; None: where they were.
+        **reading: `limit` and `watch`, as for `predict`.
 
     Example:
 
@@ -226,7 +230,7 @@ def score_run(
     """
     opened = where if isinstance(where, TrainedModel) else zoo.open_model(where)
     own, sets = _data_of(opened, folder, None, opened.run and opened.run.directory)
-    own |= {"data_dir": data_dir, "cache_dir": cache_directory(opened)}
+    own |= {"data_dir": data_dir, "cache_dir": cache_directory(opened), **reading}
     return score_datasets(opened.predictor, ood=sets, skip_missing=True, **own)
 
 
@@ -236,12 +240,13 @@ def compare_runs(
     data_dir: PathLike | None = None,
     num_resamples: int = intervals.NUM_RESAMPLES,
     folder: PathLike | None = None,
+    **reading: Any,
 ) -> tables.Table:
     """Compares two models example by example: is the difference more than chance?
 
     Args:
         first, second: run directories; or names, folders or addresses of zoo entries.
-        data_dir, folder: as for `score_run`.
+        data_dir, folder, **reading: as for `score_run`.
         num_resamples: number of bootstrap resamples of the test examples, in pairs.
 
     Returns:
@@ -258,7 +263,7 @@ def compare_runs(
     'Acc'
     """
     opened = [zoo.open_model(each) for each in (first, second)]
-    scored = [score_run(each, data_dir, folder) for each in opened]
+    scored = [score_run(each, data_dir, folder, **reading) for each in opened]
     chosen, notes = [str(each.recipe.detection_score) for each in opened], []
     if "None" not in chosen:
         for each, key in zip(scored, chosen, strict=True):

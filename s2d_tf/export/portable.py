@@ -122,7 +122,8 @@ def _save(
     path = pathlib.Path(path).expanduser()
     UserError.unless(
         path.suffix == suffix and not path.is_dir(),
-        f"path: expected a file that ends in {suffix!r}, received {str(path)!r}. Name the file.",
+        f"path: expected a file that ends in {suffix!r}, received {str(path)!r}"
+        f"{', a folder' * path.is_dir()}. Name the file.",
     )
     description = describe(model, class_names, metadata)
     texts = [each.name for each in model.contract.tensors if each.dtype == "string"]

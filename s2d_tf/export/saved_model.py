@@ -66,6 +66,11 @@ def save(
     >>> sorted(serve(images=tf.constant(images)))[:3]
     ['confidence', 'data_uncertainty', 'knowledge_uncertainty']
     """
+    UserError.unless(
+        pathlib.Path(directory).suffix not in (".onnx", ".tflite"),
+        f"directory: expected a folder of versions, received the file {str(directory)!r}. Use "
+        "export.save_onnx or export.save_litert.",
+    )
     description = describe(model, class_names, metadata)
 
     def write(folder):

@@ -25,7 +25,7 @@ def confidence_score(member_logits: tf.Tensor) -> tf.Tensor:
     """The negated log of the largest mean probability, as `uncertainty.confidence_score`.
 
     It follows from the sum of the others, -ln(1 - sum), which keeps its digits near 1; where that
-    sum is small from its series, since log1p is no operation of exported models.
+    sum is small from its series, since LiteRT computes log1p as a logarithm, which loses them.
     """
     probs = tf.reduce_mean(tf.nn.softmax(member_logits, axis=-1), axis=0)
     others = tf.reduce_sum(tf.math.top_k(probs, k=probs.shape[-1]).values[:, 1:], axis=-1)

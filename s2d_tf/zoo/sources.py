@@ -60,7 +60,8 @@ def find(where: PathLike) -> Run | Folder | WebFolder | HubFolder:
             recipes.resolve(text)  # an unknown name lists near ones
             raise ZooError(
                 f"{text}: expected an entry with weights, received one without. `s2d train "
-                f"{text} --workdir=DIR` trains it; if the repository has it, pass that folder."
+                f"{text} --workdir=DIR` trains it. Wheels leave out some weights: if the "
+                "repository's zoo/pretrained has them, pass that folder."
             )
     if is_run(path):
         return Run.open(path)

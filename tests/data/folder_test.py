@@ -234,8 +234,7 @@ def test_a_model_decides_shape_and_classes(flat):
 
 def test_all_images_of_a_folder_are_out_of_distribution_data(flat, tmp_path):
     picture(700, (30, 10)).save(flat / "top.jpg")
-    images = data.load_images(flat, (8, 8, 3))
-    assert images.shape == (34, 8, 8, 3)
+    assert data.load_images(flat, (8, 8, 3)).shape == (34, 8, 8, 3)
     truncated(flat / "top.jpg")
     with pytest.warns(UserWarning, match=r"skipped 1 files: .*top\.jpg \(damaged\)"):
         assert len(data.load_images(flat, (8, 8, 3))) == 33

@@ -94,8 +94,7 @@ def test_the_scores_that_recipes_name_are_compared(evaluated, scored, tmp_path):
 
 
 def test_an_unfinished_run_says_how_to_go_on(evaluated, tmp_path):
-    run = zoo.Run.open(evaluated[0][1])
-    dataclasses.replace(run, directory=tmp_path).write()
+    dataclasses.replace(zoo.Run.open(evaluated[0][1]), directory=tmp_path).write()
     with pytest.raises(ValueError, match=r"is not finished.*continues it"):
         evaluation.evaluate_run(tmp_path, log=lambda _: None)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from s2d_tf import cli, export, models, zoo
+from s2d_tf import cli, export, models, serving, zoo
 from s2d_tf.export import signatures as signatures_lib
 from s2d_tf.zoo import entries, networks, recipes, weights
 
@@ -67,9 +67,8 @@ def test_an_entry_is_exported_with_its_class_names_and_record(tmp_path, capsys):
 def test_errors_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, message):
     arguments = [argument.replace("DIR", str(tmp_path)) for argument in arguments]
     assert cli.main(["export", *arguments]) == 1
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith("s2d export: error: ")
-    assert message.replace("DIR", str(tmp_path)) in error
+    command, _, error = capsys.readouterr().err.splitlines()[-1].partition(": error: ")
+    assert (command, message.replace("DIR", str(tmp_path)) in error) == ("s2d export", True)
     assert not list(tmp_path.iterdir())
 
 
@@ -84,6 +83,8 @@ def test_errors_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, mess
 def test_bad_arguments_are_refused_before_anything_is_written(tiny, tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         export.save(tiny, tmp_path / "model", **arguments)
+    with pytest.raises(ValueError, match=r"directory: expected a folder of versions, .*save_onnx"):
+        export.save(tiny, tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())
 
 
@@ -107,8 +108,9 @@ def test_an_operation_outside_of_the_list_is_written_and_read_with_trust(tmp_pat
     backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Flatten(), odd])
     model = models.Classifier(backbone, 3, seed=0)
     path = export.save(model, tmp_path / "model")
-    with pytest.raises(export.OperationError, match=r"Betainc in serving\. .*trust=True"):
-        export.load(path)
+    for read in (export.load, serving.Servables):
+        with pytest.raises(ValueError, match=r"Betainc in serving\. .*trust=True .*--trust"):
+            read(path.parent)
     images = np.random.RandomState(0).normal(size=[3, 8, 8, 1]).astype(np.float32)
     served = export.load(path, trust=True).signatures["serving_default"]
     answers = served(images=tf.constant(images))

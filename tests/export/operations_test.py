@@ -89,8 +89,7 @@ def test_a_table_of_constants_is_filled_on_loading_but_none_of_a_file(tmp_path):
 
 
 def test_a_table_may_not_be_filled_by_a_request(tmp_path):
-    constants = tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([2]))
-    table = words(constants)
+    table = words(tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([2])))
 
     def fills(x):
         tf.raw_ops.LookupTableImportV2(table_handle=table.resource_handle, keys=[3], values=[4])

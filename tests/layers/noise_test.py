@@ -37,8 +37,7 @@ def test_contract(variant):
 def test_each_step_draws_anew_and_a_seed_repeats_the_run(variant):
     first, second = variant(seed=5), variant(seed=5)
     run = [first(features()).numpy() for _ in range(3)]
-    again = [second(features()).numpy() for _ in range(3)]
-    np.testing.assert_array_equal(run, again)
+    np.testing.assert_array_equal(run, [second(features()).numpy() for _ in range(3)])
     assert not np.array_equal(run[0], run[1])
     assert not np.array_equal(run[1], run[2])
     assert not np.array_equal(run[0], variant(seed=6)(features()))

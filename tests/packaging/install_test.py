@@ -99,8 +99,7 @@ def test_the_wheel_holds_the_code_the_programs_and_the_zoo(project_root, content
         paths = [path.as_posix() for path in paths]
         expected |= {f"{inside}/{p}" for p in paths if folder != "zoo" or in_the_wheel(p)}
     assert len(expected) > 20
-    actual = {name for name in contents if ".dist-info/" not in name}
-    assert actual == expected
+    assert {name for name in contents if ".dist-info/" not in name} == expected
 
 
 def install(wheel, folder, *options):

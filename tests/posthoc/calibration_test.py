@@ -88,8 +88,7 @@ def test_members_are_scaled_alike_for_the_likelihood_of_their_average(model, cac
 
     def objective(inverse):
         probs = special.softmax(stack.member_logits.astype(np.float64) * inverse, axis=-1)
-        mean = probs.mean(axis=0)
-        return -np.log(mean[np.arange(len(stack.labels)), stack.labels]).mean()
+        return -np.log(probs.mean(axis=0)[np.arange(len(stack.labels)), stack.labels]).mean()
 
     ensemble = models.Ensemble([model] * 4)
     inverse = posthoc.TemperatureScaling().fit(ensemble, stack).arrays["kernel"]

@@ -162,8 +162,7 @@ def test_the_threshold_is_the_largest_that_keeps_the_bound():
 
 
 def test_it_abstains_above_the_threshold(model, cached, data):
-    step = posthoc.SelectiveClassifier(max_risk=0.05)
-    predictor = step.fit(model, cached["calibration"])
+    predictor = posthoc.SelectiveClassifier(max_risk=0.05).fit(model, cached["calibration"])
     found = predictor.predict_uncertainty(cached["calibration"])
     expected = found["total"] > predictor.arrays["threshold"].astype(np.float32)
     np.testing.assert_array_equal(found["abstain"], expected)

@@ -44,33 +44,45 @@ def test_the_threshold_as_a_program(load_example, run_main, tmp_path, capsys):
 
     images, labels = data.load_arrays("digits", "validation")
     answers = model.predict_uncertainty(images)
-    errors = answers["probs"].argmax(axis=-1) != labels
-    seen = f"{len(labels)} validation images, {errors.mean():.1%} of the predictions are wrong"
+    errors = answers["label"] != labels
     run_main(program, run.directory, "--max_risk=0.3", "--uncertainty=knowledge")
     threshold, coverage, bound = posthoc.choose_threshold(answers["knowledge"], errors, 0.3)
     assert coverage == np.mean(answers["knowledge"] <= threshold)
-    assert capsys.readouterr().out.splitlines() == [
-        seen,
+    assert capsys.readouterr().out == (
+        f"{len(labels)} validation images, {errors.mean():.1%} of the predictions are wrong\n"
         f"abstain above knowledge uncertainty {threshold:.4g} nats: {coverage:.1%} of the images "
-        f"are answered, at most {bound:.1%} of those wrongly (95% confidence)",
-    ]
+        f"are answered, at most {bound:.1%} of those wrongly (95% confidence)\n"
+    )
 
 
 def test_the_batching_file_fits_the_warm_up(project_root):
     from s2d_tf.export.signatures import WARMUP_SIZES
 
     text = (project_root / FOLDER / "batching.txt").read_text()
-    sizes = [int(size) for size in re.findall(r"allowed_batch_sizes: (\d+)", text)]
-    assert sizes == list(WARMUP_SIZES)
-    assert int(re.search(r"max_batch_size \{ value: (\d+) \}", text).group(1)) == max(sizes)
+    assert re.findall(r"allowed_batch_sizes: (\d+)", text) == [*map(str, WARMUP_SIZES)]
+    assert re.findall(r"max_batch_size \{ value: (\d+) \}", text) == [str(max(WARMUP_SIZES))]
+
+
+def test_tf_serving_is_started_and_its_answers_compared(
+    load_example, run_main, server, shared_folder, project_root, monkeypatch, capsys
+):
+    """`s2d serve` stands in for its Docker image."""
+    monkeypatch.syspath_prepend(project_root / FOLDER)
+    program, commands = load_example("compare_with_tf_serving"), []
+    monkeypatch.setattr(program, "PORT", server.rpartition(":")[2])
+    monkeypatch.setattr("subprocess.check_output", lambda args, **_: commands.append(args) or "id")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        run_main(program, shared_folder)
+    assert re.search(r"knowledge_uncertainty +\d\.\d\de[+-]\d\d\n", capsys.readouterr().out)
+    assert f"--volume={shared_folder}:/models/tiny:ro" in commands[0]
+    assert commands[1] == ["docker", "stop", "id"]
 
 
 @pytest.fixture(scope="module")
 def grpc_target(shared_folder):
     """Address of a stand-in for TF Serving, with the exported model behind it."""
-    grpc = pytest.importorskip("grpc", reason="needs the extra s2d_tf[grpc]")
-    apis = "tensorflow_serving.apis"
-    reason = "needs tensorflow-serving-api, the extra s2d_tf[grpc]"
+    reason, apis = "needs the extra s2d_tf[grpc]", "tensorflow_serving.apis"
+    grpc = pytest.importorskip("grpc", reason=reason)
     predict_pb2 = pytest.importorskip(f"{apis}.predict_pb2", reason=reason)
     service = pytest.importorskip(f"{apis}.prediction_service_pb2_grpc", reason=reason)
     import tensorflow as tf
@@ -79,8 +91,7 @@ def grpc_target(shared_folder):
 
     class Servicer(service.PredictionServiceServicer):
         def Predict(self, request, context):
-            if request.model_spec.name != "tiny":
-                context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found")
+            assert request.model_spec.name == "tiny"
             inputs = {k: tf.constant(tf.make_ndarray(v)) for k, v in request.inputs.items()}
             response = predict_pb2.PredictResponse()
             try:

@@ -66,7 +66,7 @@ from s2d_tf import zoo
 
 model = zoo.load("{record.name}")
 answer = model.predict_uncertainty(images)   # raw pixels [n, {shape}], 0 to 255
-model.class_names[answer["probs"][0].argmax()], answer["{most_telling}"][0]
+model.class_names[answer["label"][0]], answer["{most_telling}"][0]
 ```
 
 `s2d export {record.name} DIR` writes a SavedModel for TensorFlow Serving or `s2d serve DIR`. \

@@ -209,8 +209,7 @@ def _complete(folder, record):
 
 
 def _write_golden(predictor, folder):
-    text = json.dumps(provenance.golden_answers(predictor))
-    files.write_text(folder / GOLDEN, text + "\n")
+    files.write_text(folder / GOLDEN, f"{json.dumps(provenance.golden_answers(predictor))}\n")
     return entries.EntryFile(GOLDEN, files.sha256(folder / GOLDEN))
 
 

@@ -90,9 +90,12 @@ class Claim:
         if not found:
             return Verdict(self, NOT_RUN, f"Needs {self.needs} on the same data.")
         held = sum(comparison.margin > 0 for comparison in found)
+        run, pairs = sum({*each} <= {*means.methods} for each in self.pairs), len(self.pairs)
+        part = f" ({run} of {pairs} pairs of methods run)" if 0 < run < pairs else ""
         within = sum(comparison.within_noise for comparison in found)
         noise = f", {within} of them within the spread of the seeds" if within else ""
-        evidence = f"True in {held} of {len(found)} comparisons{noise}{summarize(found)}."
+        noise = ", with one seed each" if np.inf in {c.noise for c in found} else noise
+        evidence = f"True in {held} of {len(found)} comparisons{part}{noise}{summarize(found)}."
         return Verdict(self, self._judge(found), evidence, held, len(found))
 
     def _judge(self, found):
@@ -119,8 +122,7 @@ def check_runs(results: list[Result]) -> list[Verdict]:
     variants = with_stand_ins(by_variant(results))
     found = {name: [r.metrics for r in part] for name, part in variants.items()}
     for result in (r for r in results if r.recipe.method == "end"):
-        temperature = f"end_t{result.recipe.model.temperature:g}"
-        found.setdefault(temperature, []).append(result.metrics)
+        found.setdefault(f"end_t{result.recipe.model.temperature:g}", []).append(result.metrics)
     return check_all(found)
 
 
@@ -199,7 +201,7 @@ CLAIMS = tuple(Claim(**each) for each in tomllib.loads(_FILE.read_text("utf-8"))
 class Comparison(typing.NamedTuple):
     """One metric of two methods; a positive `margin` says that the first has what is claimed.
 
-    `noise` is how large a margin the choice of seeds alone may make, 0 where that is not known.
+    `noise` is how large a margin the choice of seeds alone may make, infinite where not known.
     Both are fractions of the second method's value, to average over metrics.
     """
 
@@ -286,13 +288,13 @@ class Means:
 
         Of several pairs with shared seeds it is half of Student's 95% interval; else two standard
         errors of the difference, where a method with one run is given the spread of the methods
-        that have several. Where none has, it is not known and taken as 0.
+        that have several. Where none has, it is not known, and may be infinite.
         """
         if paired and len(values[0]) > 1:
             ends: typing.Any = mean_interval(np.subtract(*values))[1:]
             return (ends[1] - ends[0]) / 2.0
         own = [list(v.values()) for (_, k), v in self._values.items() if k == key and len(v) > 1]
-        usual = np.mean([np.var(part, ddof=1) for part in own]) if own else 0.0
+        usual = np.mean([np.var(part, ddof=1) for part in own]) if own else np.inf
         variances = [np.var(v, ddof=1) if len(v) > 1 else usual for v in values]
         return 2.0 * float(np.sqrt(sum(v / len(p) for v, p in zip(variances, values, strict=True))))
 

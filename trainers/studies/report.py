@@ -66,6 +66,7 @@ def write_report(
     data_dir: PathLike | None = None,
     log: Callable[[str], Any] = print,
     images: PathLike | None = None,
+    **reading: Any,
 ) -> pathlib.Path:
     """Writes `report.html` and its figures: the paper's tables and claims, and more metrics.
 
@@ -76,6 +77,7 @@ def write_report(
         data_dir: TFDS folder.
         log: function that gets lines for a person.
         images: where the images of runs on own data are now; None: where they were.
+        **reading: as for `evaluation.score_run`.
 
     Returns:
         Path of the page.
@@ -98,7 +100,7 @@ def write_report(
         if own[0].recipe.own_data is None:  # The paper claims nothing about other people's images.
             made.append(Section(f"The paper's claims{of}", _claims(own)))
         made += [
-            Section(f"Figures{of}", draw_figures(own, folder, data_dir, log, images)),
+            Section(f"Figures{of}", draw_figures(own, folder, data_dir, log, images, **reading)),
             Section(f"More metrics{of}", result_tables.of_group(own)),
             Section(f"Detectors{of}", detectors.detector_tables(own)),
         ]
@@ -117,6 +119,7 @@ def draw_figures(
     data_dir: PathLike | None = None,
     log: Callable[[str], Any] = print,
     images: PathLike | None = None,
+    **reading: Any,
 ) -> list[tuple[pathlib.Path, str, str]]:
     """Draws everything that a group of runs allows, from the first seed of each method.
 
@@ -126,6 +129,7 @@ def draw_figures(
         data_dir: TFDS folder.
         log: function that gets lines for a person.
         images: where the images of runs on own data are now; None: where they were.
+        **reading: as for `evaluation.score_run`.
 
     Returns:
         For each figure its file, a heading, and what it shows.
@@ -139,7 +143,7 @@ def draw_figures(
     models = {}
     for result in (result for variant, result in first_seeds.items() if variant in ranked):
         log(f"drawing from {result.directory}")
-        models[result.title] = score_run(result.directory, data_dir, images)
+        models[result.title] = score_run(result.directory, data_dir, images, **reading)
     folder, titles = pathlib.Path(folder), [first_seeds[variant].title for variant in ranked]
     decomposing = [title for title in titles if "knowledge" in models[title].known.scores]
     return [

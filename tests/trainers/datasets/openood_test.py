@@ -87,8 +87,7 @@ def test_all_textures_in_the_order_of_their_names(publish):
         "dtd/images/banded/banded_0001.jpg": _encoded(_picture(2, (48, 48), "L")),
     }
     others = {"dtd/images/dotted/.directory": b"x", "dtd/labels/train1.txt": b"x"}
-    folder = publish(TEXTURES, members | others)
-    images, labels = data.load_arrays(TEXTURES, "test", folder)
+    images, labels = data.load_arrays(TEXTURES, "test", publish(TEXTURES, members | others))
     expected = [_expected(members[name]) for name in sorted(members)]
     np.testing.assert_array_equal(images, expected)
     assert labels.tolist() == [-1, -1, -1]

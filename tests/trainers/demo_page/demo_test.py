@@ -78,8 +78,7 @@ def test_pixels_samples_and_files_get_the_models_answers(url, demo, images):
     below = answer["models"][1]["below"]["total"]
     assert below == pytest.approx(np.mean(known["total"] < own["total"]))
     assert 0 < below < 1
-    samples = Content(demo).samples
-    check(post(url, {"sample": 2}), demo, samples[2].input[None])
+    check(post(url, {"sample": 2}), demo, Content(demo).samples[2].input[None])
     check(post(url, png(images[51]), "image/png"), demo, images[51:52])
     inverted = post(url, png(images[51]), "image/png", "?invert=1")
     check(inverted, demo, 255 - images[51:52].astype(np.float32))

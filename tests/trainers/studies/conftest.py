@@ -7,7 +7,7 @@ def paper_results(architecture, trained_on="cifar100", tables_used=None):
     """`{method: [metrics]}` of the paper, as `claims` takes them.
 
     A number that the paper prints twice (ensembles of 5 again among the ensemble sizes) is taken
-    from the first table. Costs do not depend on `trained_on`.
+    from the first table; each stands for two equal seeds. Costs do not depend on `trained_on`.
     """
     from s2d_tf.evaluation import names
     from s2d_tf.trainers.studies import paper_tables
@@ -20,4 +20,4 @@ def paper_results(architecture, trained_on="cifar100", tables_used=None):
             if same and cell.value is not None:
                 metrics = found.setdefault(row.variant, {})
                 metrics.setdefault(column.metric, cell.value / names.metric(column.metric).scale)
-    return {method: [metrics] for method, metrics in found.items()}
+    return {method: [metrics, metrics] for method, metrics in found.items()}

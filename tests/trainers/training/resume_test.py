@@ -93,8 +93,7 @@ def test_killed_runs_end_in_the_same_bits(method, tmp_path, monkeypatch):
         with pytest.raises(Killed):
             training.train(recipe, directory, 3, settings(checkpoint_steps=3))
         assert newest_step(directory) == step
-    run = training.train(recipe, directory, 3, settings(checkpoint_steps=3))
-    assert_same_run(run, whole)
+    assert_same_run(training.train(recipe, directory, 3, settings(checkpoint_steps=3)), whole)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +115,7 @@ def test_a_fast_network_continues_within_an_epoch_and_a_resolution(
     with pytest.raises(training.Preempted):
         training.train(recipe, tmp_path / "run", 3, settings())
     assert newest_step(tmp_path / "run") == stop
-    run = training.train(recipe, tmp_path / "run", 3, settings())
-    assert_same_run(run, whole)
+    assert_same_run(training.train(recipe, tmp_path / "run", 3, settings()), whole)
 
 
 def test_sigterm_saves_at_that_step(recipe, undisturbed, tmp_path, monkeypatch, capsys):

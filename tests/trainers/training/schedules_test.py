@@ -56,8 +56,7 @@ def test_every_schedule_at_every_step(schedule, milestones, warmup):
 
 
 def test_optimizers_have_the_numbers_of_their_recipes():
-    recipe = recipes.resolve("fast_resnet.s2d.cifar100_plus").training
-    muon = schedules.optimizer(recipe, STEPS)
+    muon = schedules.optimizer(recipes.resolve("fast_resnet.s2d.cifar100_plus").training, STEPS)
     assert type(muon).__name__ == "Muon"
     assert (muon.kernel_momentum, muon.sgd_ratio, muon.momentum) == (0.6, 6.0, 0.85)
     sgd = schedules.optimizer(recipes.resolve("wrn_28_10.s2d.cifar100").training, STEPS)
