@@ -21,6 +21,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,7 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         name = _known(args[0])
         program = f"s2d {name}"
-        code = _run(name, args[1:], wants_help)
+        with warnings.catch_warnings():
+            # One line, without the place in the code.
+            warnings.showwarning = lambda text, *_: print(
+                f"{program}: warning: {text}", file=sys.stderr
+            )
+            code = _run(name, args[1:], wants_help)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt as error:

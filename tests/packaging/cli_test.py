@@ -59,12 +59,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(s2d, args, message):
         ("raise UserError('size: expected 1,\\n  received 0')", "size: expected 1, received 0"),
         ("open('/no/such/file')", "[Errno 2] No such file or directory: '/no/such/file'"),
         ("raise ImportError('FastAPI: expected it.')", "FastAPI: expected it."),
-        ("raise UserError", "UserError"),
+        ("import warnings; warnings.warn('odd'); raise UserError", "UserError"),
     ],
 )
-def test_an_expected_failure_is_one_line_and_exit_code_1(s2d, how, message):
-    result = s2d("run", how)
-    assert (result.returncode, result.stderr) == (1, f"s2d run: error: {message}\n")
+def test_a_warning_and_an_expected_failure_are_one_line_each_and_exit_code_1(s2d, how, message):
+    result, warned = s2d("run", how), "s2d run: warning: odd\n" * ("odd" in how)
+    assert (result.returncode, result.stderr) == (1, f"{warned}s2d run: error: {message}\n")
 
 
 @pytest.mark.parametrize(("args", "env"), [(("--debug",), {}), ((), {"S2D_DEBUG": "1"})])
