@@ -22,9 +22,10 @@ SUITES = {
             "prediction",
             "As in `step`: whole predictions if the difference is measurable, otherwise the "
             "difference alone, divided by the whole prediction. Then `predict_uncertainty`, warm, "
-            "divided by the SavedModel of the same network, called by TensorFlow alone. Each runs "
-            "in its own process on all cores, in turns. Memory is the peak above what the process "
-            "used after importing its framework.",
+            "divided by the SavedModel of the same network, called by TensorFlow alone: here that "
+            "of version 0.1.0 (`--exported=DIR`), whose exports also folded batch norms into "
+            "convolutions. Each runs in its own process on all cores, in turns. Memory is the "
+            "peak above what the process used after importing its framework.",
         ),
         Suite(
             "fit",
