@@ -22,9 +22,7 @@ def main(argv: list[str]) -> None:
     from . import studies
 
     runs = _flags.arguments(argv, "RUNS", "run directories", "s2d report runs/* --out=report", 1)
-    print(
-        "Wrote",
-        studies.write_report(
-            runs, _OUT.value, _DATA_DIR.value, images=_DATA.value, watch=_flags.WATCH
-        ),
+    path = studies.write_report(
+        runs, _OUT.value, _DATA_DIR.value, images=_DATA.value, watch=_flags.WATCH
     )
+    print(f"Wrote {path}")

@@ -209,7 +209,8 @@ def _complete(folder, record):
 
 
 def _write_golden(predictor, folder):
-    files.write_text(folder / GOLDEN, f"{json.dumps(provenance.golden_answers(predictor))}\n")
+    text = json.dumps(provenance.golden_answers(predictor))
+    files.write_text(folder / GOLDEN, text + "\n")
     return entries.EntryFile(GOLDEN, files.sha256(folder / GOLDEN))
 
 
