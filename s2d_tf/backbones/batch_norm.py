@@ -2,7 +2,7 @@
 
 Keras 3 normalizes with separate operations (mean, squared difference, products), each a pass over
 the memory, and in DenseNet-BC that memory is most of the work: every unit of a dense block
-normalizes all feature maps before it. Four ideas make it fast and leave the result as it is:
+normalizes all feature maps before it. Five ideas make it fast and leave the result as it is:
 
 - One kernel. `BatchNormalization` is Keras' layer through TensorFlow's fused kernel.
 - Shared statistics. Batch means and variances of a feature map do not depend on the unit that
@@ -13,6 +13,7 @@ normalizes all feature maps before it. Four ideas make it fast and leave the res
   keeps its input only: the backward pass normalizes again, which takes less time than the memory
   of a second copy of all feature maps is worth. Nor does it need the maps in one piece: the
   convolution of a concatenation is the sum of the convolutions of its parts.
+- A batch norm that follows a convolution is a part of it at prediction: `FOLDABLE`.
 - Full lanes. On CPUs with oneDNN the kernel is much slower where the channels are no multiple of
   16, as in most places of DenseNet-BC. There, neighboring pixels are seen as one pixel with the
   channels of all: the same memory, with the statistics repeated for each.
@@ -31,6 +32,11 @@ from tensorflow.python.ops import control_flow_util
 from s2d_tf._types import Shape
 
 LANES = 16
+
+FOLDABLE = "_s2d_scaled_and_shifted"
+"""The attribute of a convolution's outputs that computes them with a scale and an offset of each
+channel: a batch norm by moving statistics multiplies the kernel instead of the maps. Whatever lies
+between the two, such as dropout that is active, makes another tensor, without it."""
 
 
 @keras.saving.register_keras_serializable(package="s2d_tf")
@@ -55,8 +61,11 @@ class BatchNormalization(keras.layers.BatchNormalization):
             return super().call(inputs, training=training, mask=mask)
         if not (training and self.trainable):
             parts = self.beta, self.moving_mean, self.moving_variance
-            tensors = [self._gamma(), *(tf.convert_to_tensor(part) for part in parts)]
-            statistics = tf.stack(tensors)
+            beta, mean, variance = (tf.convert_to_tensor(part) for part in parts)
+            if scaled_and_shifted := getattr(inputs, FOLDABLE, None):
+                scale = self._gamma() * tf.math.rsqrt(variance + self.epsilon)
+                return scaled_and_shifted(scale, beta - mean * scale)
+            statistics = tf.stack([self._gamma(), beta, mean, variance])
             return normalize(inputs, statistics, self.epsilon)
         if mask is not None or self.synchronized or _compiled_by_xla():
             return super().call(inputs, training=training, mask=mask)
@@ -169,7 +178,9 @@ class NormalizedConv2D(keras.layers.Conv2D):
         super().build((*inputs_shape[0][:-1], channels))
         self.input_spec = None
 
-    def call(self, inputs: list[tf.Tensor], statistics: tf.Tensor) -> tf.Tensor:
+    def call(
+        self, inputs: list[tf.Tensor], statistics: tf.Tensor, training: bool | None = None
+    ) -> tf.Tensor:
         sizes = [x.shape[-1] for x in inputs]
 
         def parts(statistics, kernel, *maps):
@@ -191,8 +202,16 @@ class NormalizedConv2D(keras.layers.Conv2D):
 
             return _add([self._forward(*part) for part in parts(*arguments)]), backward
 
+        def scaled_and_shifted(scale, offset):
+            kernel = tf.cast(self.kernel * scale, self.compute_dtype)
+            convolutions = [self._forward(*part) for part in parts(statistics, kernel, *maps)]
+            return _add(convolutions, tf.cast(offset, self.compute_dtype))
+
         maps = [tf.cast(x, self.compute_dtype) for x in inputs]
-        return convolve(statistics, tf.cast(self.kernel, self.compute_dtype), *maps)
+        outputs = convolve(statistics, tf.cast(self.kernel, self.compute_dtype), *maps)
+        if not (training or tf.executing_eagerly()):  # Graphs drop outputs that nobody uses.
+            setattr(outputs, FOLDABLE, scaled_and_shifted)
+        return outputs
 
     def _forward(self, x, statistics, kernel):
         return self._convolve(normalize(x, statistics, self.epsilon, relu=True), kernel)
@@ -222,13 +241,15 @@ class NormalizedConv2D(keras.layers.Conv2D):
         return {**super().get_config(), "epsilon": self.epsilon}
 
 
-def _add(convolutions):
+def _add(convolutions, offset=None):
     """The sum of convolutions; on CPUs each adds to the one before as it goes.
 
     oneDNN can do this, and TensorFlow requests it when a bias is added as well. A bias of zeros
     from outside the graph is enough; a constant would be optimized away, and the saving with it.
     """
     total, *others = convolutions
+    if offset is not None:
+        total = tf.nn.bias_add(total, offset)
     for other in others:
         if not tf.config.list_logical_devices("GPU"):
             with tf.init_scope():

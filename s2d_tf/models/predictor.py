@@ -319,7 +319,9 @@ class Predictor(keras.Model):
 
     def _traced_parts(self, layers, names):
         """The variables, the layers, and the attributes of these names of each layer."""
-        parts = [*self.variables, *layers]
+        parts = [*layers]
+        for layer in layers:  # `variables` of the model would walk through them again, and slowly.
+            parts += layer._trainable_variables + layer._non_trainable_variables
         # Names are those of layers that were traced; others, or none, make a difference anyway.
         for layer, watched in zip(layers, names, strict=False):
             # Each `compile` makes another configuration.

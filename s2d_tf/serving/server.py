@@ -35,9 +35,6 @@ BACKLOG = 128
 """Connections that are accepted before the first of them is looked at."""
 RESERVED_FILES = 64
 """For the model, the log, the event loop and what Python opens."""
-REPEAT_SECONDS = 10.0
-"""How long a warning is not repeated."""
-MAX_MESSAGES = 1000
 
 _LOG = logging.getLogger("s2d_tf.serving")
 _ANSWER = "HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -195,7 +192,6 @@ def configure_logs(level: str) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONFormatter())
-    handler.addFilter(RepetitionFilter())
     for name in ("s2d_tf.serving", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
@@ -216,27 +212,3 @@ class JSONFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
-
-
-class RepetitionFilter(logging.Filter):
-    """Passes a warning once in `REPEAT_SECONDS`, with how often it was held back before.
-
-    So a hostile client cannot fill a disk with the log.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: dict[Any, Any] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < logging.WARNING:
-            return True
-        key, now = (record.name, record.getMessage()[:200]), record.created
-        if len(self._seen) >= MAX_MESSAGES:
-            self._seen.clear()
-        last, held = self._seen.get(key, (-REPEAT_SECONDS, 0))
-        is_new = now - last >= REPEAT_SECONDS
-        self._seen[key] = (now, 0) if is_new else (last, held + 1)
-        if held:
-            record.fields = {"repeated": held}
-        return is_new

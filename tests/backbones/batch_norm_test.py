@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import convert_to_constants
 
 from s2d_tf import backbones
 from s2d_tf.backbones import batch_norm, blocks
@@ -272,6 +273,32 @@ def test_a_training_step_of_the_network_is_that_of_float64(jit, units, size, str
         if variable.path in oracle.moved:
             moved = oracle.moved[variable.path]
             np.testing.assert_allclose(variable.value, moved, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("joined", "masked"), [(1, False), (2, False), (2, True)])
+def test_graphs_fold_a_batch_norm_into_the_convolution_before_it(joined, masked):
+    conv = NormalizedConv2D(8, 1, epsilon=EPSILON)
+    norm = _layer(BatchNormalization, (3, 4, 4, 8))
+    masks = np.random.default_rng(6).uniform(size=(3, 4, 4, 8)) < 0.5
+    maps = tf.split(tf.constant(_maps((3, 4, 4, 16)), tf.float32), joined, axis=-1)
+    statistics = tf.constant(_statistics(16), tf.float32)
+
+    def mask(x):
+        return tf.where(masks, x, 0.0) if masked else x
+
+    def predict(*maps):
+        return norm(mask(conv(list(maps), statistics, training=False)), training=False)
+
+    graph = tf.function(predict).get_concrete_function(*maps)
+    normalized = tf.nn.relu(_reference(tf.concat(maps, -1), statistics))
+    outputs = mask(tf.einsum("bhwc,cf->bhwf", normalized, conv.kernel[0, 0]))
+    expected = _reference(outputs, tf.stack(norm.get_weights()))
+    contracts.assert_same([graph(*maps), predict(*maps)], [expected] * 2, rtol=1e-4, atol=1e-5)
+    # Freezing drops what no output needs.
+    frozen = convert_to_constants.convert_variables_to_constants_v2(graph)
+    kernels = [node.op for node in frozen.graph.as_graph_def().node]
+    counts = [kernels.count(kind) for kind in ("Conv2D", "FusedBatchNormV3")]
+    assert counts == [joined, joined + masked]
 
 
 def test_synchronized_moments_are_those_of_all_replicas(two_replicas):
