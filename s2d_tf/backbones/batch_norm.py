@@ -204,6 +204,9 @@ class NormalizedConv2D(keras.layers.Conv2D):
 
         def scaled_and_shifted(scale, offset):
             kernel = tf.cast(self.kernel * scale, self.compute_dtype)
+            # Not earlier, or the normalized maps of several units are alive at once.
+            with tf.control_dependencies([maps[-1]]):
+                maps[:] = map(tf.identity, maps)
             convolutions = [self._forward(*part) for part in parts(statistics, kernel, *maps)]
             return _add(convolutions, tf.cast(offset, self.compute_dtype))
 

@@ -283,22 +283,19 @@ def test_graphs_fold_a_batch_norm_into_the_convolution_before_it(joined, masked)
     maps = tf.split(tf.constant(_maps((3, 4, 4, 16)), tf.float32), joined, axis=-1)
     statistics = tf.constant(_statistics(16), tf.float32)
 
-    def mask(x):
-        return tf.where(masks, x, 0.0) if masked else x
+    mask = (lambda x: tf.where(masks, x, 0.0)) if masked else (lambda x: x)
 
     def predict(*maps):
         return norm(mask(conv(list(maps), statistics, training=False)), training=False)
 
     graph = tf.function(predict).get_concrete_function(*maps)
     normalized = tf.nn.relu(_reference(tf.concat(maps, -1), statistics))
-    outputs = mask(tf.einsum("bhwc,cf->bhwf", normalized, conv.kernel[0, 0]))
-    expected = _reference(outputs, tf.stack(norm.get_weights()))
+    expected = _reference(mask(normalized @ conv.kernel[0, 0]), tf.stack(norm.get_weights()))
     contracts.assert_same([graph(*maps), predict(*maps)], [expected] * 2, rtol=1e-4, atol=1e-5)
     # Freezing drops what no output needs.
     frozen = convert_to_constants.convert_variables_to_constants_v2(graph)
     kernels = [node.op for node in frozen.graph.as_graph_def().node]
-    counts = [kernels.count(kind) for kind in ("Conv2D", "FusedBatchNormV3")]
-    assert counts == [joined, joined + masked]
+    assert [kernels.count(k) for k in ("Conv2D", "FusedBatchNormV3")] == [joined, joined + masked]
 
 
 def test_synchronized_moments_are_those_of_all_replicas(two_replicas):
