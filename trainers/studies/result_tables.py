@@ -123,7 +123,7 @@ def archive(directories: Iterable[PathLike], out: PathLike) -> pathlib.Path:
         record = files.read_json(directory / tuning.RECORD)
         files.write_json(out / SWEEPS / f"{directory.resolve().name}.json", record)
     files.write_text(out / TABLES, text(out))
-    draw_overconfidence(collect(sorted((out / RUNS).glob("*"))), out / FIGURE)
+    draw_overconfidence(collect(sorted(out.glob(f"**/{RUNS}/*"))), out / FIGURE)
     return out / TABLES
 
 
