@@ -203,16 +203,20 @@ class NormalizedConv2D(keras.layers.Conv2D):
             return _add([self._forward(*part) for part in parts(*arguments)]), backward
 
         def scaled_and_shifted(scale, offset):
-            kernel = tf.cast(self.kernel * scale, self.compute_dtype)
             # Not earlier, or the normalized maps of several units are alive at once.
             with tf.control_dependencies([maps[-1]]):
-                maps[:] = map(tf.identity, maps)
-            convolutions = [self._forward(*part) for part in parts(statistics, kernel, *maps)]
-            return _add(convolutions, tf.cast(offset, self.compute_dtype))
+                later = [tf.identity(x) for x in maps]
+            convolutions = [
+                self._forward(*part) for part in parts(statistics, kernel * scale, *later)
+            ]
+            return _add(convolutions, offset)
 
         maps = [tf.cast(x, self.compute_dtype) for x in inputs]
-        outputs = convolve(statistics, tf.cast(self.kernel, self.compute_dtype), *maps)
-        if not (training or tf.executing_eagerly()):  # Graphs drop outputs that nobody uses.
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        outputs = convolve(statistics, kernel, *maps)
+        # Graphs drop outputs that nobody uses. In half precision a rounded offset would be an error
+        # of a whole channel.
+        if not training and not tf.executing_eagerly() and self.compute_dtype == "float32":
             setattr(outputs, FOLDABLE, scaled_and_shifted)
         return outputs
 
@@ -235,7 +239,10 @@ class NormalizedConv2D(keras.layers.Conv2D):
         return by_x, by_statistics, by_kernel
 
     def compute_output_spec(
-        self, inputs: list[keras.KerasTensor], statistics: keras.KerasTensor
+        self,
+        inputs: list[keras.KerasTensor],
+        statistics: keras.KerasTensor,
+        training: bool | None = None,
     ) -> keras.KerasTensor:
         shape = self.compute_output_shape(inputs[0].shape)
         return keras.KerasTensor(shape, self.compute_dtype)

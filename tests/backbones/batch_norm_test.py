@@ -1,7 +1,5 @@
 """The fused batch norm is Keras' own, and shared statistics change nothing but the time."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -288,11 +286,13 @@ def test_graphs_fold_a_batch_norm_into_the_convolution_before_it(joined, masked)
     def predict(*maps):
         return norm(mask(conv(list(maps), statistics, training=False)), training=False)
 
+    assert norm(conv([keras.Input(x.shape[1:]) for x in maps], statistics, training=False)).shape[
+        1:
+    ] == (4, 4, 8)
     graph = tf.function(predict).get_concrete_function(*maps)
     normalized = tf.nn.relu(_reference(tf.concat(maps, -1), statistics))
     expected = _reference(mask(normalized @ conv.kernel[0, 0]), tf.stack(norm.get_weights()))
     contracts.assert_same([graph(*maps), predict(*maps)], [expected] * 2, rtol=1e-4, atol=1e-5)
-    # Freezing drops what no output needs.
     frozen = convert_to_constants.convert_variables_to_constants_v2(graph)
     kernels = [node.op for node in frozen.graph.as_graph_def().node]
     assert [kernels.count(k) for k in ("Conv2D", "FusedBatchNormV3")] == [joined, joined + masked]
@@ -300,15 +300,14 @@ def test_graphs_fold_a_batch_norm_into_the_convolution_before_it(joined, masked)
 
 def test_synchronized_moments_are_those_of_all_replicas(two_replicas):
     images = tf.constant(_maps((8, 8, 8, 3)), tf.float32)
-    build = functools.partial(backbones.densenet_bc, (8, 8, 3), 10, 4, seed=0)
     with two_replicas.scope():
-        model = build(synchronized_batch_norm=True)
+        model = backbones.densenet_bc((8, 8, 3), 10, 4, synchronized_batch_norm=True, seed=0)
     halves = two_replicas.experimental_distribute_values_from_function(
         lambda context: tf.split(images, 2)[context.replica_id_in_sync_group]
     )
     parts = two_replicas.run(tf.function(lambda x: model(x, training=True)), [halves])
     received = tf.concat(two_replicas.experimental_local_results(parts), axis=0)
-    alone = build()
+    alone = backbones.densenet_bc((8, 8, 3), 10, 4, seed=0)
     expected = alone(images, training=True)
     np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)
     contracts.assert_same(model.get_weights(), alone.get_weights(), rtol=1e-4, atol=1e-5)
