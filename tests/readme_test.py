@@ -18,6 +18,7 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
+DENSENET, PLUS, KNOWLEDGE = "densenet_bc_100_12_short.", ".cifar100_plus", ("", "knowledge")
 # Rows of the table of results: the entry, what its keys begin with, and the score of detection.
 NETWORKS = {
     "`fast_resnet`, plain": ("fast_resnet.individual.cifar100_plus", "", "total"),
@@ -26,9 +27,8 @@ NETWORKS = {
     "`fast_resnet_half`, plain": ("fast_resnet_half.individual.cifar100", "", "total"),
     "three of them, an ensemble": ("fast_resnet_half.ensemble.cifar100", "", "total"),
     "H2D student of an S2D ensemble": ("fast_resnet_half.h2d.cifar100", "", "knowledge"),
-    "DenseNet-BC-100-12, S2D: 20 of the paper's 300 epochs": (
-        *("densenet_bc_100_12_short.s2d.cifar100_plus", "", "knowledge"),
-    ),
+    "DenseNet-BC-100-12, S2D: 20 of the paper's 300 epochs": (f"{DENSENET}s2d{PLUS}", *KNOWLEDGE),
+    "its plain twin": (f"{DENSENET}individual{PLUS}", "", "total"),
 }
 SETS = ("cifar10", "tiny_imagenet_resize", "svhn_cropped", "tiny_imagenet_crop")
 
