@@ -1,11 +1,12 @@
 """Every suite runs, at tiny sizes; no test looks at a time. The page is that of the results."""
 
 import math
+import types
 
 import pytest
 
 import benchmarks
-from benchmarks import report, results
+from benchmarks import child, records, report, results
 
 PLAN = benchmarks.Plan(quick=True, repetitions=1, seconds=0.0)
 
@@ -26,8 +27,26 @@ def test_every_suite_runs(name, tmp_path):
             assert row["low"] <= row["median"] <= row["high"]
             assert all(seconds > 0 for seconds in row["seconds"].values())
             assert len(row["load"]) == 2
-    # Once more: one line on disk for every row.
     assert len(benchmarks.read(path)["suites"][name]["rows"]) == len(rows)
+
+
+def test_a_process_that_dies_costs_its_own_row_only(tmp_path):
+    def dies():
+        raise child.ChildError("a benchmark's process failed: it ended with code -9")
+
+    def cases(plan):
+        for name, function in (("dead", dies), ("alive", lambda: None)):
+            yield records.Case(name, lambda f=function: {"a": f}, lambda t: t["a"], "a")
+            kept.append(path.is_file() and len(benchmarks.read(path)["suites"]["brave"]["rows"]))
+
+    kept, path = [], tmp_path / "results.json"
+    suite = types.SimpleNamespace(name="brave", question="What is left?", cases=cases)
+    found = benchmarks.run([suite], PLAN, out=path)
+    dead, alive = found["suites"]["brave"]["rows"]
+    assert dead["kind"] == "not run"
+    assert dead["note"].endswith("code -9")
+    assert alive["median"] > 0
+    assert kept == [1, 2]  # Each row is on disk before the next is measured.
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 99, "suites": {}}'])

@@ -24,7 +24,6 @@ def test_intervals_of_means_approach_the_normal_ones():
     assert nll.estimate == pytest.approx(values.mean(), abs=1e-12)
     ends = values.mean() - half_width, values.mean() + half_width
     assert (nll.low, nll.high) == pytest.approx(ends, abs=0.12 * half_width)
-    # Draws with replacement are right binomially often.
     ends = stats.binom(1500, accuracy.estimate).ppf([0.025, 0.975]) / 1500
     assert (accuracy.low, accuracy.high) == pytest.approx(tuple(ends), abs=2.5 / 1500)
     for name, interval in found.items():

@@ -67,7 +67,6 @@ def test_the_import_of_tensorflow_keeps_what_matters(s2d_process, tree, tmp_path
         "Illegal something",
         "one line of our own",
     ]
-    # Who wants to see more sees all.
     result = s2d_process("run", START_TENSORFLOW, PYTHONPATH=path, TF_CPP_MIN_LOG_LEVEL="0")
     assert "oneDNN is on" in result.stderr
 

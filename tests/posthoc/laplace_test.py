@@ -18,10 +18,7 @@ def test_probit_variance_and_evidence_agree_with_laplace_torch(golden, model, ca
         laplace = fit(model, cached, structure, predictive="probit", prior_precision=precision)
         found = laplace.predict_uncertainty(cached["test"])
         np.testing.assert_allclose(
-            found["probs"],
-            golden.arrays[f"laplace_{structure}_probs"][i],
-            rtol=1e-4,
-            atol=1e-6,
+            found["probs"], golden.arrays[f"laplace_{structure}_probs"][i], rtol=1e-4, atol=1e-6
         )
         np.testing.assert_allclose(
             found["laplace_variance"],

@@ -18,33 +18,21 @@ SGD = {
     "training.nesterov": True,
     "num_classes": 100,
 }
-DENSENET = SGD | {
-    "training.epochs": 300,
-    "data.batch_size": 64,
-    "training.milestones": (0.5, 0.75),
-    "training.factor": 0.1,
-    "training.weight_decay": 1e-4,
-    "data.mean": (129.3, 124.1, 112.4),
-    "data.stddev": (68.2, 65.4, 70.4),
-    "data.padding": "mean",
-    "backbone": "densenet_bc",
-    "arguments": {"depth": 100, "growth_rate": 12},
-    "parameters": 800_032,
+NETWORKS = {
+    "training.epochs": (300, 200),
+    "data.batch_size": (64, 128),
+    "training.milestones": ((0.5, 0.75), (60, 120, 160)),
+    "training.factor": (0.1, 0.2),
+    "training.weight_decay": (1e-4, 5e-4),
+    "data.mean": ((129.3, 124.1, 112.4), (125.3, 123.0, 113.9)),
+    "data.stddev": ((68.2, 65.4, 70.4), (63.0, 62.1, 66.7)),
+    "data.padding": ("mean", "reflect"),
+    "backbone": ("densenet_bc", "wide_resnet"),
+    "arguments": ({"depth": 100, "growth_rate": 12}, {"depth": 28, "width": 10}),
+    "parameters": (800_032, 36_536_884),
 }
-WRN = SGD | {
-    "training.epochs": 200,
-    "data.batch_size": 128,
-    "training.milestones": (60, 120, 160),
-    "training.factor": 0.2,
-    "training.weight_decay": 5e-4,
-    "data.mean": (125.3, 123.0, 113.9),
-    "data.stddev": (63.0, 62.1, 66.7),
-    "data.padding": "reflect",
-    "backbone": "wide_resnet",
-    "arguments": {"depth": 28, "width": 10},
-    "parameters": 36_536_884,
-    "model.dropout": 0.3,
-}
+DENSENET, WRN = (SGD | {key: pair[i] for key, pair in NETWORKS.items()} for i in range(2))
+WRN["model.dropout"] = 0.3
 S2D = {
     "learns": "self",
     "model.num_samples": 5,
